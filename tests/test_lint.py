@@ -172,7 +172,7 @@ def test_a_baseline_knows_what_was_there(tmp_path: Path, capsys: Capture) -> Non
     assert not concise(capsys, changed, "--baseline", baseline)
     changed.write_text(text.replace("  ROOT cut", "  again = f32[8192,4]{0,1} copy(sum.12)\n  ROOT cut"))
     assert [m["message"] for m in concise(capsys, changed, "--baseline", baseline)] == [
-        "sum.12, f32[8192,4] (128 KiB), is copied to change the dimension order from {1,0} to {0,1}"
+        "sum.12 (f32[8192,4], 128 KiB) is copied to change the dimension order from {1,0} to {0,1}"
     ]
 
 

@@ -95,7 +95,7 @@ def test_the_message_leads_with_what_a_user_can_change() -> None:
     turned = """ENTRY e { x = f32[512,128]{1,0} parameter(0)  n = f32[512,128]{1,0} negate(x)
       ROOT c = f32[512,128]{0,1} copy(n), metadata={op_name="jit(f)/layer/turn" source_file="m.py" source_line=7} }"""
     [first] = copies(turned)
-    assert first.message.startswith("layer/turn (m.py:7), f32[512,128] (256 KiB), is copied")
+    assert first.message.startswith("layer/turn at m.py:7 (f32[512,128], 256 KiB) is copied")
     assert (first.scope, first.location, first.is_inferred) == ("layer", "m.py:7", False)
     [inferred] = copies(
         turned.replace("copy(n), metadata", "copy(n)")
@@ -142,4 +142,4 @@ def test_a_value_of_a_loop_is_not_named_while() -> None:
       ROOT c = f32[512,128]{0,1} copy(n), metadata={op_name="jit(f)/while" source_file="m.py" source_line=7} }"""
     [only] = copies(text)
     assert "while" not in only.message
-    assert "(m.py:7)" in only.message
+    assert "at m.py:7" in only.message

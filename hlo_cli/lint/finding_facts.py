@@ -72,7 +72,7 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     ... ROOT n = f32[4] negate(q), metadata={op_name="jit(f)/mlp/neg" source_file="m.py" source_line=4} }'''
     >>> module = parse_module(text)
     >>> [name_of(each, origins_of(module).own(each)) for each in module.instructions]
-    ["params['w']", 'p', 'mlp/neg (m.py:4)']
+    ["params['w']", 'p', 'mlp/neg at m.py:4']
     """
     if origin.argument_name:
         return origin.argument_name
@@ -83,20 +83,22 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     if is_loop := operation.rpartition("/")[2] in _LOOPS:
         operation = operation.rpartition("/")[0]
     if operation:
-        return operation + place_of(origin)
+        place = place_of(origin)
+        # A lone opcode reads as a noun: the add at m.py:4.
+        return f"the {operation}{place}" if place and "/" not in operation else operation + place
     made = _computing(instruction)
-    name = made.name if not is_loop and not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
+    name = made.name if not is_loop and not is_plumbing(made) else f"the {made.shape.to_string(layout=False)} value"
     return name + place_of(origin)
 
 
 def sized(shape: Shape) -> str:
-    """A shape without its layout, and its size.
+    """A shape without its layout, and its size, in parentheses.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> sized(parse_shape("f32[256,2]{1,0:T(8,128)}"))
-    'f32[256,2] (128 KiB)'
+    '(f32[256,2], 128 KiB)'
     """
-    return f"{shape.to_string(layout=False)} ({format_bytes(shape.padded_bytes)})"
+    return f"({shape.to_string(layout=False)}, {format_bytes(shape.padded_bytes)})"
 
 
 def place_of(origin: Origin) -> str:
@@ -104,10 +106,10 @@ def place_of(origin: Origin) -> str:
 
     >>> from hlo_cli.ir.attributes.metadata import SourceLocation
     >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
-    (' (model.py:92)', '')
+    (' at model.py:92', '')
     """
     frame = _frame_of(origin)
-    return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
+    return f" at {str(frame).replace(_WINDOWS, '/').rpartition('/')[2]}" if frame is not None else ""
 
 
 def _frame_of(origin: Origin) -> SourceLocation | None:
@@ -158,10 +160,10 @@ _WITHOUT_COST: Final = frozenset(("HLO201", "HLO603", "HLO604"))
 COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "HLO1": "bytes of padding, or bytes that are copied or rearranged",
-        "HLO2": "bytes of memory that are occupied in vain, or bytes that are copied in vain",
+        "HLO2": "wasted bytes of memory, or bytes copied needlessly",
         "HLO3": "bytes of memory traffic between kernels that a fusion or a narrower type would avoid",
         "HLO4": "bytes transferred while no kernel runs",
-        "HLO5": "bytes transferred in vain; of replicated arguments, bytes of memory",
+        "HLO5": "bytes transferred needlessly; for replicated arguments, wasted bytes of memory",
         "HLO6": "bytes exchanged with the host",
         "HLO701": "bytes of memory that 32-bit types would save",
         "HLO702": "bytes of memory that 32-bit types would save",
@@ -293,10 +295,12 @@ program, or all. Arguments are one cause with the others in their part of the tr
 
 
 class Common(NamedTuple):
-    """The message without sizes, if one change would fix findings on arrays of different shapes or at several lines.
+    """What to report of several findings, of different shapes or lines, if one change would fix all of them.
 
-    `reach` says which. Of findings `anywhere`, those with this message are one cause. `similar` is the message of those
-    that agree on more than that, such as the shape; for findings in a function, too.
+    `message` has no sizes, `COUNT` for the number of findings, and the name of the value, which becomes that of all
+    values: an argument's part of the tree, or the arrays of a function. `reach` says which. Of findings `anywhere`,
+    those with this message are one cause. `similar` is the message of those that agree on more than that, such as the
+    shape; for findings in a function, too.
     """
 
     message: str
@@ -346,24 +350,25 @@ def _common_cause(common: Common | None, general: str, about: Named, shared: str
     """The cause of a finding that one change would fix together with others; None if that is not known."""
     if common is None:
         return None
+    repeated = _renamed(common.similar or common.message, about.name, _general_name(about.name, about.origin))
     if common.reach == "anywhere":
         levels = (common.similar, common.message) if common.similar else (common.message,)
-        return Cause(common.message, shared, general, levels, _short_place(about))
+        return Cause(common.message, shared, general, levels, _short_place(about), repeated)
     container = _container_of(about.origin, is_whole=common.reach == "argument")
     if not container and not is_known(about.origin):
         return None
     messages = (common.similar or common.message, common.message)
     if container:
         similar, wide = (_renamed(each, about.name, container) for each in messages)
-        return Cause(wide, shared, general, (similar, wide))
+        return Cause(wide, shared, general, (similar, wide), repeated=repeated)
     if common.reach == "function" and (function := _function_of(about.origin)) is not None:
         key, words = function
-        similar, wide = (_renamed(each, about.name, f"a value of {words}") for each in messages)
-        return Cause(f"{wide}\n{key}", shared, general, (similar, wide), _short_place(about))
+        similar, wide = (_renamed(each, about.name, f"arrays in {words}") for each in messages)
+        return Cause(f"{wide}\n{key}", shared, general, (similar, wide), _short_place(about), repeated)
     if common.reach == "function":  # without functions in the metadata, equal lines have equal messages
         return None
     wide = _renamed(common.message, about.name, _general_name(about.name, about.origin))
-    return Cause(wide, shared, general, (wide,))
+    return Cause(wide, shared, general, (wide,), repeated=repeated)
 
 
 def _function_of(origin: Origin) -> tuple[str, str] | None:
@@ -372,7 +377,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     >>> from hlo_cli.ir.attributes.metadata import SourceLocation
     >>> frame = SourceLocation("m.py", 4, "train.<locals>.step.<locals>.<lambda>")
     >>> _function_of(Origin("jit(f)/layers_3/mlp/add", (frame,))), _function_of(Origin("jit(f)/add", (frame,)))[1]
-    (('m.py train.<locals>.step\\nlayers_*/mlp', 'step in layers_*/mlp'), 'step')
+    (('m.py train.<locals>.step\\nlayers_*/mlp', 'step/layers_*/mlp'), 'step')
     """
     scope = "/".join(part for part in generalize(origin.scope).split("/") if _EQUATION not in part)
     frame = _frame_of(origin)
@@ -386,7 +391,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     file = frame.file if frame is not None else ""
     # __call__ of a class is named by the class.
     name = next((part for part in reversed(function.split(".")) if not part.startswith("__")), function)
-    return f"{file} {function}\n{scope}", " in ".join(filter(None, (name, scope)))
+    return f"{file} {function}\n{scope}", "/".join(filter(None, (name, scope)))
 
 
 def _unnumbered(part: str) -> str:
@@ -401,7 +406,7 @@ def _unnumbered(part: str) -> str:
 
 def _short_place(about: Named) -> str:
     """The argument that a value is, else its line in the source, for a list of places; empty if unknown."""
-    return generalize(about.origin.argument_name) or place_of(about.origin).strip(" ()")
+    return generalize(about.origin.argument_name) or place_of(about.origin).removeprefix(" at ")
 
 
 def is_known(origin: Origin) -> bool:
@@ -413,8 +418,8 @@ def _general_name(name: str, origin: Origin) -> str:
     """The name of a value for all layers; the place in the source stays as it is.
 
     >>> from hlo_cli.ir.attributes.metadata import SourceLocation
-    >>> _general_name("layers_3/mlp/add (m.py:4)", Origin("layers_3/mlp/add", (SourceLocation("m.py", 4),)))
-    'layers_*/mlp/add (m.py:4)'
+    >>> _general_name("layers_3/mlp/add at m.py:4", Origin("layers_3/mlp/add", (SourceLocation("m.py", 4),)))
+    'layers_*/mlp/add at m.py:4'
     """
     place = place_of(origin)
     return generalize(name.removesuffix(place)) + place if place and name.endswith(place) else generalize(name)

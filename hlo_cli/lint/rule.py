@@ -471,6 +471,20 @@ class LintContext:
         """
         return name_of(instruction, self.origin(instruction))
 
+    def operation_on(self, operation: str, instruction: Instruction) -> str:
+        """An operation and its value; if the program calls that the same, only its place.
+
+        >>> from hlo_cli import parse_module
+        >>> text = '''ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p),
+        ...   metadata={op_name="jit(f)/negate" source_file="m.py" source_line=4} }'''
+        >>> context = LintContext(module := parse_module(text), LintSettings())
+        >>> [context.operation_on(each.opcode, each) for each in module.entry.instructions]
+        ['parameter of p', 'the negate at m.py:4']
+        """
+        name = self.user_name(instruction)
+        place = name.removeprefix(f"the {operation.replace('-', '_')} at ")
+        return f"the {operation} at {place}" if place != name else f"{operation} of {name}"
+
     def findings_of(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
         """The problems of the given severity, as findings."""
         for problem in problems:

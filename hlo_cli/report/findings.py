@@ -20,6 +20,8 @@ from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 _LENGTH: Final = 16
 """Characters of a fingerprint."""
+COUNT: Final = "{count}"
+"""Where the number of findings belongs in a message about several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Cause:
 
     `value` identifies the array that several rules may report, empty if there is none. `message` is that of the
     finding without the numbers of layers; `wider` are those for findings with different messages, the last one for all
-    of the pattern. `place` is the line or the argument, if these do not name it.
+    of the pattern, and `repeated` is for findings with equal messages: each has `COUNT` where the number of findings
+    belongs. `place` is the line or the argument, if these do not name it.
     """
 
     pattern: str
@@ -36,6 +39,7 @@ class Cause:
     message: str = ""
     wider: tuple[str, ...] = ()
     place: str = ""
+    repeated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class Group:
     >>> found = [Finding("note", "w is copied", cost_bytes=n, cause=Cause("copied")) for n in (1, 5, 3)]
     >>> [group] = groups_of(found)
     >>> group.message, group.cost_bytes, group.worst.cost_bytes
-    ('3 × w is copied', 9, 5)
+    ('w is copied, 3 times', 9, 5)
     """
 
     members: tuple[Finding, ...]
@@ -171,33 +175,34 @@ class Group:
 
     @property
     def message(self) -> str:
-        """The message of the worst member; for several, with their number and the name of the value in all layers."""
-        if len(self.members) == 1:
-            return self.worst.message
-        return f"{len(self.members):,} × {self.general_message}"
+        """The message of the worst member; for several, the most precise one that is true of all, with their number.
+
+        It has no numbers of layers, and ends with the places if it does not name them.
+
+        >>> from hlo_cli.report.findings import Cause
+        >>> causes = [Cause("", "", f"{n} is copied", (f"{COUNT} are copied",), f"m.py:{n}") for n in (3, 4, 4, 9)]
+        >>> Group(tuple(Finding("note", each.message, cause=each) for each in causes)).message
+        '4 are copied, at m.py:3 and 2 other lines'
+        """
+        members, message, cause = self.members, self.worst.message, self.worst.cause
+        if len(members) == 1:
+            return message
+        if all(each.message == message for each in members):
+            return _repeated(cause.repeated if cause is not None else "", message, len(members))
+        causes = [each.cause for each in members if each.cause is not None]
+        levels = list(zip(*((each.message, *each.wider) for each in causes), strict=False))
+        common = next((number for number, level in enumerate(levels) if len(set(level)) == 1), len(levels) - 1)
+        if not levels:
+            return _repeated("", message, len(members))
+        general = levels[common][0]
+        if not common:  # the same in several layers
+            return f"{general} ({len(members):,} of these)"
+        return f"{general.replace(COUNT, f'{len(members):,}')}{_places([each.place for each in causes])}"
 
     @property
     def named_message(self) -> str:
         """The message, preceded by the name of the worst instruction if it has no position in a text."""
         return self.worst.named_message if len(self.members) == 1 else self.message
-
-    @property
-    def general_message(self) -> str:
-        """The most precise message that is true of all members, without the numbers of layers; then where they are.
-
-        >>> from hlo_cli.report.findings import Cause
-        >>> causes = [Cause("copied", "", f"{n} is copied", ("all are copied",), f"m.py:{n}") for n in (3, 4, 4, 9)]
-        >>> Group(tuple(Finding("note", each.message, cause=each) for each in causes)).general_message
-        'all are copied, at m.py:3 and 2 other lines'
-        """
-        message, cause = self.worst.message, self.worst.cause
-        causes = [each.cause for each in self.members if each.cause is not None]
-        if cause is None or all(each.message == message for each in self.members):
-            return message
-        levels = list(zip(*((each.message, *each.wider) for each in causes), strict=False))
-        common = next((number for number, level in enumerate(levels) if len(set(level)) == 1), len(levels) - 1)
-        general = levels[common][0]
-        return f"{general}{_places([each.place for each in causes])}" if common else general
 
     @property
     def found(self) -> tuple[Finding, ...]:
@@ -295,6 +300,17 @@ def groups_of(found: Iterable[Finding], *, in_place: bool = False) -> tuple[Grou
         for key, each in members.items()
     ]
     return tuple(groups if in_place else sorted(groups, key=lambda group: group.rank))
+
+
+def _repeated(words: str, message: str, count: int) -> str:
+    """The message of equal findings: words with `COUNT`, else the message of each and how often it is found.
+
+    >>> _repeated("", "w is copied", 2), _repeated(f"{COUNT} kernels copy w", "a kernel copies w", 1200)
+    ('w is copied, twice', '1,200 kernels copy w')
+    """
+    if words:
+        return words.replace(COUNT, f"{count:,}")
+    return f"{message}, {'twice' if count == 2 else f'{count:,} times'}"
 
 
 def _places(places: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.finding_facts import Common, Waste
 from hlo_cli.lint.rule import LintContext, attribute_span, rule
 from hlo_cli.lint.value_flow import Use, loop_invariants, origin_of, transitive_uses
-from hlo_cli.report.findings import Finding
+from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError
 
@@ -77,7 +77,7 @@ def all_gather_then_slice(context: LintContext) -> Iterator[Finding]:
             # A slice of more than a device had before needs the gather.
             if kept <= given:
                 yield context.finding(
-                    f"all-gather of {context.user_name(gather)} gathers {format_bytes(moved)}, but only "
+                    f"{context.operation_on('all-gather', gather)} gathers {format_bytes(moved)}, but only "
                     f"{format_bytes(kept)} of it are used",
                     gather,
                     waste=_waste(gather, moved - kept),
@@ -111,7 +111,7 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
         if uses and all(_is_share(use, members) for use in uses):
             kept = sum({use.instruction: use.instruction.shape.padded_bytes for use in uses}.values())
             yield context.finding(
-                f"all-reduce of {context.user_name(reduce)} reduces {format_bytes(moved)}, but only "
+                f"{context.operation_on('all-reduce', reduce)} reduces {format_bytes(moved)}, but only "
                 f"{format_bytes(kept)} of it are used",
                 reduce,
                 # A ring all-reduce is a reduce-scatter and an all-gather of equal size; the second is not needed.
@@ -142,7 +142,7 @@ def consecutive_resharding(context: LintContext) -> Iterator[Finding]:
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
             yield context.finding(
-                f"{opcode} of {context.user_name(last)} reshards {format_bytes(_transferred_bytes(last))} directly "
+                f"{context.operation_on(opcode, last)} reshards {format_bytes(_transferred_bytes(last))} directly "
                 f"after another {opcode}",
                 last,
                 waste=_waste(last, _transferred_bytes(last)),
@@ -182,7 +182,7 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
             ):
                 times = f" in {iterations:,} iterations" if iterations > 1 else " per iteration"
                 yield context.finding(
-                    f"{_operation(collective)} of {context.user_name(collective)} transfers the same data in every "
+                    f"{context.operation_on(_operation(collective), collective)} transfers the same data in every "
                     f"iteration of a loop: {format_bytes(_transferred_bytes(collective) * iterations)}{times}",
                     collective,
                     waste=_waste(collective, _transferred_bytes(collective)),
@@ -212,7 +212,7 @@ def single_device_collective(context: LintContext) -> Iterator[Finding]:
         devices = context.replica_count * context.num_partitions
         if devices > 1:
             yield context.finding(
-                f"{_operation(collective)} of {context.user_name(collective)} has no effect: each group has only one "
+                f"{context.operation_on(_operation(collective), collective)} has no effect: each group has only one "
                 f"of {devices} devices",
                 collective,
                 attribute_span(collective, "replica_groups"),
@@ -252,7 +252,7 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
             continue
         if narrow.element_type.bits < wide.element_type.bits:
             yield context.finding(
-                f"{_operation(collective)} of {context.user_name(collective)} transfers "
+                f"{context.operation_on(_operation(collective), collective)} transfers "
                 f"{format_bytes(_transferred_bytes(collective))} of {wide.element_type} converted from "
                 f"{narrow.element_type}",
                 collective,
@@ -261,7 +261,7 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
 
 
 def _waste(collective: Instruction, wasted: int) -> Waste:
-    """Bytes that a collective transfers in vain."""
+    """Bytes that a collective transfers needlessly."""
     return Waste(wasted, "links", pair=synchronous_pair(collective))
 
 
@@ -357,7 +357,7 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
                 moved = format_bytes(total)
                 others = format_count(len(group) - 1, f"other {opcode} operations")
                 yield context.finding(
-                    f"{opcode} of {context.user_name(group[0])} and {others} ({moved} in total) could be combined",
+                    f"{context.operation_on(opcode, group[0])} and {others} ({moved} in total) could be combined",
                     group[0],
                     hint=f"concatenate the arrays and use one {opcode}",
                     waste=Waste(total, "links"),
@@ -435,7 +435,7 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
         if first is None or not _is_return(first, last, devices):
             continue
         yield context.finding(
-            f"{kind} of {context.user_name(last)} reshards {format_bytes(moved)} again after elementwise "
+            f"{context.operation_on(kind, last)} reshards {format_bytes(moved)} again after elementwise "
             f"operations on the result of another {kind}",
             last,
             # Both reshardings, there and back.
@@ -560,7 +560,7 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
             attribute_span(parameter, "sharding"),
             hint=f"shard it over all devices, so that it needs only {format_bytes(needed)} on each",
             waste=Waste(taken - needed, None),
-            common=Common(f"{name} is replicated on {devices} devices"),
+            common=Common(f"{COUNT} arguments are replicated on {devices} devices: {name}"),
         )
 
 
@@ -599,7 +599,7 @@ def partly_replicated_argument(context: LintContext) -> Iterator[Finding]:
             attribute_span(parameter, "sharding"),
             hint=f"divide it among these devices too, so that it needs only {format_bytes(held - saved)} on each",
             waste=Waste(saved, None),
-            common=Common(f"{copies} devices each hold the same part of {name}"),
+            common=Common(f"{copies} devices each hold the same part of {COUNT} arguments: {name}"),
         )
 
 

@@ -37,7 +37,7 @@ from hlo_cli.lint.advice import (
 from hlo_cli.lint.finding_facts import Common, Waste, is_known, is_plumbing, sized, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.value_flow import carry_index, derives_from, passes_through
-from hlo_cli.report.findings import Finding
+from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         # Equal shapes with layouts and memory spaces: nothing is different after the copy.
         if shape == copy.operand_shape(0) and shape.padded_bytes >= least:
             yield context.finding(
-                f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
+                f"{context.user_name(copy)} {sized(shape)} is copied for nothing",
                 copy,
                 shape_span(context.module, copy),
                 hint=_copy_hint(context, copy, donations),
@@ -213,7 +213,7 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
                 parameter,
                 hint="do not pass it: jax.jit drops unused arguments unless keep_unused=True",
                 waste=Waste(taken, None),
-                common=Common(f"{name} is never read"),
+                common=Common(f"{COUNT} arguments are never read: {name}"),
             )
 
 
@@ -316,7 +316,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             shape_span(context.module, argument),
             waste=Waste(each.padded_bytes, None),
             other=each.kernel,
-            common=Common(f"{name} could be donated", "argument"),
+            common=Common(f"{COUNT} arguments could be donated: {name}", "argument"),
             hint=donation_hint(context, donations, each),
         )
 
@@ -390,7 +390,7 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
                 hint=_closer_hint(context, [each.instruction for each in repeated[:2]]),
                 waste=Waste(shape.padded_bytes * (len(repeated) - 1)),
                 subject=source,
-                common=Common(f"{name} is copied into {space} more than once"),
+                common=Common(f"{COUNT} arrays are copied into {space} more than once: {name}"),
             )
 
 

@@ -14,8 +14,8 @@ from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding_facts import Common, Waste
 from hlo_cli.lint.rule import LintContext, rule
-from hlo_cli.report.findings import Finding
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.findings import COUNT, Finding
+from hlo_cli.report.numbers import format_bytes, format_count, plural
 
 # --- kernels that could run meanwhile ---
 # Counts of the kernels of a schedule that could run during async operations.
@@ -124,13 +124,13 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         # Adjacent ones are HLO402's.
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
-            why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            what = f"{interval.pair.operation} of {_moved(context, start)} {why}"
+            one, several = _EXPOSED[bool(interval.is_sync)]
+            operation, moved = interval.pair.operation, _moved(context, start)
             yield context.finding(
-                f"{what} ({_bytes(interval)}){_independent(kernels)}",
+                f"{_operation_on(context, operation, start)} {one} ({_bytes(interval)}){_independent(kernels)}",
                 start,
                 waste=_waste(interval),
-                common=Common(what, "function"),
+                common=Common(f"{COUNT} {plural(operation)} of {moved} {several}", "function"),
             )
 
 
@@ -156,12 +156,15 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
-            what = f"{interval.pair.operation} of {_moved(context, start)} is directly followed by its done"
+            operation, moved = interval.pair.operation, _moved(context, start)
             yield context.finding(
-                f"{what} ({_bytes(interval)}){_independent(kernels)}",
+                f"{_operation_on(context, operation, start)} is directly followed by its done "
+                f"({_bytes(interval)}){_independent(kernels)}",
                 start,
                 waste=_waste(interval),
-                common=Common(what, "function"),
+                common=Common(
+                    f"{COUNT} {plural(operation)} of {moved} are directly followed by their dones", "function"
+                ),
             )
 
 
@@ -195,14 +198,29 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
         if kernels := independent[collective, collective]:
             # An unreached computation has no count; its bytes are then those of one run.
             often = context.executions(collective.computation).count or 1
-            what = f"{collective.opcode} of {_moved(context, collective)} runs synchronously"
+            several = f"{COUNT} {plural(collective.opcode)}"
+            what = _moved(context, collective)
             yield context.finding(
-                f"{what} ({format_bytes(moved)}){_independent(kernels)}",
+                f"{_operation_on(context, collective.opcode, collective)} runs synchronously "
+                f"({format_bytes(moved)}){_independent(kernels)}",
                 collective,
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
                 # Options make all collectives of a kind asynchronous.
-                common=Common(f"{collective.opcode} runs synchronously", "anywhere", what),
+                common=Common(f"{several} run synchronously", "anywhere", f"{several} of {what} run synchronously"),
             )
+
+
+_EXPOSED: Final = {
+    True: ("runs synchronously", "run synchronously"),
+    False: ("does not overlap any kernel", "do not overlap any kernel"),
+}
+"""What is wrong with one pair and with several, by `is_sync`."""
+
+
+def _operation_on(context: LintContext, operation: str, start: Instruction) -> str:
+    """An operation and what it moves."""
+    moved = _moved(context, start)
+    return f"{operation} of {moved}" if moved.endswith(",") else context.operation_on(operation, start)
 
 
 def _moved(context: LintContext, start: Instruction) -> str:

@@ -31,7 +31,7 @@ from hlo_cli.lint.finding_facts import Common, Waste, sized, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import element_type, round_trips, transitive_uses
-from hlo_cli.report.findings import Finding
+from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes, format_percent
 
 # --- HLO1xx: padding and copies ---
@@ -74,13 +74,13 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
         amount = f"({format_bytes(padding)} of {format_bytes(taken)})"
         hint = padding_hint(context, value.instruction, value.shape, better) if not value.index else None
         yield context.finding(
-            f"{share}% of {name}, {shape}, is padding {amount}",
+            f"{share}% of {name} ({shape}) is padding {amount}",
             value.instruction,
             shape_span(module, value.instruction),
             hint=hint,
             waste=Waste(padding),
             # Where the compiler chooses the layout, only other sizes help, and they are those of all equal shapes.
-            common=None if hint else _common(value.shape, f"{share}% of each {shape} array is padding {amount}"),
+            common=None if hint else _common(value.shape, f"{share}% of each of {COUNT} {shape} arrays is padding"),
         )
 
 
@@ -120,7 +120,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
             continue
         name, hint = context.user_name(copy), layout_hint(context, copy, read, written)
         yield context.finding(
-            f"{name}, {sized(written)}, is copied to change {kind} from {ends[0]} to {ends[1]}",
+            f"{name} {sized(written)} is copied to change {kind} from {ends[0]} to {ends[1]}",
             copy,
             shape_span(context.module, copy),
             hint=hint,
@@ -142,7 +142,7 @@ def _common(shape: ArrayShape, similar: str) -> Common:
     at, size, rounded = most
     from_end = len(sizes) - 1 - at
     which = _FROM_END[from_end] if from_end < len(_FROM_END) else f"dimension {at} of {len(sizes)}"
-    return Common(f"{which} of an array, {size:,}, is padded to {rounded:,}", "anywhere", similar)
+    return Common(f"{COUNT} arrays are padded from {size:,} to {rounded:,} in {which}", "anywhere", similar)
 
 
 def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape | None]:
@@ -157,7 +157,7 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
 
 def _common_change(name: str, rank: int, kind: str, ends: tuple[str, str]) -> Common:
     """What copies have in common that no argument or result causes: arrays of equal rank in one function."""
-    what = f"{name}, of {rank} dimensions, is copied to change {kind}"
+    what = f"{COUNT} copies of {name} ({rank} dimensions) change {kind}"
     return Common(what, "function", "{} between {} and {}".format(what, *sorted(ends)))
 
 
@@ -179,8 +179,8 @@ def _is_mostly_padding(shape: ArrayShape, settings: LintSettings) -> bool:
 # HLO1xx: kernels that only move data or change layouts.
 
 
-_VERBS: Final = {"copy": "copies", "reshape": "reshapes", "transpose": "transposes"}
-"""The opcodes that only move data, as verbs."""
+_VERBS: Final = frozenset(("copy", "reshape", "transpose"))
+"""The opcodes that only move data, which are verbs, too."""
 
 
 @rule("HLO103", "kernel that only moves data", severity="warning")
@@ -209,16 +209,16 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
             continue
         waste = waste_of_copy(kernel.operand_shape(0), shape)
         if waste.bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
-            verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
-            what = f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}"
+            verbs = dict.fromkeys(each.opcode for each in context.analyses.operations(kernel))
+            what = f"nothing but {' and '.join(verbs)} {context.user_name(kernel)}"
             hint = transposing_hint(context, kernel)
             yield context.finding(
-                f"{what}, {sized(shape)}",
+                f"a kernel does {what} {sized(shape)}",
                 kernel,
                 shape_span(context.module, kernel),
                 hint=hint,
                 waste=waste,
-                common=None if hint else Common(what, "function"),
+                common=None if hint else Common(f"{COUNT} kernels do {what}", "function"),
             )
 
 
@@ -340,7 +340,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 hint=hint,
                 waste=Waste(written.padded_bytes),
                 other=operand,
-                common=None if hint else Common(f"{name} is written in another layout than it is read", "function"),
+                common=None if hint else Common(f"{COUNT} kernels change the layout of {name}", "function"),
             )
             # One operand is enough: all are read by the same kernel.
             break
@@ -425,7 +425,8 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
                 subject=kernel,
                 other=user,
                 common=Common(
-                    f"{context.user_name(kernel)} and what reads it are elementwise but not fused", "function"
+                    f"{COUNT} elementwise kernels on {context.user_name(kernel)} are not fused with their users",
+                    "function",
                 ),
             )
 
@@ -456,15 +457,15 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
-            what = f"a kernel only converts {context.user_name(kernel)} from {' to '.join((begun, *kinds))}"
+            what = f"convert {context.user_name(kernel)} from {' to '.join((begun, *kinds))}"
             hint = _passing_hint(context, kernel, kinds[-1])
             yield context.finding(
-                f"{what} ({format_bytes(kernel.shape.padded_bytes)})",
+                f"a kernel does nothing but {what} ({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
                 hint=hint,
                 waste=Waste(2 * kernel.shape.padded_bytes),
-                common=Common(what, "line" if hint else "function"),
+                common=Common(f"{COUNT} kernels do nothing but {what}", "line" if hint else "function"),
             )
 
 
@@ -566,7 +567,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
                 shape_span(context.module, kernel),
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 other=users[0],
-                common=Common(f"{name} writes {kind} that could be fused into what reads it", "function"),
+                common=Common(f"{COUNT} kernels write {kind} that could be fused into its users: {name}", "function"),
             )
 
 
