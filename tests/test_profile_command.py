@@ -162,9 +162,9 @@ def test_where_has_measured_fields_and_those_of_instructions(tmp_path: Path, ask
 @pytest.mark.parametrize(
     ("ran", "first"),
     [
-        ([Ran("x", 0, 100)], "x (non-fusion elementwise) takes 100% of 100.0 ns"),
-        ([Ran("x", 0, 10), Ran("y", 90, 10)], "The device is idle for 80% of 100.0 ns; x (non-fusion elementwise)"),
-        ([Ran("gemm_kernel", 0, 100)], "kernel gemm_kernel takes 100% of 100.0 ns"),
+        ([Ran("x", 0, 100)], "x (non-fusion elementwise) takes 100% of the 100.0 ns"),
+        ([Ran("x", 0, 10), Ran("y", 90, 10)], "The device is idle for 80% of the 100.0 ns; x (non-fusion elementwise)"),
+        ([Ran("gemm_kernel", 0, 100)], "kernel gemm_kernel takes 100% of the 100.0 ns"),
         ([Ran("x", 0, 0)], "1 event of no measurable time"),
         ([Ran("x", 0, 0), Ran("y", 5, 0)], "2 events of no measurable time"),
     ],
@@ -305,7 +305,7 @@ def test_lost_time_is_above_the_roof(tmp_path: Path, ask: Ask) -> None:
 def test_lost_explains_what_is_over_the_roof(tmp_path: Path, capsys: Capture) -> None:
     path = made(tmp_path, [Ran("x", 0, 100), Ran("y", 600, 1)])
     assert main(["profile", path, "--lost", "--chip", "v5e", "--format", "screen"], standalone=False) == 0
-    assert "Over 100% of the roof: y; some bytes may come from a cache, or the peak rate is too low." in " ".join(
+    assert "Over 100% of the roofline: y; some bytes may come from a cache, or the peak rate is too low." in " ".join(
         capsys.readouterr().out.split()
     )
 

@@ -214,6 +214,8 @@ def test_an_addition_on_an_mi300x_is_below_its_roof(tmp_path: Path, capsys: pyte
     assert main(["profile", str(trace), str(dump), "--format", "screen"], standalone=False) == 0
     out, err = capsys.readouterr()
     words = " ".join(out.split())
-    assert words.startswith("add.1 (non-fusion elementwise) takes 74% of 2.3 ms, at 81% of the peak memory bandwidth")
+    assert words.startswith(
+        "add.1 (non-fusion elementwise) takes 74% of the 2.3 ms, at 81% of the peak memory bandwidth"
+    )
     assert "1 MI300X ·" in words
     assert "5.3 TB/s memory; the memory rate in the trace is 2.7 TB/s (50%)" in err

@@ -69,11 +69,13 @@ def test_a_chip_fails_no_module_that_is_not_optimized(
     assert (code, answer["fits"], answer["program_stage"]) == (0, None, "before optimization")
     assert answer["upper_bound"] is True
     headline = _screen(capsys, "memspace", path, "--chip", chip)
-    assert headline.startswith("Before optimization (upper bounds): ")
-    assert headline.endswith("whether the program fits is unknown")
+    assert headline.startswith("Upper bound ")
+    assert headline.endswith("; it may still fit once optimized")
     code, report = _asked(capsys, "memspace", path, "--chip", chip, "--gate-unoptimized")
     assert (code, report["answer"]["fits"]) == (1, False)
-    assert "(upper bounds): does not fit" in _screen(capsys, "memspace", path, "--chip", chip, "--gate-unoptimized")
+    assert "Does not fit at the pre-optimization upper bound of " in _screen(
+        capsys, "memspace", path, "--chip", chip, "--gate-unoptimized"
+    )
     path.write_text(SCHEDULED)
     code, report = _asked(capsys, "memspace", path, "--chip", chip)
     assert (code, report["answer"]["fits"], report["answer"]["upper_bound"]) == (1, False, False)
@@ -124,7 +126,7 @@ def test_times_of_what_is_not_fused_yet_are_upper_bounds(
     path = tmp_path / "m.hlo"
     path.write_text(HUGE)
     headline = _screen(capsys, name, path, *options, "--chip", "h100")
-    assert headline.startswith("Before optimization (upper bounds): ")
+    assert headline.startswith("Upper bound " if name == "memspace" else "Before optimization (upper bounds): ")
     _, report = _asked(capsys, name, path, *options, "--chip", "h100")
     assert report["answer"]["program_stage"] == "before optimization"
     assert report["answer"]["upper_bound"] is True

@@ -71,7 +71,7 @@ def test_other_programs_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_note_on_arguments_is_about_those_that_were_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bound of 50 is reached by the numbers of a later set only, which are not standard normal."""
+    """A bound of 50 is reached by the numbers of a later set only, which are not from N(0, 1)."""
     one, two = tmp_path / "one.hlo", tmp_path / "two.hlo"
     head = "HloModule m\nENTRY e { p = f32[4] parameter(0)  "
     constant = "c = f32[] constant(50)  b = f32[4] broadcast(c), dimensions={}  "
@@ -79,11 +79,11 @@ def test_the_note_on_arguments_is_about_those_that_were_used(
     two.write_text(f"{head}ROOT r = f32[4] copy(p) }}")
     assert run(str(one), "--against", str(two)) == 1
     notes = capsys.readouterr().err
-    assert "results agree with the arguments made up with seed 0; these are of set " in notes
-    assert "made up with seed 1: large floats" in notes
-    assert "standard normal" not in notes
+    assert "results agree for the random arguments of seed 0; shown are those for set " in notes
+    assert " of seed 1: large floats" in notes
+    assert "N(0, 1)" not in notes
     assert run(str(one), "--against", str(one)) == 0
-    assert "floats standard normal, integers 0 to 3, and in 7 more sets other numbers" in capsys.readouterr().err
+    assert "floats from N(0, 1), integers 0 to 3, and 7 more sets of other values" in capsys.readouterr().err
 
 
 def test_the_first_difference_is_shown_with_its_line_and_values(

@@ -347,7 +347,7 @@ def test_a_seed_makes_up_the_arguments_that_are_not_given(folder: Path, capsys: 
     (folder / "q.json").write_text('{"q": [0, 0]}')
     (folder / "both.json").write_text("[[1, 2], [0, 0]]")
     assert run("m.hlo", "--args", "q.json", "--seed", "3", "-o", "r.npz") == 0
-    assert "arguments that --args does not have are made up with seed 3" in capsys.readouterr().err
+    assert "random arguments for those that --args does not have (seed 3)" in capsys.readouterr().err
     whole = run_module(parse_module(text), seed=3, watch=[parse_module(text).entry.parameters[0]])
     assert whole.executed == 1
     with np.load(folder / "r.npz") as found:

@@ -111,7 +111,7 @@ def test_before_partitioning_sizes_are_estimated(dump: str) -> None:
 
 def test_the_answer_says_what_dividing_would_save(dump: str) -> None:
     _, out, _ = run("shard", dump, "--format", "screen")
-    assert "dividing the copies would save 195.5 KiB" in out.replace("\n", " ")
+    assert "sharding the replicated parts would save 195.5 KiB" in out.replace("\n", " ")
     assert V * 3 // 4 + B - 512 == 195.5 * 1024
     assert "2 results take 68 KiB per device." in out
 

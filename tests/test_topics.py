@@ -127,7 +127,7 @@ def test_a_page_begins_with_its_title_and_a_sentence(topic: str) -> None:
     assert isinstance(title, Heading)
     assert title.level == 1
     assert isinstance(first, Paragraph)
-    assert first.spans[0].text.startswith("After this page you can ")
+    assert first.spans[0].text.startswith("This page ")
     assert "".join(span.text for span in first.spans).endswith((".", ":"))
 
 

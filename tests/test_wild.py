@@ -169,7 +169,7 @@ NEVER: dict[str, tuple[str, ...]] = {
     "pallas_debug.txt": ("StableHLO",),
     "thunks.txt": ("Copies an array",),
     "argument_size.txt": ("total",),
-    "illegal_address.txt": ("INTERNAL means",),
+    "illegal_address.txt": ("INTERNAL: an internal check",),
     "report_part.txt": ("default memory is 0 bytes",),
 }
 """Words that an answer must not have."""
@@ -217,7 +217,7 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["fuse", "cost_dict.txt", "--chip", "v5e"], 0, "bound by compute"),
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
-        (["profile", "rocprof.csv"], 0, "67% of 30.0 µs"),
+        (["profile", "rocprof.csv"], 0, "67% of the 30.0 µs"),
         (["profile", "nsys_api.txt"], 2, "is not a profiler trace"),
         (["parse", "nsys_api.txt"], 2, "no HLO found"),
         (["parse", "model_check.txt"], 2, "no HLO found"),

@@ -162,10 +162,14 @@ class Input:
         return tuple(name for name in (self.module, self.dump.label if self.dump else None, self.program) if name)
 
     @property
+    def stage_note(self) -> str:
+        """The note on the stage that was selected among several; empty if the module has only one."""
+        return f"using stage {self.stage}, {self.choice}" if self.choice else ""
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes for standard error on the stage and the module that were selected, and on dumps that were not read."""
-        stage = f"using stage {self.stage}, {self.choice}" if self.choice else None
-        return tuple(note for note in (self.module_choice, stage, self.remark) if note)
+        return tuple(note for note in (self.module_choice, self.stage_note, self.remark) if note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,20 @@ def select_module(inputs: Sequence[Input]) -> Input:
     place = f" in {places.pop()}" if len(places) == 1 else ""
     note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
+
+
+def notes_on_stages(notes: Sequence[tuple[str | None, str]]) -> Iterator[str]:
+    """The notes on the selected stages of several modules, each a stage and its note: one a stage.
+
+    >>> list(notes_on_stages([("optimized", "using stage optimized, the latest of 2 in d/")] * 32))
+    ['32 modules, each at its latest stage, optimized']
+    """
+    by_stage: dict[str | None, list[str]] = {}
+    for stage, note in notes:
+        if note:
+            by_stage.setdefault(stage, []).append(note)
+    for stage, same in by_stage.items():
+        yield same[0] if len(same) == 1 else f"{len(same):,} modules, each at its latest stage, {stage}"
 
 
 def _inputs_of(argument: str, request: _Request) -> Iterator[Input]:

@@ -17,7 +17,7 @@ from hlo_cli.commands.options.chips import time_notes
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN, read_utf8
-from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.input import Input, notes_on_stages
 from hlo_cli.ir.expressions import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.run import lint_module, selected_rules
@@ -117,6 +117,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     times: Counter[tuple[str, str]] = Counter()
     about_times: dict[Diagnostic, None] = {}
     devices: list[int] = []
+    stages: list[tuple[str | None, str]] = []
     for each in results:
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -126,6 +127,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         checked = each.answer
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
         devices.append(checked.devices)
+        stages.append((each.stage, checked.stage_note))
         parts += [STDIN if each.path == "-" else each.path] * checked.is_part
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         about_times |= dict.fromkeys(checked.time_notes)
@@ -134,11 +136,12 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             key = (one.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
+    staged = (Diagnostic("note", note) for note in notes_on_stages(stages))
     return LintResult(
         tuple(found),
         tuple(outcomes),
         tuple(errors),
-        (*notes_on_devices(devices), *about_times, *notes),
+        (*notes_on_devices(devices), *about_times, *staged, *notes),
         tuple(modules),
         tuple(parts),
     )
@@ -158,6 +161,7 @@ class _ModuleResult:
     is_part: bool
     time_notes: tuple[Diagnostic, ...]
     devices: int
+    stage_note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,8 @@ class _ModuleLinter:
             golden = None if self.golden is None else self.golden.of(module.name)
             verdicts, outcomes = evaluate(module, given, self.expectations, golden)
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts, chip=self.chip)
-        notes = (*given.notes, _PART) if module.is_part else given.notes
+        own = tuple(note for note in given.notes if note != given.stage_note)
+        notes = (*own, _PART) if module.is_part else own
         return _ModuleResult(
             tuple(each.excerpt() for each in (found if self.by is None else _with_keys(found, module, self.by))),
             outcomes,
@@ -194,6 +199,7 @@ class _ModuleLinter:
             module.is_part,
             time_notes(self.chip, module) if self.chip is not None else (),
             devices_of(module, given),
+            given.stage_note,
         )
 
 

@@ -511,12 +511,15 @@ def report_of_memory(
         keys = keys_for(loaded, cause)
     limits = {each.space: each.limit_bytes for each in fits}
     parts = _parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)
-    answer = _sentence(_module_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
+    if fit is not None and step is None and not (stage == "optimized" and devices == 1):
+        answer = _fit_of_bound(fit, chip, stage, devices, is_verdict=is_verdict)
+    else:
+        answer = bounded(_sentence(_module_answer(memory, spaces, fits, fit, step)), stage, devices=devices)
     if words := _totals_in_words(memory, spaces, options, step, parts):
         answer = words if fit is None else f"{answer}. {words}"
     return Report(
         "memspace",
-        bounded(answer, stage, devices=devices),
+        answer,
         numbers={
             **_module_numbers(memory, fit, chip, is_verdict=is_verdict),
             **_viewer_numbers(memory, viewer),
@@ -544,8 +547,6 @@ def _module_answer(
     fits: Sequence[MemoryFit],
     fit: MemoryFit | None,
     step: int | None,
-    *,
-    is_verdict: bool,
 ) -> str:
     if not memory.spaces:
         return "No values are stored in memory"
@@ -555,8 +556,6 @@ def _module_answer(
         return f"{names} live at {step_label(memory, step)} (step {step:,} of {len(memory.sequence):,})"
     if fit is None:
         return "; ".join(_peak_in_words(memory, space) for space in _reported_spaces(memory, spaces))
-    if fit.excess_bytes > 0 and not is_verdict:
-        return f"{_fit_in_words(fit)}; whether the program fits is unknown"
     if fit.excess_bytes > 0:
         return f"Does not fit: {_excess_in_words(fit)}"
     limited = {each.space for each in fits}
@@ -564,6 +563,27 @@ def _module_answer(
         _peak_in_words(memory, space) for space in _reported_spaces(memory, spaces) if space.number not in limited
     ]
     return ". ".join((f"Fits: {', '.join(map(_fit_in_words, fits))}", *others))
+
+
+def _fit_of_bound(fit: MemoryFit, chip: Chip | None, stage: ProgramStage, devices: int, *, is_verdict: bool) -> str:
+    """Whether a program fits that the compiler still optimizes or partitions, which lowers what it needs.
+
+    >>> fit = MemoryFit(0, "HBM", 64 << 30, 16 << 30, "estimated")
+    >>> _fit_of_bound(fit, find_chip("v5e"), "before optimization", 8, is_verdict=False)
+    'Upper bound 64 GiB of HBM (not partitioned, ÷ 8 at best); v5e has 16 GiB; it may still fit once optimized'
+    >>> _fit_of_bound(fit, None, "before optimization", 1, is_verdict=True)
+    'Does not fit at the pre-optimization upper bound of 64 GiB: the limit is 16 GiB (48 GiB over)'
+    """
+    needed, limit = format_bytes(fit.needed_bytes), format_bytes(fit.limit_bytes)
+    has = f"{chip.name} has {limit}" if chip is not None else f"the limit is {limit}"
+    parts = f" (not partitioned, ÷ {devices:,} at best)" if devices > 1 else ""
+    early = {"before optimization": "pre-optimization ", "during optimization": "mid-optimization "}.get(stage, "")
+    if fit.excess_bytes <= 0:
+        return f"Fits even at the {early}upper bound of {needed}{parts}: {has}"
+    if not is_verdict:
+        return f"Upper bound {needed} of {fit.name}{parts}; {has}; it may still fit once optimized"
+    over = format_bytes(fit.excess_bytes)
+    return f"Does not fit at the {early}upper bound of {needed}{parts}: {has} ({over} over)"
 
 
 def _fit_in_words(fit: MemoryFit) -> str:

@@ -145,14 +145,14 @@ _CALLS: Final = frozenset(("to_apply", "calls", "body", "condition", "branch_com
 # --- the error in words ---
 
 _STATUSES: Final = {
-    "INTERNAL": "INTERNAL means that a check inside of the compiler or runtime failed",
-    "INVALID_ARGUMENT": "INVALID_ARGUMENT means that the program, an option, or an input is not valid",
-    "UNIMPLEMENTED": "UNIMPLEMENTED means that this backend or release does not support the program",
-    "FAILED_PRECONDITION": "FAILED_PRECONDITION means that the state of the program or the system does not allow it",
-    "NOT_FOUND": "NOT_FOUND means that a function, file, or device of that name is missing",
-    "UNAVAILABLE": "UNAVAILABLE means that a device or another process does not answer",
-    "DEADLINE_EXCEEDED": "DEADLINE_EXCEEDED means that another process did not answer in time",
-    "UNKNOWN": "UNKNOWN is an error of another library",
+    "INTERNAL": "INTERNAL: an internal check of the compiler or runtime failed",
+    "INVALID_ARGUMENT": "INVALID_ARGUMENT: the program, an option, or an input is invalid",
+    "UNIMPLEMENTED": "UNIMPLEMENTED: this backend or release does not support the program",
+    "FAILED_PRECONDITION": "FAILED_PRECONDITION: the program or the system is in the wrong state for this",
+    "NOT_FOUND": "NOT_FOUND: no function, file, or device has this name",
+    "UNAVAILABLE": "UNAVAILABLE: a device or another process does not respond",
+    "DEADLINE_EXCEEDED": "DEADLINE_EXCEEDED: another process did not respond in time",
+    "UNKNOWN": "UNKNOWN: another library failed",
 }
 _EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
 _NO_CONTEXT: Final = "during context [Unknown]: "

@@ -15,7 +15,7 @@ from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_o
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
-from hlo_cli.report.numbers import format_count, format_percent, format_seconds
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds, plural
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import KEEP, Cell, Column, Share, Table, columns_of_part, row_from, rows_from, with_cell
 from hlo_cli.report.text import Passage
@@ -55,10 +55,9 @@ def answer_of(measured: Measured) -> str:
     if len(kind) > 1 and longest.measure.busy_time < sum(each.measure.busy_time for each in kind) / _PART:
         first = longest_of(kind)
         name, roof = kind[0].operation.category, sum_of(kind).roof
-        words = f"{name[0].upper()}{name[1:]} takes {_share(measured, kind)} of {measured.whole_words}"
-        words += f" at {format_percent(roof)}% of the roof" if roof else ""
-        count = format_count(len(kind), "instructions")
-        return f"{words} in {count}; the longest, {first.operation.name}, {_share(measured, [first])}"
+        words = f"{len(kind):,} {_plural_of(name)} take {_share(measured, kind)} of {measured.whole_words}"
+        words += f" at {format_percent(roof)}% of the roofline" if roof else ""
+        return f"{words}; the slowest, {first.operation.name}, takes {_share(measured, [first])}"
     return (
         f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
     )
@@ -67,6 +66,19 @@ def answer_of(measured: Measured) -> str:
 def _share(measured: Measured, timed: Sequence[Timed]) -> str:
     """The part of the time of all devices that operations take, in percent."""
     return f"{format_percent(sum(each.measure.busy_time for each in timed) / measured.whole)}%"
+
+
+def _plural_of(category: str) -> str:
+    """The plural of a category of a profiler.
+
+    >>> _plural_of("loop fusion"), _plural_of("non-fusion elementwise"), _plural_of("all-reduce")
+    ('loop fusions', 'non-fusion elementwise operations', 'all-reduces')
+    """
+    return f"{category} operations" if category.endswith(_ADJECTIVES) else plural(category)
+
+
+_ADJECTIVES: Final = ("elementwise", "formatting", "processing", "handling", "unknown")
+"""Ends of categories of XProf that are not countable, such as `data formatting`."""
 
 
 def _largest_kind(selected: Sequence[Timed]) -> Sequence[Timed]:
@@ -107,7 +119,7 @@ def _over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
             reasons.setdefault(reason, []).append(each.operation.name)
     for reason, names in reasons.items():
         shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-        yield f"Over 100% of the roof: {shown}; {reason}."
+        yield f"Over 100% of the roofline: {shown}; {reason}."
 
 
 def facts_of(measured: Measured) -> Passage:

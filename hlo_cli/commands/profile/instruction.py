@@ -242,7 +242,8 @@ def _instruction_answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles
         return words
     per_call = measure.total / measure.calls
     if per_call < floor:
-        return f"{words}, at {format_percent(floor / per_call)}% of the roof: {over_peak(timed.operation, timed.rates)}"
+        why = over_peak(timed.operation, timed.rates)
+        return f"{words}, at {format_percent(floor / per_call)}% of the roofline: {why}"
     if partial := [each for each in tiles if each.used]:
         used, length = partial[0].used[0]
         verb = "writes" if partial[0].is_written else "reads"
@@ -324,7 +325,9 @@ def _work(timed: Timed) -> Iterator[Fact]:
         return
     speeds = [format_rate(rates.flops, "flop")] if operation.flops and rates.flops else []
     speeds += [format_rate(rates.bytes, "B")] if operation.bytes and rates.bytes else []
-    roof = f"; {format_percent(rates.efficiency)}% of the roof, bound by {rates.bound_by}" if rates.efficiency else ""
+    roof = (
+        f"; {format_percent(rates.efficiency)}% of the roofline, bound by {rates.bound_by}" if rates.efficiency else ""
+    )
     yield Fact("work", remark=f"{', '.join(amounts)} a call: {', '.join(speeds)}{roof}", is_whole=True)
 
 

@@ -342,9 +342,9 @@ class Measured:
 
     @property
     def whole_words(self) -> str:
-        """The time of one device, such as `488.0 ms per core`; of the only device, without the noun."""
+        """The time of one device, such as `the 488.0 ms per core`; of the only device, without the noun."""
         devices = len(self.profile.devices)
-        words = format_seconds(self.whole / max(devices, 1))
+        words = f"the {format_seconds(self.whole / max(devices, 1))}"
         return f"{words} per {self.device_noun}" if devices > 1 else words
 
     def per_device(self, seconds: float) -> float:

@@ -117,7 +117,7 @@ class Timed:
 
     @property
     def lost(self) -> float | None:
-        """The time above the least time, in seconds: 0 above 100% of the roof, None without a floor."""
+        """The time above the least time, in seconds: 0 above 100% of the roofline, None without a floor."""
         return None if self.floor is None else max(self.measure.total - self.floor, 0.0)
 
 

@@ -374,7 +374,8 @@ def _of_time(sources: Sources) -> Verdict | None:
     sentence = f"Kernels compute for {format_seconds(compute)} on {name}{fused}, as estimated."
     if fused and (unfused := column_sum(sources.costs_by_line.kernels, "total_seconds")):
         sentence = f"{sentence} Not fused, as in the tables of kernels and lines: {format_seconds(unfused)}."
-    words = f"{format_seconds_range(low, execution, high)}{' plus unknown time' if bounds else ''} per execution"
+    seconds = f"at least {format_seconds(execution)}" if bounds else format_seconds_range(low, execution, high)
+    words = f"{seconds} per execution"
     return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
 
 

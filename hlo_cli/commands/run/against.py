@@ -425,8 +425,8 @@ def _notes_on_arguments(compared: RunComparison, options: RunOptions) -> tuple[D
     if choice is None:
         return notes_on_arguments(options, sets=compared.coverage.argument_sets)
     changed = "" if choice.words == f"seed {choice.seed}" else f": {choice.words}"
-    words = f"results agree with the arguments made up with seed {options.seed}"
-    words += f"; these are of set {choice.number + 1}, made up with seed {choice.seed}{changed}"
+    words = f"results agree for the random arguments of seed {options.seed}"
+    words += f"; shown are those for set {choice.number + 1} of seed {choice.seed}{changed}"
     return (Diagnostic("note", f"{words}; use --args FILE for real ones"),)
 
 

@@ -175,17 +175,17 @@ def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
 
 
 def notes_on_arguments(options: RunOptions, *, sets: int = 1) -> tuple[Diagnostic, ...]:
-    """A note on made-up arguments; `sets` is the number of those that a comparison used.
+    """A note on random arguments; `sets` is the number of those that a comparison used.
 
     >>> notes_on_arguments(RunOptions(), sets=3)[0].message
-    'arguments are made up with seed 0: floats standard normal, integers 0 to 3, and in 2 more sets other numbers; use \
---args FILE for real ones'
+    'random arguments (seed 0): floats from N(0, 1), integers 0 to 3, and 2 more sets of other values; use --args FILE \
+for real ones'
     """
     if options.args and not options.fills:
         return ()
-    which = "arguments that --args does not have" if options.fills and options.args else "arguments"
-    words = f"{which} are made up with seed {options.seed}: floats standard normal, integers 0 to {MAX_INTEGER}"
-    words += f", and in {format_count(sets - 1, 'more sets')} other numbers" if sets > 1 else ""
+    missing = " for those that --args does not have" if options.fills and options.args else ""
+    words = f"random arguments{missing} (seed {options.seed}): floats from N(0, 1), integers 0 to {MAX_INTEGER}"
+    words += f", and {format_count(sets - 1, 'more sets')} of other values" if sets > 1 else ""
     return (Diagnostic("note", words if options.args else f"{words}; use --args FILE for real ones"),)
 
 

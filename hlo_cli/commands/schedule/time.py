@@ -50,16 +50,29 @@ def step_numbers(step: TimeEstimate, whole: ModuleTime) -> Mapping[str, Cell]:
 
 
 def execution_in_words(step: TimeEstimate, whole: ModuleTime) -> str:
-    """The estimated time per execution on the chip with its band, and a remark if a part of it is unknown."""
-    return f"{_seconds_in_words(step, whole)} per execution on {step.throughput.chip}"
+    """The estimated time per execution on the chip with its band; if a part is unknown, a bound, and which part."""
+    unknown = "" if step.is_known or step.least_seconds is None else f" ({_unknown_in_words(step)})"
+    return f"{_seconds_in_words(step, whole)} per execution on {step.throughput.chip}{unknown}"
 
 
 def _seconds_in_words(step: TimeEstimate, whole: ModuleTime) -> str:
     if step.least_seconds is None:
         return "unknown time"
     found = whole.estimate
-    words = format_seconds_range(found.low, found.seconds, found.high)
-    return words if step.is_known else f"{words} plus unknown time"
+    if not step.is_known:
+        return f"at least {format_seconds(found.seconds)}"
+    return format_seconds_range(found.low, found.seconds, found.high)
+
+
+def _unknown_in_words(step: TimeEstimate) -> str:
+    """What makes the time of an execution a lower bound."""
+    kernels, transfers = step.unknown_kernels, len(step.unknown_transfers)
+    parts = (
+        f"{format_count(kernels, 'kernels')} of unknown cost" if kernels else "",
+        f"{format_count(transfers, 'transfers')} of unknown duration not counted" if transfers else "",
+        "loops of unknown trip count counted once" if step.unknown_trip_counts else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 class PairTimes:
@@ -235,9 +248,7 @@ class PairTimes:
         if not self.intervals:
             return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}: {execution}"
         if len(self._unknown) == len(self.intervals):
-            have = "has" if len(self.intervals) == 1 else "have"
-            number = f"{len(self.intervals):,} {pair_noun(self.intervals)}"
-            return f"{execution[0].upper()}{execution[1:]}; {number} {have} unknown duration"
+            return f"{execution[0].upper()}{execution[1:]}"
         exposed = [interval for interval in self.intervals if self.times[interval.pair.start].exposed_seconds]
         if not exposed:
             known = ", as far as known" if self._unknown else ""

@@ -458,7 +458,7 @@ def _answer(
     if totals.unknown:
         return f"{lead}; {format_count(totals.unknown, 'parameters')} without a sharding not counted"
     if totals.is_replicated:
-        return f"{lead}; dividing the copies would save {format_bytes(totals.saving_bytes)}"
+        return f"{lead}; sharding the replicated parts would save {format_bytes(totals.saving_bytes)}"
     return lead if found.has_shardings else f"{lead}; this dump has no shardings"
 
 
@@ -626,7 +626,11 @@ def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output:
     found = list(map_inputs(many, reading, options.jobs, partial(_sharded, options)))
     answers = [each.answer for each in found if each.answer is not None]
     saving = sum(each.totals.saving_bytes for each in answers)
-    words = f"dividing copies would save {format_bytes(saving)} per device" if saving else "no copies to divide"
+    words = (
+        f"sharding the replicated parts would save {format_bytes(saving)} per device"
+        if saving
+        else "nothing is replicated"
+    )
     return finish_each(
         "shard",
         found,

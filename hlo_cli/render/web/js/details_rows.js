@@ -24,12 +24,12 @@ function describeValue(page, row) {
   const peak = store.peakOf.get(row.space);
   const isOverPeak = row.start <= peak && peak <= row.end;
   const length = row.end - row.start + 1;
-  const steps = `steps ${stepRange(row.start, row.end)}, ${formatScaled(length)} of ${formatScaled(axis.count)}`;
+  const steps = `for ${formatScaled(length)} of ${formatScaled(axis.count)} steps (${stepRange(row.start, row.end)})`;
   const line = row.source ? fileLine(row.source) : isInferred(row) ? `${fileLine(row.origin)} (inferred)` : null;
   const own = [
     ["size", [sizeOf(row)]],
     ["memory", [`${row.space}, ${row.kind}${row.space === store.state.space ? "" : " "}`, spaceButton(page, row)]],
-    ["live", [`${steps}${isOverPeak ? ", over the peak" : ""}`]],
+    ["live", [`${steps}${isOverPeak ? ", including the peak" : ""}`]],
     ["shape", [codeText(row.shape)]],
     ["allocation", [allocationOf(row)]],
   ];

@@ -53,7 +53,7 @@ function legendOf(pairs, hasTime, {hasSynchronous}) {
 function describeStep({store, axis}, rows, {pair, synchronous}) {
   const {hoverStep, step, isPinned} = store.state;
   const at = synchronous?.step ?? hoverStep ?? (isPinned ? step : null);
-  if (at === null) return [element("span", {text: "Point at the picture for a step; click to pin it."})];
+  if (at === null) return [element("span", {text: "Hover to inspect a step; click to pin it."})];
   const row = rows.get(at);
   const seconds = axis.secondsAt(at);
   const words = [
