@@ -1,17 +1,21 @@
-"""The report that answers a recognized text, whichever command was given it."""
+"""Which report answers a text that was recognized, whichever command was given it, and what do answers consist of?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from shlex import quote
+from types import MappingProxyType
 from typing import Final
 
 import click
 
+from hlo_cli.analysis.sharding.placement import describe_sharding
+from hlo_cli.commands.modules.quoted import FoundInstruction
 from hlo_cli.commands.options.io_options import OutputOptions, io_of
 from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.pasted.envelopes import (
     ENVELOPES,
@@ -23,55 +27,42 @@ from hlo_cli.inputs.pasted.envelopes import (
     language_error,
     no_hlo_error,
 )
+from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.numbers import format_bytes
-from hlo_cli.report.report import Report
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell
+from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
-_ANSWERS: Final[dict[PastedKind, str]] = {
-    "out-of-memory": "hlo_cli.commands.pasted.memory.report_of",
-    "slow-operation": "hlo_cli.commands.pasted.compiler_messages.slow_operation_report",
-    "compiler-error": "hlo_cli.commands.pasted.compiler_messages.compiler_error_report",
-    "resharding": "hlo_cli.commands.pasted.compiler_messages.resharding_report",
-    "diff": "hlo_cli.commands.pasted.unified_diff.report_of",
-    "shape": "hlo_cli.commands.pasted.shape_text.shape_report",
-    "layout": "hlo_cli.commands.pasted.shape_text.layout_report",
-    "shapes": "hlo_cli.commands.pasted.shape_text.shape_report",
-    "compile-log": "hlo_cli.commands.pasted.warnings.report_of",
-    "cut-header": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "stablehlo": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "pallas-kernel": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "residuals": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "operation-times": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "kernel-times": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "execution-profile": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "thunks": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "autotune-results": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "cost-analysis": "hlo_cli.commands.pasted.printed_tables.report_of",
-    "unknown-flag": "hlo_cli.commands.pasted.failures.flag_report",
-    "captured-constants": "hlo_cli.commands.pasted.warnings.report_of",
-    "host-compute": "hlo_cli.commands.pasted.warnings.report_of",
-    "stuck-collective": "hlo_cli.commands.pasted.warnings.report_of",
-    "spills": "hlo_cli.commands.pasted.warnings.report_of",
-    "donation": "hlo_cli.commands.pasted.warnings.report_of",
-    "compile-time-constant": "hlo_cli.commands.pasted.failures.failure_report",
-    "sharding-rank": "hlo_cli.commands.pasted.failures.failure_report",
-    "indivisible": "hlo_cli.commands.pasted.failures.failure_report",
-    "donated-argument": "hlo_cli.commands.pasted.failures.failure_report",
-    "argument-size": "hlo_cli.commands.pasted.failures.failure_report",
-    "library-launch": "hlo_cli.commands.pasted.failures.failure_report",
-    "kernel-launch": "hlo_cli.commands.pasted.failures.failure_report",
-    "missing-symbol": "hlo_cli.commands.pasted.failures.failure_report",
-    "allocator-stats": "hlo_cli.commands.pasted.memory.report_of",
-    "memory-stats": "hlo_cli.commands.pasted.memory.report_of",
-    "buffer-values": "hlo_cli.commands.pasted.memory.report_of",
-    "live-range": "hlo_cli.commands.pasted.memory.report_of",
-    "buffer-assignment": "hlo_cli.commands.pasted.memory.report_of",
-    "memory-report": "hlo_cli.commands.pasted.memory.report_of",
-    "sharding": "hlo_cli.commands.pasted.sharding_text.sharding_report",
-    "replica-groups": "hlo_cli.commands.pasted.sharding_text.replica_groups_report",
+_ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
+    "memory.report_of": (
+        *("out-of-memory", "allocator-stats", "memory-stats", "buffer-values", "live-range"),
+        *("buffer-assignment", "memory-report"),
+    ),
+    "compiler_messages.slow_operation_report": ("slow-operation",),
+    "compiler_messages.compiler_error_report": ("compiler-error",),
+    "compiler_messages.resharding_report": ("resharding",),
+    "unified_diff.report_of": ("diff",),
+    "shape_text.shape_report": ("shape", "shapes"),
+    "shape_text.layout_report": ("layout",),
+    "warnings.report_of": (
+        *("compile-log", "captured-constants", "host-compute", "stuck-collective", "spills", "donation"),
+    ),
+    "printed_tables.report_of": (
+        *("cut-header", "stablehlo", "pallas-kernel", "residuals", "operation-times", "kernel-times"),
+        *("execution-profile", "thunks", "autotune-results", "cost-analysis"),
+    ),
+    "failures.flag_report": ("unknown-flag",),
+    "failures.failure_report": (
+        *("compile-time-constant", "sharding-rank", "indivisible", "donated-argument", "argument-size"),
+        *("library-launch", "kernel-launch", "missing-symbol"),
+    ),
+    "sharding_text.sharding_report": ("sharding",),
+    "sharding_text.replica_groups_report": ("replica-groups",),
 }
-"""The function that answers each kind; its module is imported on use."""
-
+"""The functions that answer, each with its kinds of texts; their modules are imported on use."""
+_ANSWERS: Final = {kind: function for function, kinds in _ANSWERED.items() for kind in kinds}
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
 _MEASURED: Final = frozenset(("kernel-times", "operation-times", "execution-profile"))
@@ -174,8 +165,9 @@ def _report_of(pasted: PastedText) -> Report:
     """
     kinds = (pasted.kind, *pasted.others)
     for at, kind in enumerate(kinds):
-        module, _, function = _ANSWERS[kind].rpartition(".")
-        report_of: Callable[[PastedText], Report] = getattr(import_module(module), function)
+        module, _, function = _ANSWERS[kind].partition(".")
+        found = import_module(f"hlo_cli.commands.pasted.{module}")
+        report_of: Callable[[PastedText], Report] = getattr(found, function)
         try:
             report = report_of(replace(pasted, kind=kind))
         except HloError:
@@ -186,3 +178,65 @@ def _report_of(pasted: PastedText) -> Report:
         note = Diagnostic("note", f"the text also has {' and '.join(more)}; paste it alone to explain it")
         return replace(report, notes=(*report.notes, note)) if more else report
     raise language_error(pasted.text, pasted.name) or no_hlo_error(pasted.text, pasted.name)
+
+
+# --- what answers consist of ---
+# Sentences, tables, advice, and explained instructions.
+
+
+_NAMES: Final = ("instruction", "second_instruction", "third_instruction")
+_MOST_OPERANDS = 12  # a pasted instruction may be a tuple of hundreds; a dozen fit the screen
+
+
+def text_report(
+    pasted: PastedText,
+    answer: str,
+    *,
+    means: Sequence[str] = (),
+    tables: Sequence[Part] = (),
+    advice: Sequence[str] = (),
+    numbers: Mapping[str, Cell] = MappingProxyType({}),
+    notes: Sequence[str] = (),
+    next: Sequence[str] = (),
+) -> Report:
+    """The report on a text: one sentence, what it means, its tables, and what to do."""
+    parts: list[Part] = [Passage("text", tuple(means))] if means else []
+    parts += tables
+    parts += [Passage("advice", tuple(advice))] if advice else []
+    return Report(
+        "parse",
+        answer,
+        numbers={"text": NOUNS[pasted.kind], **numbers},
+        parts=tuple(parts),
+        next=tuple(next),
+        notes=tuple(Diagnostic("note", note) for note in notes),
+        input={"path": pasted.name},
+    )
+
+
+def explained_parts(found: Sequence[FoundInstruction]) -> tuple[Part, ...]:
+    """The underlined texts of the first instructions with the meaning of their parts."""
+    parts = list[Part]()
+    for name, each in zip(_NAMES, (each for each in found if each.is_whole), strict=False):
+        try:
+            report = explain_text(each.text, most_operands=_MOST_OPERANDS)
+        except (HloError, RecursionError):
+            continue
+        parts += (_with_sharding(replace(part, name=name), each) for part in report.parts if isinstance(part, Anatomy))
+    return tuple(parts)
+
+
+def _with_sharding(part: Anatomy, found: FoundInstruction) -> Anatomy:
+    """The explanation with the sharding in words."""
+    text = found.instruction.attribute("sharding")
+    if text is None:
+        return part
+    try:
+        sharding = read_given_sharding(text).sharding
+    except HloError:
+        return part
+    if sharding is None:
+        return part
+    words = describe_sharding(sharding)
+    rows = tuple(replace(row, meaning=words) if row.label == "sharding" else row for row in part.explanations)
+    return replace(part, explanations=rows)

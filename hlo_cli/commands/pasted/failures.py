@@ -13,7 +13,7 @@ from pkgutil import get_data
 from typing import Final
 from unicodedata import name as character_name
 
-from hlo_cli.commands.pasted.answer_parts import text_report
+from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
 from hlo_cli.ir import opcodes

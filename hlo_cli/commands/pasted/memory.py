@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.commands.memspace.oom import report_of_message
-from hlo_cli.commands.pasted.answer_parts import text_report
+from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes

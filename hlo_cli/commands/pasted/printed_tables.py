@@ -15,7 +15,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
-from hlo_cli.commands.pasted.answer_parts import text_report
+from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.commands.pasted.shape_text import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText

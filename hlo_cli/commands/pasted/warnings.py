@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from hlo_cli.commands.pasted.answer_parts import text_report
+from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.commands.pasted.memory import size_of
 from hlo_cli.commands.pasted.shape_text import shape_text
 from hlo_cli.dataclass import dataclass

@@ -626,16 +626,12 @@ def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output:
     found = list(map_inputs(many, reading, options.jobs, partial(_sharded, options)))
     answers = [each.answer for each in found if each.answer is not None]
     saving = sum(each.totals.saving_bytes for each in answers)
-    words = (
-        f"sharding the replicated parts would save {format_bytes(saving)} per device"
-        if saving
-        else "nothing is replicated"
-    )
+    shared = f"sharding the replicated parts would save {format_bytes(saving)} per device"
     return finish_each(
         "shard",
         found,
         Rows(_module_columns(), by="saving_bytes"),
-        answer=f"{format_count(len(answers), 'modules')}: {words}",
+        answer=f"{format_count(len(answers), 'modules')}: {shared if saving else 'nothing is replicated'}",
         output=output,
     )
 

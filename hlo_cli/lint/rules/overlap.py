@@ -124,7 +124,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         # Adjacent ones are HLO402's.
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
-            one, several = _EXPOSED[bool(interval.is_sync)]
+            one, several = _SYNCHRONOUS if interval.is_sync else _NOT_OVERLAPPED
             operation, moved = interval.pair.operation, _moved(context, start)
             yield context.finding(
                 f"{_operation_on(context, operation, start)} {one} ({_bytes(interval)}){_independent(kernels)}",
@@ -210,11 +210,8 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
             )
 
 
-_EXPOSED: Final = {
-    True: ("runs synchronously", "run synchronously"),
-    False: ("does not overlap any kernel", "do not overlap any kernel"),
-}
-"""What is wrong with one pair and with several, by `is_sync`."""
+_SYNCHRONOUS: Final = ("runs synchronously", "run synchronously")
+_NOT_OVERLAPPED: Final = ("overlaps no kernel", "overlap no kernel")
 
 
 def _operation_on(context: LintContext, operation: str, start: Instruction) -> str:
