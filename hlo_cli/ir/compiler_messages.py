@@ -157,3 +157,31 @@ class FusionProcess:
     core_count: int = 0
     module_text: str = ""
     is_truncated: bool = False
+
+
+# --- passes ---
+# What `--xla_dump_module_metadata` says of each pass. Mirrors `HloPassMetadata` of xla/service/hlo.proto.
+
+
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """One run of a pass, or of a pipeline, in microseconds since 1970; `dumps` files were written after it.
+
+    >>> PassRun("dce", "simplification", 3, 5).is_changed
+    False
+    """
+
+    name: str
+    pipeline: str
+    begin_us: int
+    end_us: int
+    is_changed: bool = False
+    dumps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PassRuns:
+    """The passes of one compilation, in their order; `module_id` is XLA's number of the module."""
+
+    module_id: int
+    runs: tuple[PassRun, ...]

@@ -155,12 +155,12 @@ _MOST: Final = 1 << 62
 """A bound on the sum of nested times, which only corrupt files exceed."""
 
 
-def _self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
-    """The self time of each event of one line, whose events are in the order of `_nested_order`.
+def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
+    """The self time of each event of one line, whose events are in the order of `nested_order`.
 
     The parent of an event is the nearest earlier one, among those not yet left, that includes it.
 
-    >>> _self_times(np.array([0, 0, 4, 20]), np.array([10, 3, 4, 5])).tolist()
+    >>> self_times(np.array([0, 0, 4, 20]), np.array([10, 3, 4, 5])).tolist()
     [3, 3, 4, 5]
     """
     result = durations_ps.copy()
@@ -182,10 +182,10 @@ def _self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
     return result - np.array([min(each, _MOST) for each in inside], np.int64)
 
 
-def _nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
+def nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
     """The order in which events that begin together are nested: the longest first.
 
-    >>> _nested_order(np.array([5, 0, 0]), np.array([1, 3, 10])).tolist()
+    >>> nested_order(np.array([5, 0, 0]), np.array([1, 3, 10])).tolist()
     [2, 1, 0]
     """
     return np.lexsort((-durations_ps, begins_ps)).astype(np.int64)
@@ -490,7 +490,7 @@ def _add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
 
 def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, host: str) -> None:
     begins, durations = line_times(line)
-    chosen = chosen[_nested_order(begins[chosen], durations[chosen])]
+    chosen = chosen[nested_order(begins[chosen], durations[chosen])]
     modules, programs = line.statistic("hlo_module"), line.statistic("program_id")
     ordinals, runs = line.statistic("device_ordinal"), line.statistic("run_id")
     codes, distinct = joint_codes([each.codes[chosen] for each in (programs, modules, ops)])
@@ -509,7 +509,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
         integers(runs, chosen, NO_RUN),
         begins,
         durations,
-        _self_times(begins, durations),
+        self_times(begins, durations),
     )
 
 
@@ -854,9 +854,9 @@ def _add_core_line(
         metadata = _with_own(_kind(line, kind), events.statistics_of(event))
         keys.append(rows.key(OperationKey(id if known is None else known, module, _op_of(metadata)), metadata))
     of_event = np.array(keys, np.int64)[codes] if keys else np.zeros(0, np.int64)
-    order = _nested_order(*line_times(line))
+    order = nested_order(*line_times(line))
     own = np.zeros(len(events), np.int64)
-    own[order] = _self_times(clock.begins[order], clock.durations[order])
+    own[order] = self_times(clock.begins[order], clock.durations[order])
     chosen = np.flatnonzero(of_event != ABSENT)
     runs = integers(line.statistic("run_id"), chosen, NO_RUN)
     if executions:

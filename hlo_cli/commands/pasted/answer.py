@@ -53,6 +53,7 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
         *("cut-header", "stablehlo", "pallas-kernel", "residuals", "operation-times", "kernel-times"),
         *("execution-profile", "thunks", "autotune-results", "cost-analysis"),
     ),
+    "dump_files.report_of": ("pass-times", "compile-options", "thunk-names", "target", "transfer-stats"),
     "failures.flag_report": ("unknown-flag",),
     "failures.failure_report": (
         *("compile-time-constant", "sharding-rank", "indivisible", "donated-argument", "argument-size"),

@@ -1,15 +1,13 @@
 """What failed outside of HLO? Errors of JAX and of the runtime, and flags that XLA or libtpu refuses.
 
-The messages are those of jax/_src and of XLA; `flags.csv` lists the flags, and where they are from.
+The messages are those of jax/_src and of XLA.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from math import prod
-from pkgutil import get_data
 from typing import Final
 from unicodedata import name as character_name
 
@@ -23,6 +21,7 @@ from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from
 from hlo_cli.source import HloError, nearest
+from hlo_cli.syntax.compiler_files.flags import CompilerFlag, compiler_flags
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- errors of JAX and the runtime ---
@@ -678,8 +677,7 @@ def _compile_time_constant(pasted: PastedText, text: str) -> Report | None:
 # --- refused flags ---
 # Flags that XLA or libtpu refuses: whether each exists, where it belongs, and what is wrong with it.
 #
-# `flags.csv` lists the flags of XLA's xla.proto and debug_options_flags.cc and of libtpu 0.0.52, with what two
-# releases of jaxlib say to each; the message is that of xla/parse_flags_from_env.cc or of absl.
+# The message is that of xla/parse_flags_from_env.cc or of absl.
 
 
 _UNKNOWN: Final = lazy_regex(
@@ -701,16 +699,6 @@ _COLUMNS: Final = (
     Column("status", "status", of=lambda flag: flag.status),
     Column("help", "what to do", person=False, of=lambda flag: flag.help),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Flag:
-    """A row of the table of flags."""
-
-    name: str
-    status: str
-    known: str
-    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -787,7 +775,7 @@ def _unknown(text: str) -> Iterator[_Verdict]:
 def _values(text: str) -> Iterator[_Verdict]:
     for match in (*_VALUE.finditer(text), *_ABSL_VALUE.finditer(text)):
         name = match["flag"].lstrip("-")
-        known = _flags().get(name)
+        known = compiler_flags().get(name)
         wants = f" of type {known.type}" if known and known.type else ""
         value = match["value"] or "nothing"
         words = f"does not take the value {value}"
@@ -796,21 +784,9 @@ def _values(text: str) -> Iterator[_Verdict]:
         )
 
 
-def _example(flag: _Flag | None) -> str:
+def _example(flag: CompilerFlag | None) -> str:
     kind = flag.type if flag else ""
     return {"bool": "true", "string": "TEXT", "float": "1.0"}.get(kind, "1" if "int" in kind else "VALUE")
-
-
-@cache
-def _flags() -> dict[str, _Flag]:
-    """The table of flags by name; one of XLA comes before one of libtpu."""
-    data = get_data("hlo_cli.commands.pasted", "flags.csv") or b""
-    found: dict[str, _Flag] = {}
-    for line in data.decode("utf-8").split("\n"):
-        if line and not line.startswith(("#", "name,")):
-            name, status, known, *kind = line.split(",")
-            found.setdefault(name, _Flag(name, status, known, kind[0] if kind else ""))
-    return found
 
 
 def _verdict(word: str, variable: str) -> _Verdict:
@@ -831,11 +807,11 @@ def _verdict(word: str, variable: str) -> _Verdict:
     if odd is not None:
         return _odd_hyphen(word, name, *odd)
     if dashes != "--":
-        if not dashes and name not in _flags():
+        if not dashes and name not in compiler_flags():
             return _Verdict(word, "no flag", "is not a flag", _NO_SPACES)
         words = f"begins with {format_count(len(dashes), 'hyphens')}, not two" if dashes else "has no hyphens before it"
         return _Verdict(word, "hyphens", words, f"Write --{word.lstrip('-')}.")
-    known = _flags().get(name)
+    known = compiler_flags().get(name)
     if name.startswith("tf_"):
         return _Verdict(f"--{name}", "belongs in TF_XLA_FLAGS", "belongs in TF_XLA_FLAGS, not in XLA_FLAGS",
                         f"Set TF_XLA_FLAGS=--{name}.")  # fmt: skip
@@ -843,7 +819,7 @@ def _verdict(word: str, variable: str) -> _Verdict:
         return _known(known, variable)
     if name.startswith(("xla_tpu_", "xla_jf_", "libtpu_", "xla_sc_", "megascale_")):
         return _of_libtpu(name, "; libtpu 0.0.52 does not have it")
-    near = nearest(name, _flags())
+    near = nearest(name, compiler_flags())
     if near is not None:
         return _Verdict(f"--{name}", "misspelled", f"is not a flag of XLA; the nearest is --{near}", f"Write --{near}.")
     return _Verdict(f"--{name}", "unknown", "is not a flag of XLA or libtpu", f"Remove --{name} from XLA_FLAGS.")
@@ -852,7 +828,7 @@ def _verdict(word: str, variable: str) -> _Verdict:
 def _odd_hyphen(word: str, name: str, at: int, character: str) -> _Verdict:
     place = {1: "first", 2: "second"}.get(at, f"{at}th")
     what = character_name(character, "character").lower()
-    known = _flags().get(name)
+    known = compiler_flags().get(name)
     exists = "; the flag exists" if known and known.status not in ("removed", "field") else "; no such flag is known"
     return _Verdict(
         word,
@@ -871,7 +847,7 @@ _ASYNC: Final = (
 )
 
 
-def _known(flag: _Flag, variable: str) -> _Verdict:
+def _known(flag: CompilerFlag, variable: str) -> _Verdict:
     name, shown = flag.name, f"--{flag.name}"
     if flag.status.startswith("tpu"):
         if "TPU" in variable or "LIBTPU" in variable:

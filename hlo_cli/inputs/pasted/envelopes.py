@@ -44,6 +44,11 @@ PastedKind = Literal[
     "cost-analysis",
     "autotune-results",
     "thunks",
+    "thunk-names",
+    "pass-times",
+    "target",
+    "transfer-stats",
+    "compile-options",
     "execution-profile",
     "kernel-times",
     "operation-times",
@@ -369,6 +374,44 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a thunk sequence",
         (": k",),
         _words(r"^ *\d{3,}: k[A-Z]\w+[ \t]"),
+        is_document=True,
+    ),
+    Envelope(
+        "thunk-names",
+        "a list of thunks with their instructions",
+        ("thunk_metadata",),
+        _words(r"\A\s*thunk_metadata:? \{"),
+        is_document=True,
+    ),
+    Envelope(
+        "pass-times",
+        "a list of compiler passes",
+        ("pass_metadata",),
+        _words(r"^\s*pass_metadata:? \{"),
+        is_document=True,
+    ),
+    Envelope(
+        "target",
+        "a description of a target",
+        ("tpu_topology_args", "gpu_device_info"),
+        _words(r"^tpu_topology_args:? \{|\A(?!.*^fusion_steps:? \{)(?s:.*)^\s*gpu_device_info:? \{"),
+        is_document=True,
+    ),
+    Envelope(
+        "transfer-stats",
+        "a list of transfers with the host",
+        ("host_transfer_sizes",),
+        _words(r"^host_transfer_sizes:? \{"),
+        is_document=True,
+    ),
+    Envelope(
+        "compile-options",
+        "a list of compiler flags",
+        ("xla_", "debug_options"),
+        _words(
+            r"\A\s*(?:executable_build_options:? \{|debug_options:? \{|xla_\w+: [^\n]+\n?(?:\w+:? |\s*\Z)"
+            r"|--\w+(?:=[^\n]*)?\n--\w+)"
+        ),
         is_document=True,
     ),
     Envelope(

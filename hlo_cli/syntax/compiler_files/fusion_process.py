@@ -12,21 +12,14 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, FusionStep, IneligibleStep, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.notation import unquote
 from hlo_cli.source import HloError, Source, Span, quoted_token
+from hlo_cli.syntax.compiler_files.text_format import TOKEN, value_text, whole_number
 
 _WHAT: Final = "a priority fusion dump, which has fusion_steps"
 _STEPS: Final = "fusion_steps"
 _DEVICE: Final = "gpu_device_info"
 _MODULE: Final = "hlo_module_before_fusion"
-_MAX_DIGITS: Final = 20  # 2^64 has 20: the last digit would need a comparison, and no dump is so large
 _START = re.compile(r"\s*+(?:goo\.gle/debug\w*+)?")
-_STRING: Final = r'"(?:[^"\\\n]|\\[^\n])*+"'
-_TOKEN = re.compile(
-    rf"(?:[\s,;]++|#[^\n]*+)*+(?:(\w++)\s*+(?::\s*+({_STRING}(?:\s*+{_STRING})*+|[^\s\"{{}}<>#,;]++)|:?\s*+([{{<]))|([}}>])|(\Z))"
-)
-"""A field with a value, the name and the bracket of a message, its closing bracket, or the end."""
-_PART = re.compile(_STRING)
 _REST = re.compile(r"[\s,;]*+([^\s]{0,50})")
 
 
@@ -59,7 +52,7 @@ class _Reader:
         start = _START.match(text)
         at = start.end() if start is not None else 0
         while True:
-            found = _TOKEN.match(text, at)
+            found = TOKEN.match(text, at)
             if found is None:
                 if self.has_known and self._is_at_end(at):
                     break
@@ -80,7 +73,7 @@ class _Reader:
             raise HloError(f"expected {_WHAT}", Span(0, min(len(text), 1)), source=self.source)
         return FusionProcess(
             tuple(self.steps),
-            unquote(self.device.get("name", '""')),
+            value_text(self.device.get("name", '""')),
             self._figure("memory_bandwidth"),
             self._figure("core_count"),
             self.module_text,
@@ -89,8 +82,7 @@ class _Reader:
 
     def _figure(self, name: str) -> int:
         """A whole number about the device, 0 if it is not known."""
-        digits = self.device.get(name, "")
-        return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < _MAX_DIGITS else 0
+        return whole_number(self.device.get(name, ""))
 
     def _open(self, name: str) -> None:
         self.path.append(name)
@@ -108,7 +100,7 @@ class _Reader:
         if not self.path:
             if name == _MODULE:
                 self.has_known = True
-                self.module_text = _text(value)
+                self.module_text = value_text(value)
         elif len(self.path) == 2:
             self.fields.setdefault(name, []).append(value)
         elif self.path == [_DEVICE]:
@@ -118,7 +110,7 @@ class _Reader:
         """The step in the fields that were read; None for a kind that is not known."""
         match kind:
             case "update_priority":
-                consumers = tuple(_text(value) for value in self.fields.get("consumer_names", ()))
+                consumers = tuple(value_text(value) for value in self.fields.get("consumer_names", ()))
                 times = self._number("us_fused", at), self._number("us_unfused", at)
                 return PriorityStep(self._name("producer_name"), consumers, *times)
             case "producer_ineligible":
@@ -129,7 +121,7 @@ class _Reader:
 
     def _name(self, name: str) -> str:
         values = self.fields.get(name)
-        return _text(values[-1]) if values else ""
+        return value_text(values[-1]) if values else ""
 
     def _number(self, name: str, at: int) -> float:
         values = self.fields.get(name)
@@ -153,8 +145,3 @@ class _Reader:
             f"expected a field in a priority fusion dump, found {found}" if self.has_known else f"expected {_WHAT}"
         )
         return HloError(expected, Span(start, max(end, start)), source=self.source)
-
-
-def _text(value: str) -> str:
-    """The content of a string, which may be in several parts; other values as they are."""
-    return "".join(unquote(part) for part in _PART.findall(value)) if value.startswith('"') else value

@@ -1,0 +1,298 @@
+"""What do the files say that XLA writes beside a dump, other than those on memory? Passes, flags, thunks, the target.
+
+Mirrors HloModuleMetadataProto of xla/service/hlo.proto (`--xla_dump_module_metadata`), DebugOptions of xla/xla.proto,
+CompileOptionsProto of xla/pjrt/proto, ThunkMetadataListProto of xla/backends/gpu, and the files of libtpu.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from shlex import quote
+from typing import Final
+
+from hlo_cli.analysis.hardware.chip_specs import chip_in
+from hlo_cli.analysis.profile.compile_times import CompileTimes, PassTime, times_of_passes
+from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.ir.compiler_messages import PassRun
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
+from hlo_cli.source import HloError
+from hlo_cli.syntax.compiler_files.flags import Settings, changed_settings, compiler_flags, settings_in_text
+from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
+
+
+def report_of(pasted: PastedText) -> Report:
+    """The report on a file; HloError if it has nothing of its kind."""
+    readers: dict[str, Callable[[PastedText], Report | None]] = {
+        "pass-times": _pass_times,
+        "compile-options": _compile_options,
+        "thunk-names": _thunk_names,
+        "target": _target,
+        "transfer-stats": _transfers,
+    }
+    report = readers[pasted.kind](pasted)
+    if report is None:
+        raise HloError(f"{pasted.name} is empty or truncated", hint="copy the complete file")
+    return report
+
+
+# --- passes ---
+
+
+_PIPELINE_START: Final = "pipeline-start"
+"""The pass of each pipeline in which XLA writes the dumps before it, which are most of its time."""
+_WORTH_TELLING: Final = 0.1  # of the time in passes: less does not change what is slow
+
+
+def _pass_times(pasted: PastedText) -> Report | None:
+    message = read_text_message(pasted.text)
+    runs = tuple(_run(each) for each in message.messages("pass_metadata"))
+    times = times_of_passes(runs)
+    if not times.passes:
+        return None
+    name = _module_name(pasted.name, message.number("canonical_module_id"))
+    return compile_report(pasted, times, name)
+
+
+def _run(message: TextMessage) -> PassRun:
+    return PassRun(
+        message.text("pass_name"),
+        message.text("pipeline_name"),
+        message.number("start_timestamp_usec"),
+        message.number("end_timestamp_usec"),
+        message.text("module_changed") == "true",
+        len(message.texts("dump_filenames")),
+    )
+
+
+def _module_name(path: str, number: int) -> str:
+    """The name of a module, which only the names of the dumps next to the file have; else its number."""
+    with suppress(OSError):
+        for name in sorted(os.listdir(os.path.dirname(path) or ".")):
+            if (
+                found := re.search(rf"\bmodule_0*{number}\.([\w\-]+)\.(?:cl_\d+\.)?\w*before_optimizations", name)
+            ) is not None:
+                return found[1]
+    return f"module {number}"
+
+
+def compile_report(pasted: PastedText, times: CompileTimes, name: str) -> Report:
+    """The report on the passes of a compilation, the longest first."""
+    writing = next((each for each in times.passes if each.name == _PIPELINE_START and each.dumps), None)
+    written = writing.seconds if writing is not None else 0.0
+    passes = [each for each in times.passes if each is not writing] or list(times.passes)
+    longest, inside = passes[0], times.inside - written
+    share = f" ({format_percent(longest.seconds / inside)}%)" if inside else ""
+    whole = f"{format_seconds(times.seconds)} in {format_count(times.runs, 'runs')} of compiler passes"
+    means = []
+    if times.changed is not None:
+        means.append(f"{times.changed:,} of {format_count(times.runs, 'runs')} changed the module.")
+    if written > _WORTH_TELLING * times.inside:
+        means.append(
+            f"{_PIPELINE_START} ({format_seconds(written)}) is mostly the time in which XLA writes dumps; without it, "
+            f"the passes take {format_seconds(inside)}."
+        )
+    columns: tuple[Column[PassTime], ...] = (
+        Column("seconds", "time", "seconds", total="sum", of=lambda each: each.seconds),
+        Column("share", "share", "percent", of=lambda each: each.seconds / times.inside if times.inside else None),
+        Column("runs", "runs", "count", total="sum", of=lambda each: each.runs),
+        Column("changed", "changed", "count", total="sum", of=lambda each: each.changed),
+        Column("pass", "pass", "name", role="name", of=lambda each: each.name),
+        Column("pipelines", "pipeline", of=lambda each: _first_of(each.pipelines)),
+    )
+    shown = columns if times.changed is not None else (*columns[:3], columns[4])
+    folder = os.path.dirname(pasted.name) or "."
+    return text_report(
+        pasted,
+        f"{name}: {whole}; {longest.name} takes {format_seconds(longest.seconds)}{share}",
+        means=means,
+        tables=(Table("passes", shown, rows_from(shown, times.passes), noun="passes"),),
+        numbers={"seconds": times.seconds, "pass_seconds": times.inside, "runs": times.runs, "changed": times.changed},
+        next=(f"hlo diff {quote(folder)} --passes",) if any(each.dumps for each in times.passes) else (),
+    )
+
+
+def _first_of(names: tuple[str, ...]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
+
+
+# --- flags ---
+
+
+_FLAG_LINE: Final = lazy_regex(r"^--(\w+)(?:=(.*))?$", re.MULTILINE)
+_MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
+
+
+def _compile_options(pasted: PastedText) -> Report | None:
+    settings = _settings(pasted.text)
+    if not settings:
+        return None
+    changed = changed_settings(settings)
+    names = [f"--{name}" for name in changed]
+    if changed:
+        more = [f"{len(names) - _MOST_NAMED:,} more"] if len(names) > _MOST_NAMED else []
+        some = ", ".join([*names[:_MOST_NAMED], *more])
+        count, all_ = len(changed), format_count(len(settings), "flags")
+        answer = f"{count:,} of {all_} {verb(count, 'is', 'are')} not the default: {some}"
+    else:
+        answer = f"{format_count(len(settings), 'flags')}, all with their default"
+    rows = [(name, *changed.get(name, (value, value)), name in changed) for name, value in settings.items()]
+    rows.sort(key=lambda row: not row[3])
+    columns: tuple[Column[str, str, str, bool], ...] = (
+        Column("flag", "flag", "name", role="name", of=lambda name, default, value, is_changed: f"--{name}"),
+        Column("value", "value", of=lambda name, default, value, is_changed: value),
+        Column("default", "default", of=lambda name, default, value, is_changed: default if is_changed else None),
+        Column("is_default", "is default", person=False, of=lambda name, default, value, is_changed: not is_changed),
+    )
+    table = Table("flags", columns, rows_from_tuples(columns, rows), noun="flags")
+    unknown = sum(name not in compiler_flags() for name in settings)
+    return text_report(
+        pasted,
+        answer,
+        means=("Defaults are those of jaxlib 0.10.2 and 0.12.0.1, as JAX sets them, and of libtpu 0.0.52.",),
+        tables=(replace(table, limit=len(changed), person=bool(changed)),),
+        numbers={"flags": len(settings), "changed": len(changed), "unknown": unknown},
+    )
+
+
+def _settings(text: str) -> Settings:
+    """The flags of a list of `--name=value`, of a `DebugOptions`, or of the `CompileOptionsProto` around one."""
+    if found := _FLAG_LINE.findall(text):
+        return {name: value or "true" for name, value in found}
+    message = read_text_message(text)
+    inner = message.message("executable_build_options").message("debug_options")
+    return settings_in_text(inner) or settings_in_text(message.message("debug_options")) or settings_in_text(message)
+
+
+# --- thunks ---
+
+
+_UNNAMED: Final = "-"
+
+
+def _thunk_names(pasted: PastedText) -> Report | None:
+    thunks = read_text_message(pasted.text).messages("thunk_metadata")
+    if not thunks:
+        return None
+    rows = [
+        (each.message("thunk_info").number("thunk_id"), each.text("thunk_kind").removeprefix("k"), _annotation(each))
+        for each in thunks
+    ]
+    columns: tuple[Column[int, str, str], ...] = (
+        Column("thunk", "thunk", "count", of=lambda number, kind, name: number),
+        Column("kind", "kind", of=lambda number, kind, name: kind),
+        Column("instruction", "instruction", "name", role="name", of=lambda number, kind, name: name or None),
+    )
+    kinds = Counter(kind for _, kind, _ in rows).most_common()
+    return text_report(
+        pasted,
+        f"{format_count(len(rows), 'thunks')}: {', '.join(f'{count} {kind}' for kind, count in kinds)}",
+        means=("A thunk is one step that the runtime executes; its annotation is the name of the instruction.",),
+        tables=(Table("thunk_names", columns, rows_from_tuples(columns, rows), noun="thunks"),),
+        numbers={"thunks": len(rows)},
+    )
+
+
+def _annotation(thunk: TextMessage) -> str:
+    return thunk.message("thunk_info").text("profile_annotation")
+
+
+# --- the target ---
+
+
+def _target(pasted: PastedText) -> Report | None:
+    chip = chip_in([pasted.text])
+    message = read_text_message(pasted.text)
+    facts = dict(_facts(message))
+    if not facts:
+        return None
+    columns: tuple[Column[str, str], ...] = (
+        Column("property", "property", of=lambda name, value: name),
+        Column("value", "value", of=lambda name, value: value),
+    )
+    where = f"{chip}" if chip is not None else facts.get("device", facts.get("version", "an unknown chip"))
+    size = f", {_counted(facts, 'chips')} on {_counted(facts, 'hosts')}" if "chips" in facts else ""
+    return text_report(
+        pasted,
+        f"The target of a compilation: {where}{size}",
+        tables=(Table("target", columns, rows_from_tuples(columns, facts.items()), noun="properties"),),
+        numbers={"chip": chip},
+    )
+
+
+def _counted(facts: Mapping[str, str], noun: str) -> str:
+    return format_count(int(facts[noun]), noun)
+
+
+def _facts(message: TextMessage) -> Iterator[tuple[str, str]]:
+    """What a description of a TPU or a GPU says, by the words of people."""
+    topology = message.message("tpu_topology_args")
+    if version := topology.text("version"):
+        yield "version", " ".join([version.removeprefix("TPU_VERSION_"), topology.text("variant")]).strip()
+        chips, hosts = (_count(topology.message(f"{name}_bounds")) for name in ("chips_per_host", "host"))
+        yield "chips", str(chips * hosts)
+        yield "hosts", str(hosts)
+        yield "replicas", str(message.number("replica_count"))
+        yield "reserved HBM", format_bytes(message.number("reserved_hbm_usage_bytes"))
+    gpu = message.message("gpu_device_info")
+    if device := message.text("device_description_str"):
+        yield "device", device
+    for field, name in _GPU_FACTS.items():
+        if number := gpu.number(field):
+            yield name, format_bytes(number) if field in _BYTES else f"{number:,}"
+
+
+_GPU_FACTS: Final = {
+    "core_count": "cores",
+    "device_memory_size": "memory",
+    "l2_cache_size": "L2 cache",
+    "memory_bandwidth": "bytes per second",
+    "shared_memory_per_core": "shared memory per core",
+    "registers_per_core_limit": "registers per core",
+    "threads_per_core_limit": "threads per core",
+}
+_BYTES: Final = frozenset(("device_memory_size", "l2_cache_size", "shared_memory_per_core"))
+
+
+def _count(bounds: TextMessage) -> int:
+    """The places in a box; a bound that is not written is 1."""
+    return (bounds.number("x") or 1) * (bounds.number("y") or 1) * (bounds.number("z") or 1)
+
+
+# --- transfers of libtpu ---
+
+
+_TRANSFERS: Final = {
+    "host_dma_sizes": "DMA with the host",
+    "host_transfer_sizes": "transfers with the host",
+    "host_execution_transfer_sizes": "transfers of an execution",
+}
+
+
+def _transfers(pasted: PastedText) -> Report | None:
+    message = read_text_message(pasted.text)
+    rows = list(_buckets(message))
+    columns: tuple[Column[str, str, str, str], ...] = (
+        Column("transfer", "transfer", of=lambda kind, where, name, value: kind),
+        Column("place", "where", of=lambda kind, where, name, value: where),
+        Column("field", "field", of=lambda kind, where, name, value: name),
+        Column("value", "value", of=lambda kind, where, name, value: value),
+    )
+    answer = "The program has no transfers with the host" if not rows else "Transfers of the program with the host"
+    tables = (Table("host_transfers", columns, rows_from_tuples(columns, rows), noun="transfers"),) if rows else ()
+    return text_report(pasted, answer, tables=tables, numbers={"transfers": len(rows)})
+
+
+def _buckets(message: TextMessage) -> Iterator[tuple[str, str, str, str]]:
+    for field, kind in _TRANSFERS.items():
+        for group, where in (("non_loop_buckets", "outside loops"), ("loop_buckets", "in loops")):
+            for bucket in message.message(field).messages(group):
+                yield from ((kind, where, name, value) for name, value in bucket.values())

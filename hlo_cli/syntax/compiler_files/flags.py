@@ -1,0 +1,137 @@
+"""Which flags XLA and libtpu have, with their defaults; and which of them a compilation had, from text or bytes.
+
+`flags.csv` lists the fields and flags of XLA's xla.proto and debug_options_flags.cc and the flags of libtpu 0.0.52,
+with what two releases of jaxlib say to each; `tests/make_flag_table.py` writes it.
+"""
+
+from __future__ import annotations
+
+import csv
+import struct
+from collections.abc import Mapping
+from functools import cache
+from pkgutil import get_data
+from typing import Final
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.syntax.compiler_files.text_format import TextMessage
+from hlo_cli.wire import FIXED32, FIXED64, VARINT, field_spans, signed
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerFlag:
+    """A row of the table. `field` is its number in `DebugOptions` of xla.proto, 0 if it has none.
+
+    `status` is `flag`, `deprecated`, `no-effect`, `field` (no flag sets it), `removed`, `alias:NAME`, or, for libtpu,
+    `tpu` and `tpu-option`. `known` has a `y` or `n` for each of the two releases of jaxlib, `defaults` their defaults,
+    which are empty where the flag has none or it is not known.
+    """
+
+    name: str
+    status: str
+    known: str
+    type: str
+    field: int = 0
+    defaults: tuple[str, str] = ("", "")
+
+
+@cache
+def compiler_flags() -> Mapping[str, CompilerFlag]:
+    """The table of flags by name; one of XLA comes before one of libtpu.
+
+    >>> flag = compiler_flags()["xla_gpu_autotune_level"]
+    >>> flag.type, flag.field, flag.defaults
+    ('int32', 123, ('4', '4'))
+    """
+    data = get_data("hlo_cli.syntax.compiler_files", "flags.csv") or b""
+    found: dict[str, CompilerFlag] = {}
+    for row in csv.reader(data.decode("utf-8").splitlines()[_HEAD:]):
+        name, status, known, kind, number, old, new = row
+        found.setdefault(name, CompilerFlag(name, status, known, kind, int(number or 0), (old, new)))
+    return found
+
+
+_HEAD: Final = 2  # a comment, and the names of the columns
+
+
+@cache
+def _by_field() -> Mapping[int, CompilerFlag]:
+    return {flag.field: flag for flag in compiler_flags().values() if flag.field}
+
+
+# --- the flags of a compilation ---
+
+Settings = Mapping[str, str]
+"""The value of each flag, written as in protobuf's text format; several values of one flag with commas."""
+
+
+def settings_in_text(message: TextMessage) -> Settings:
+    """The flags in a `DebugOptions` as text.
+
+    >>> from hlo_cli.syntax.compiler_files.text_format import read_text_message
+    >>> settings_in_text(read_text_message('xla_dump_to: "d"  xla_gpu_autotune_level: 0'))
+    {'xla_dump_to': 'd', 'xla_gpu_autotune_level': '0'}
+    """
+    found: dict[str, str] = {}
+    for name, value in message.values():
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
+def settings_in_bytes(options: bytes) -> Settings:
+    """The flags in the bytes of a `DebugOptions`; those whose number is not in the table are named by it.
+
+    >>> settings_in_bytes(bytes.fromhex("d80700ea060164"))
+    {'xla_gpu_autotune_level': '0', 'xla_dump_to': 'd'}
+    """
+    found: dict[str, str] = {}
+    for tag, value, end in field_spans(options, 0, len(options)):
+        flag = _by_field().get(tag >> 3)
+        name = flag.name if flag is not None else f"field {tag >> 3}"
+        shown = _shown(flag.type if flag is not None else "", tag & 7, value, options[value:end])
+        found[name] = f"{found[name]},{shown}" if name in found else shown
+    return found
+
+
+_FLOATS: Final = {FIXED32: "<f", FIXED64: "<d"}
+
+
+def _shown(kind: str, wire: int, number: int, data: bytes) -> str:
+    """A value as protobuf's text format writes it, as far as the table knows its type."""
+    if wire == VARINT:
+        return ("false", "true")[number & 1] if kind == "bool" else str(signed(number))
+    if wire in _FLOATS:
+        return f"{struct.unpack(_FLOATS[wire], data)[0]:.7g}"
+    return data.decode("utf-8", "replace")
+
+
+def changed_settings(settings: Settings) -> Mapping[str, tuple[str, str]]:
+    """The flags that differ from their defaults: the default and the value; those without a known default are left out.
+
+    Defaults differ between releases; those of the release that explains the most are taken.
+
+    >>> changed_settings({"xla_gpu_autotune_level": "0", "xla_cpu_enable_fast_min_max": "false"})
+    {'xla_gpu_autotune_level': ('4', '0')}
+    """
+    return min((_changed(settings, release) for release in range(2)), key=len)
+
+
+def _changed(settings: Settings, release: int) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for name, value in settings.items():
+        flag = compiler_flags().get(name)
+        default = (flag.defaults[release] or flag.defaults[1 - release]) if flag is not None else ""
+        is_text = flag is not None and flag.type == "string"
+        if (default or is_text) and not _is_same(value, default):
+            found[name] = (default, value)
+    return found
+
+
+def _is_same(value: str, default: str) -> bool:
+    """Whether two values are the same; a float has been printed with fewer digits in one of them."""
+    if value == default:
+        return True
+    try:
+        return abs(float(value) - float(default)) <= 1e-6 * abs(float(default))  # a float of 32 bits has seven digits
+    except ValueError:
+        return False
