@@ -109,11 +109,11 @@ def _report_of_space(space: MemorySpaceUsage) -> Report:
     >>> _report_of_space(memory_analysis(parse_module(text)).spaces[0]).answer
     'main memory: 2 KiB live at the peak, step 1; 2 values'
     """
-    live = space.live_at(space.peak)
+    live = space.live_at(space.peak_step)
     count = format_count(len(space.values), "values")
     return Report(
         "memspace",
-        f"{space.name}: {format_bytes(space.peak_bytes)} live at the peak, step {space.peak:,}; {count}",
+        f"{space.name}: {format_bytes(space.peak_bytes)} live at the peak, step {space.peak_step:,}; {count}",
         parts=(
             Table("live_values", _COLUMNS, tuple(map(_row, live)), title=_title(space, live), noun="values", limit=10),
             Timeline(
@@ -124,7 +124,7 @@ def _report_of_space(space: MemorySpaceUsage) -> Report:
 
 
 def _title(space: MemorySpaceUsage, live: tuple[LiveValue, ...]) -> str:
-    return f"Live in {space.name} at step {space.peak:,}: {format_count(len(live), 'values')}"
+    return f"Live in {space.name} at step {space.peak_step:,}: {format_count(len(live), 'values')}"
 
 
 def _row(value: LiveValue) -> Row:

@@ -179,7 +179,7 @@ def analyse(module: Module) -> None:
     transfers_of(memory.sequence)
     suggestions(memory)
     for space in memory.spaces:
-        assert sum(value.padded_bytes for value in space.live_at(space.peak)) == space.peak_bytes
+        assert sum(value.padded_bytes for value in space.live_at(space.peak_step)) == space.peak_bytes
     fusions = [instruction.name for instruction in module.instructions if instruction.opcode == "fusion"]
     rewrites: tuple[Callable[[], object], ...] = (
         lambda: desugar(module),

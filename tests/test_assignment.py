@@ -54,7 +54,7 @@ def differences(answer: Answer) -> list[str]:
     lives = {(v.instruction.name, v.index): (v.start, v.end) for v in memory.values}
     compare("sequence", [instruction.name for instruction in memory.sequence], ranges.sequence, "")
     compare("ranges", lives, ranges.ranges, unlike(lives, ranges.ranges))
-    compare("peak", memory.live_range_peak, ranges.peak, (memory.live_range_peak, ranges.peak))
+    compare("peak", memory.live_range_peak_step, ranges.peak, (memory.live_range_peak_step, ranges.peak))
     stand = {
         key: frozenset(places)
         for key, places in positions(module, order_independent_facts(module, "cpu").dataflow).items()

@@ -120,10 +120,10 @@ def test_totals_are_those_of_the_memory_analysis(dump: Dump) -> None:
         if space is None:
             assert not any(size for name, size in expected.items() if name.startswith("host_") and number)
             continue
-        assert space.totals.arguments == expected[f"{prefix}argument_size_in_bytes"]
-        assert space.totals.outputs == expected[f"{prefix}output_size_in_bytes"]
-        assert space.totals.aliased == expected[f"{prefix}alias_size_in_bytes"]
-        temporaries = space.totals.temporaries
+        assert space.totals.argument_bytes == expected[f"{prefix}argument_size_in_bytes"]
+        assert space.totals.output_bytes == expected[f"{prefix}output_size_in_bytes"]
+        assert space.totals.aliased_bytes == expected[f"{prefix}alias_size_in_bytes"]
+        temporaries = space.totals.temporary_bytes
         if dump.platform == "tpu" and not number:
             temporaries = -(-temporaries // _TPU_GRAIN) * _TPU_GRAIN
             heap = next((a.values for a in memory(dump).allocations if a.is_heap and not a.space), ())
@@ -152,7 +152,7 @@ def test_values_with_overlapping_live_ranges_do_not_overlap_in_memory(dump: Dump
 def test_the_timeline_is_the_sum_of_live_values(dump: Dump) -> None:
     """At every position the bytes are those of the values listed there, and the peak is the largest."""
     for space in memory(dump).spaces:
-        for position in {0, space.peak, len(space.timeline) // 2, len(space.timeline) - 1}:
+        for position in {0, space.peak_step, len(space.timeline) // 2, len(space.timeline) - 1}:
             assert sum(v.padded_bytes for v in space.live_at(position)) == space.timeline[position]
         assert space.peak_bytes == max(space.timeline)
         if space.offsets == "exact":
@@ -166,7 +166,7 @@ def test_newer_releases_check_every_position_of_the_earlier_value() -> None:
       ROOT c = f32[8]{0} sine(a) }"""
     module = parse_module(text)
     old, new = memory_analysis(module, target="cpu"), memory_analysis(module, target="cpu", release="2026-08")
-    assert [space.totals.temporaries for space in (*old.spaces, *new.spaces)] == [32, 0]
+    assert [space.totals.temporary_bytes for space in (*old.spaces, *new.spaces)] == [32, 0]
 
 
 def test_a_module_with_a_gpu_fingerprint_is_for_gpu() -> None:
@@ -176,8 +176,8 @@ def test_a_module_with_a_gpu_fingerprint_is_for_gpu() -> None:
     ENTRY e {{ p = f32[25]{{0}} parameter(0) q = f32[10]{{0}} parameter(1) a = f32[25]{{0}} negate(p)
       b = f32[10]{{0}} negate(q) ROOT r = f32[] custom-call(a, b), custom_call_target="f" }}"""
     found = memory_analysis(parse_module(text))
-    assert (found.target, found.spaces[0].totals.temporaries) == ("gpu", 256 + 40)
-    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == 128 + 40
+    assert (found.target, found.spaces[0].totals.temporary_bytes) == ("gpu", 256 + 40)
+    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporary_bytes == 128 + 40
 
 
 def test_without_tiles_nothing_is_padded() -> None:
@@ -204,7 +204,7 @@ def test_a_copy_never_reuses_the_memory_of_its_operand(opcode: str, temporaries:
     text = f"""HloModule m, is_scheduled=true
     ENTRY e {{ p = f32[1000]{{0}} parameter(0) q = f32[1000]{{0}} parameter(1) t = f32[1000]{{0}} sine(q)
       ROOT c = f32[1000]{{0}} {opcode}(t) }}"""
-    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
+    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporary_bytes == temporaries
 
 
 @pytest.mark.parametrize(("second", "temporaries"), [("b", 0), ("n", 64)])
@@ -218,7 +218,7 @@ def test_an_output_fusion_overwrites_only_the_addend_of_a_dot(second: str, tempo
       ROOT z = f32[4,4] fusion(p, q), kind=kOutput, calls=f }}"""
     if second == "b":
         text = text.replace("n = f32[4,4] negate(b)", "")
-    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
+    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporary_bytes == temporaries
 
 
 def test_operands_share_memory_only_where_tpu_compilers_list_it() -> None:
@@ -230,7 +230,7 @@ def test_operands_share_memory_only_where_tpu_compilers_list_it() -> None:
     for listed, taken in (('{"indices":["0","1"]}', 1024), ("", 2048)):
         space = memory_analysis(parse_module(text.replace("LISTED", listed)), generation="v3").space(6)
         assert space is not None
-        assert space.totals.temporaries == taken
+        assert space.totals.temporary_bytes == taken
 
 
 def test_a_nearly_full_tpu_uses_another_strategy() -> None:
@@ -242,7 +242,7 @@ def test_a_nearly_full_tpu_uses_another_strategy() -> None:
       d = f32[] reduce(c) ROOT r = f32[1048576,512]{1,0:T(8,128)} broadcast(d), dimensions={} }"""
     told, guessed = memory_analysis(parse_module(text), generation="v2"), memory_analysis(parse_module(text))
     assert (told.strategy, guessed.strategy) == ("SPATIAL", "FAST_MERGE")
-    assert told.spaces[0].totals.temporaries < guessed.spaces[0].totals.temporaries
+    assert told.spaces[0].totals.temporary_bytes < guessed.spaces[0].totals.temporary_bytes
 
 
 def test_permutes_of_several_operands_have_no_table_of_them() -> None:
@@ -269,7 +269,7 @@ def test_prefetched_operands_are_overwritten_where_aliases_are_listed() -> None:
     def vmem(lists: str) -> tuple[int, int]:
         config = f'{{"aliasing_operands":{{"lists":[{lists}]}}}}'
         spaces = memory_analysis(parse_module(text.replace("CONFIG", config))).spaces
-        return next((space.peak_bytes, space.totals.temporaries) for space in spaces if space.number == 1)
+        return next((space.peak_bytes, space.totals.temporary_bytes) for space in spaces if space.number == 1)
 
     assert vmem('{"indices":["0","1"]}') == (32768, 32768)
     assert vmem("") == (65536, 65536)
@@ -285,7 +285,7 @@ def test_prefetched_values_make_room_in_branches_that_do_not_use_them() -> None:
       ROOT c = f32[] conditional(i, v, w), true_computation=x, false_computation=y }}"""
     memory = memory_analysis(parse_module(text), target="tpu")
     vmem = next(space for space in memory.spaces if space.number == 1)
-    assert vmem.totals.temporaries == vmem.peak_bytes == 32768 + 65536  # v is read to make b, w is dead there
+    assert vmem.totals.temporary_bytes == vmem.peak_bytes == 32768 + 65536  # v is read to make b, w is dead there
 
 
 def test_copies_of_scalar_parameters_are_not_overwritten() -> None:

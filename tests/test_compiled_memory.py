@@ -98,7 +98,7 @@ def wrong_totals(memory: MemoryAnalysis, given: list[Assignment]) -> list[str]:
     found: list[str] = []
     for space in memory.spaces:
         total = sum(allocation.size for allocation in given if allocation.is_heap and allocation.colour == space.number)
-        mine = space.totals.temporaries
+        mine = space.totals.temporary_bytes
         if space.offsets == "unknown" and max(mine, space.peak_bytes) > total:
             found.append(f"at least {mine}, live {space.peak_bytes} in {space.name}, which has {total} bytes")
         if space.offsets == "exact" and mine != total:

@@ -45,8 +45,8 @@ def test_live_ranges_match_the_compilers(dump: Dump) -> None:
     theirs = compiler_ranges(dump)
     ours = {(v.instruction.name, v.index): (v.start, v.end) for v in memory.values}
     assert ours == theirs.ranges
-    assert memory.live_range_peak == theirs.peak
-    alive = [v for v in memory.values if v.start <= memory.live_range_peak <= v.end]
+    assert memory.live_range_peak_step == theirs.peak
+    alive = [v for v in memory.values if v.start <= memory.live_range_peak_step <= v.end]
     assert {(v.instruction.name, v.index): v.logical_bytes for v in alive} == theirs.alive
 
 
@@ -117,7 +117,7 @@ def test_a_sugared_start_hides_ticks() -> None:
     )
     assert len(sugared.sequence) == len(plain.sequence)
     assert [(v.start, v.end) for v in sugared.values] == [(v.start, v.end) for v in plain.values]
-    assert sugared.live_range_peak == plain.live_range_peak
+    assert sugared.live_range_peak_step == plain.live_range_peak_step
 
 
 def test_a_loop_invariant_has_no_phi_and_a_carried_value_has() -> None:
@@ -190,7 +190,7 @@ def test_donated_parameters_end_at_their_last_use_and_share_the_result() -> None
     memory = memory_analysis(parse_module(text), target="cpu")
     lives = {str(v): (v.start, v.end, v.kind) for v in memory.values}
     assert lives == {"p": (0, 2, "aliased"), "q": (0, 3, "argument"), "a": (2, 3, "aliased")}
-    assert memory.spaces[0].totals.aliased == 32
+    assert memory.spaces[0].totals.aliased_bytes == 32
 
 
 def test_in_place_updates_inside_fusions_share_a_buffer() -> None:

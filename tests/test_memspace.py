@@ -76,7 +76,7 @@ def test_live_bytes_add_up(folder: Path, compiled: bool) -> None:
         steps = len(space.timeline)
         assert totals_of(track.bands, steps) == tuple(track.totals) == space.timeline
         assert {band.label for band in track.bands} == set(map(str, space.values))
-        for step in {0, space.peak, steps - 1, *range(0, steps, max(steps // 20, 1))}:
+        for step in {0, space.peak_step, steps - 1, *range(0, steps, max(steps // 20, 1))}:
             alive = space.live_at(step)
             assert sum(value.padded_bytes for value in alive) == space.timeline[step], (space.name, step)
         assert space.peak_bytes == max(space.timeline)
@@ -130,7 +130,7 @@ def test_arguments_and_results_have_the_sizes_of_the_compilers_allocations(folde
         pytest.skip("no buffer assignment next to this dump")
     for space in memory(folder).spaces:
         parameters = [a for a in assignment.allocations if a.parameter_number is not None and a.color == space.number]
-        assert space.totals.arguments == sum(a.size_bytes for a in parameters)
+        assert space.totals.argument_bytes == sum(a.size_bytes for a in parameters)
 
 
 @dumps
@@ -200,7 +200,7 @@ def test_the_compilers_offsets_are_used() -> None:
     scalars = memory(folder).space(6)
     assert scalars is not None
     assert scalars.offsets == "exact"
-    assert scalars.peak_bytes == 2048 == scalars.totals.temporaries
+    assert scalars.peak_bytes == 2048 == scalars.totals.temporary_bytes
     ours = estimate(folder).space(6)
     assert ours is not None
     assert ours.offsets == "exact"

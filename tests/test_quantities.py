@@ -148,7 +148,7 @@ SURFACES: Final[dict[str, Surfaces]] = {
     },
     "step of the peak": {
         "memspace": lambda s: s.space("peak_step"),
-        "memory_analysis": lambda s: memory_analysis(s.module).peak,
+        "memory_analysis": lambda s: memory_analysis(s.module).peak_step,
     },
     "flops": {
         "fuse": lambda s: s.answer("fuse", "flops"),

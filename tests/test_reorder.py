@@ -130,7 +130,7 @@ def whole(module: Module) -> dict[int, int]:
 
 def temporaries(module: Module) -> int:
     """The temporary allocation, with alignment and fragmentation."""
-    return sum(space.totals.temporaries for space in memory_analysis(module).spaces)
+    return sum(space.totals.temporary_bytes for space in memory_analysis(module).spaces)
 
 
 def lines(module: Module) -> Iterator[Counter[str]]:

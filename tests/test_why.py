@@ -110,6 +110,7 @@ def test_the_next_command_explains_the_instruction(dump: str, capsys: pytest.Cap
         (("--why", "nn"), "instruction 'nn' not found in m"),
         (("--why", "n{1}"), "n has no element {1}"),
         (("--why", "a b"), "invalid instruction name 'a b'"),
+        (("--why", "add{,}"), "invalid instruction name 'add{,}'"),
         (("--why", "n", "--tree"), "--tree cannot be used with --why"),
         (("--why", "n", "--explain", "n"), "--explain cannot be used with --why"),
         (("--why", "n", "--where", "rank > 1"), "--where cannot be used with --why"),

@@ -50,6 +50,29 @@ def read_index(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(","))) if text else ()
 
 
+# 9 digits are more than any tuple has elements, and bound what `int` has to read.
+_VALUE_NAME: Final = lazy_regex(r"%?+([^{}\s]++)(?:\{([ ]*+(?:[0-9]{1,9}[ ]*+(?:,[ ]*+[0-9]{1,9}[ ]*+)*+)?+)\})?+")
+
+
+def read_value_name(text: str) -> tuple[str, tuple[int, ...]] | None:
+    """The instruction and the index in the name of a value; None for a text that is no such name.
+
+    >>> read_value_name("fusion.2{1, 0}"), read_value_name("%add"), read_value_name("add{,}")
+    (('fusion.2', (1, 0)), ('add', ()), None)
+    """
+    match = _VALUE_NAME.fullmatch(text)
+    return None if match is None else (match[1], read_index((match[2] or "").replace(" ", "")))
+
+
+# --- marks of jax in an op_name ---
+
+
+FORWARD_PASS: Final = "jvp("
+"""What jax's name stack has around the forward pass of a gradient; also within the mark of its backward pass."""
+BACKWARD_PASS: Final = "transpose("
+"""The same of its backward pass, which is the transposed linear part of the forward pass."""
+
+
 # --- strings and dictionaries as XLA prints them ---
 # XLA's quoted strings, unquoted dictionaries, and unparsed text.
 #

@@ -42,8 +42,6 @@ from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 # --- instructions, computations, and modules ---
-# Cost of instructions, computations, and modules: flops, transcendentals, and bytes accessed, as XLA counts them.
-#
 # Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop body once, and -1 for a custom call;
 # `CostOptions` change that.
 
@@ -247,7 +245,6 @@ def _cost(properties: Properties) -> Cost:
 
 
 # --- kernels ---
-# Compute and memory traffic of kernels.
 
 
 NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
@@ -347,7 +344,6 @@ def kernel_cost_of(cost: Cost) -> KernelCost:
 
 
 # --- evaluation element by element ---
-# The number of scalar operations that it takes to evaluate an instruction one element at a time.
 
 
 MAX_FOLDED_ELEMENTS: Final = 45_000_000

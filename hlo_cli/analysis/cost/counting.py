@@ -18,8 +18,6 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
 
 # --- costs and options ---
-# Cost of an instruction, with the properties of XLA's cost analysis, and the options that control counting.
-#
 # Mirrors `HloCostAnalysis::Properties` and `HloCostAnalysis::Options` of xla/service/hlo_cost_analysis.h.
 
 
@@ -168,8 +166,6 @@ def utilization_key(number: int) -> str:
 
 
 # --- the counter ---
-# Counter of costs: options, arithmetic, and cached sizes of shapes.
-#
 # Mirrors `HloCostAnalysis::Preprocess`, `GetShapeSize`, and `HloCostAnalysis::DefaultShapeSize` of
 # xla/service/hlo_cost_analysis.cc.
 

@@ -36,7 +36,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 
 # --- flops of dots and convolutions ---
-# Cost of dots, convolutions, FFTs, and matrix decompositions.
+# Also of FFTs and matrix decompositions.
 #
 # Mirrors `GetDotFlops`, `HandleRaggedDot`, `GetConvolutionFlops`, `HandleFft`, `HandleCholesky`, and
 # `HandleTriangularSolve` of xla/service/hlo_cost_analysis.cc.
@@ -188,7 +188,7 @@ MATMUL_HANDLERS: Final[dict[str, Handler]] = {
 
 
 # --- dimensions of matmuls ---
-# Dimensions of the matmuls of a module: dots, convolutions, and library calls that implement them.
+# Of dots, convolutions, and library calls that implement them.
 #
 # Mirrors `GemmConfig::For` of xla/service/gpu/matmul_utils.cc, and `GetConvolutionFlops` of
 # xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
@@ -388,8 +388,6 @@ def _integers(value: Json) -> tuple[int, ...]:
 
 
 # --- arithmetic type ---
-# Arithmetic type of a matmul, from its operand types and precision.
-#
 # GPUs multiply f32 in TF32 unless the highest precision is set, as in `GetBlasComputationType` of
 # xla/service/algorithm_util.cc and xla/stream_executor/gpu. TPUs use one bf16 product, three for high precision, and
 # six for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines the type directly.

@@ -39,7 +39,7 @@ from hlo_cli.ir.operations import BLOCK_MOVES, ELEMENTWISE, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
 # --- elementwise operations ---
-# Cost of elementwise operations: one flop or one transcendental per element, whatever the type.
+# One flop or one transcendental per element, whatever the type.
 #
 # Mirrors `HloCostAnalysis::HandleElementwiseOp` of xla/service/hlo_cost_analysis.cc.
 
@@ -83,8 +83,6 @@ ELEMENTWISE_HANDLERS: Final[dict[str, Handler]] = {
 
 
 # --- free operations and special moves ---
-# Cost of operations that are free, or move data in special ways.
-#
 # Mirrors `HandleParameter`, `HandleTuple`, `HandleTranspose`, `HandleInfeed`, `HandleOutfeed`, and `HandleAllReduce` of
 # xla/service/hlo_cost_analysis.cc.
 
@@ -174,7 +172,7 @@ MOVE_HANDLERS: Final[dict[str, Handler]] = {
 
 
 # --- operations that apply a computation ---
-# Cost of operations that apply a computation to elements: its flops and transcendentals count per application.
+# Its flops and transcendentals count per application.
 #
 # Its bytes never count. Mirrors `HandleReduce`, `HandleReduceWindow`, `HandleSelectAndScatter`, `HandleMap`, and
 # `HandleSort` of xla/service/hlo_cost_analysis.cc.
@@ -295,7 +293,7 @@ APPLY_HANDLERS: Final[dict[str, Handler]] = {
 
 
 # --- slices, gathers, and scatters ---
-# Cost of operations that read or write a part of an array; untouched elements cost nothing.
+# Untouched elements cost nothing.
 #
 # Mirrors `HandleSlice`, `HandleDynamicSlice`, `HandleDynamicUpdateSlice`, `HandleGather`, and `HandleScatter` of
 # xla/service/hlo_cost_analysis.cc.
@@ -384,7 +382,7 @@ SLICE_HANDLERS: Final[dict[str, Handler]] = {
 
 
 # --- gathers and scatters on TPU ---
-# Cost of gathers and scatters on TPU, which move each slice in whole tiles, including padding slots.
+# Each slice is moved in whole tiles, including padding slots.
 #
 # Not part of XLA's public source; derived by comparison with libtpu 0.0.51.
 
@@ -451,7 +449,7 @@ def _slice_bytes(source: Shape | None, sizes: tuple[int, ...]) -> int:
 
 
 # --- fusions ---
-# Cost of fusions: the flops of the body, and the bytes of operands and results; values inside are never in memory.
+# The flops of the body, and the bytes of operands and results; values inside are never in memory.
 #
 # Mirrors `HandleFusion`, `FusionProcessOutputBytesAccessed`, `FusionCountConstantsMemoryAccess`, and
 # `FusionParameterReadBytes` of xla/service/hlo_cost_analysis.cc.
@@ -636,7 +634,7 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 
 
 # --- custom calls with a configuration ---
-# Cost of custom calls from their configuration: cuBLAS and cuDNN matmuls, and kernels with an estimate.
+# cuBLAS and cuDNN matmuls, and kernels with an estimate.
 #
 # Mirrors `GpuHloCostAnalysis::HandleCustomCall` of xla/service/gpu/model/gpu_hlo_cost_analysis.cc and the
 # `cost_estimate` of Pallas.
@@ -695,7 +693,7 @@ def _estimate(config: BackendConfig) -> Properties | None:
 
 
 # --- calls, loops, and conditionals ---
-# Cost of operations that run computations: calls, loops, conditionals, async operations, and custom calls.
+# Also async operations and custom calls.
 #
 # Mirrors `HandleCall`, `HandleWhile`, `HandleConditional`, `HandleAsyncStart`, and `HandleCustomCall` of
 # xla/service/hlo_cost_analysis.cc.

@@ -15,7 +15,7 @@ from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, DONES, ELEMENTWIS
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
 # --- users ---
-# Use-def chains within a computation. Mirrors `HloInstruction::users`.
+# Mirrors `HloInstruction::users`.
 
 
 Users = dict[Instruction, tuple[Instruction, ...]]
@@ -68,7 +68,6 @@ def reached(
 
 
 # --- uses through instructions that forward ---
-# Uses of a value through instructions that forward it, such as bitcasts and get-tuple-elements.
 
 
 PASSES_ON_ONE_VALUE: Final = frozenset(
@@ -99,8 +98,6 @@ def uses_of(definer: Instruction, users: Users) -> tuple[Instruction, ...]:
 
 
 # --- elementwise on an operand ---
-# Elementwise instructions: each element of the result depends only on the operands' elements at the same index.
-#
 # Mirrors `HloInstruction::IsElementwiseOnOperand` of xla/hlo/ir/hlo_instruction.cc.
 
 
@@ -154,8 +151,6 @@ def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
 
 
 # --- arrays that instructions define ---
-# Arrays that instructions define, as opposed to those that they forward.
-#
 # Mirrors `HloDataflowAnalysis::InitializeInstructionValueSets` of xla/hlo/analysis/hlo_dataflow_analysis.cc. Arrays in
 # fused computations and reducers are not in memory and are omitted.
 
@@ -285,7 +280,7 @@ def _is_sugared_end(opcode: str) -> bool:
 
 
 # --- post-order ---
-# Post-order of a computation, operands before users.
+# Operands before users.
 #
 # Mirrors `HloComputation::MakeInstructionPostOrder` of xla/hlo/ir/hlo_computation.cc.
 

@@ -81,7 +81,7 @@ def _context(caller: Instruction, around: Context) -> Context:
 
 
 # --- trip counts of loops ---
-# Trip counts of while loops. Mirrors xla/service/while_loop_analysis.h.
+# Mirrors xla/service/while_loop_analysis.h.
 
 
 # XLA prints int64 as a JSON string; older dumps have a bare number. 18 digits are always within int64.
@@ -238,8 +238,6 @@ def _origin(place: Place) -> Place:
 
 
 # --- executions ---
-# Executions of computations: how often each runs per execution of the module.
-#
 # XLA has no counterpart: its cost analysis counts each computation once.
 
 
@@ -363,7 +361,6 @@ def _sum(before: Executions, around: Executions, caller: Instruction, called: Co
 
 
 # --- the call tree ---
-# Call tree: kinds of computations, and the nested loops, branches, and calls below the entry.
 
 
 Kind = Literal["entry", "fused", "body", "condition", "branch", "called", "asynchronous", "applied", "unused"]

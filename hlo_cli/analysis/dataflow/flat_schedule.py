@@ -17,7 +17,7 @@ from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 
 # --- parts of shapes ---
-# The parts of a shape, tuples and leaves, in pre-order. Mirrors xla/shape_tree.h.
+# Tuples and leaves, in pre-order. Mirrors xla/shape_tree.h.
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,6 @@ def _places(module: Module) -> Positions:
 
 
 # --- operands overwritten in place ---
-# In-place pairs: elements of operands that an instruction overwrites with elements of its result.
-#
 # Mirrors `GetInPlaceInputOutputPairs` of xla/hlo/analysis/alias_info.cc.
 
 

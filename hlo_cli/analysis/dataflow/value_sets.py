@@ -29,8 +29,6 @@ from hlo_cli.ir.operations import FORWARDING, IN_PLACE
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
 # --- what is forwarded from where ---
-# Forwarding: which parts of a result are forwarded from operands or callees, and from which place.
-#
 # Mirrors the update rules of xla/hlo/analysis/hlo_dataflow_analysis.cc. A place that is its own source defines a value;
 # a place in `phis` merges several sources.
 
@@ -408,7 +406,7 @@ def _components(operands: Mapping[int, Sequence[int]]) -> Iterator[list[int]]:
 
 
 # --- removal of redundant phis ---
-# Removal of redundant phis, whose inputs all resolve to one value.
+# Those whose inputs all resolve to one value.
 #
 # Mirrors `PhiGraph::Optimize` of xla/service/hlo_phi_graph.cc.
 
@@ -535,7 +533,7 @@ class _PhiGraph:
 
 
 # --- values at places ---
-# Dataflow: the value at each place, either defined there or forwarded from elsewhere.
+# Defined there or forwarded from elsewhere.
 #
 # Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in static single assignment form. A value is identified by the place
 # that defines it, a phi by the place where several values merge.
@@ -619,7 +617,7 @@ def _in_post_order(places: Positions, computations: tuple[Computation, ...]) -> 
 
 
 # --- uses of values ---
-# Uses of a value at all its places: through forwarding instructions, tuples, and called computations.
+# At all places of a value: through forwarding instructions, tuples, and called computations.
 #
 # Mirrors `HloValue::GetUses` of xla/service/hlo_value.cc, without uses that only forward the value.
 
@@ -732,7 +730,7 @@ def _operand_places(places: Positions, user: Instruction, position: int) -> slic
 
 
 # --- values that share memory ---
-# Alias sets: values that must share memory. Each set is one buffer.
+# Each set is one buffer.
 #
 # Mirrors xla/hlo/analysis/hlo_alias_analysis.cc.
 

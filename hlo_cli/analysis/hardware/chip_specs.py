@@ -13,8 +13,6 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 # --- peak rates by name ---
-# Peak rates of chips, known or read from a file.
-#
 # All numbers are per device as XLA counts them, as in `chip_table.py`. FLOP/s are peaks of dense matmuls, not sparse.
 # Link rates are the sum of all links in one direction; the rate to the host is in one direction too.
 
@@ -134,8 +132,6 @@ def _read_rate(name: str, value: object, where: str, origin: str) -> Rate:
 
 
 # --- the chip that compilers and profilers name ---
-# Which chip is it: the one that a module was compiled for, by the texts that compilers write about their target; and
-# the GPU of a trace, by what the profiler writes about its devices.
 
 
 _VERSION: Final = lazy_regex(r"\bversion: TPU_VERSION_(\w+)")  # the enum of libtpu's target, with code names

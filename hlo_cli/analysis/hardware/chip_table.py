@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 # --- peak rates ---
-# Peak rates of a chip, and the rate that applies to matmuls of an element type.
 
 
 Published: TypeAlias = tuple[str, float]
@@ -160,8 +159,6 @@ def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
 
 
 # --- rows of the tables ---
-# Types of the chip tables: names, memories, properties of TPU generations, and peak rates.
-#
 # All numbers are per device as XLA counts them: one core of TPU v2, v3, and 7x, one die of an AMD MI250, otherwise a
 # whole chip. Nominal capacity is the vendor's; usable capacity is what XLA can allocate, which is less.
 

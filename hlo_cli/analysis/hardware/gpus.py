@@ -16,8 +16,6 @@ from hlo_cli.analysis.hardware.chip_table import (
 )
 
 # --- GPUs of NVIDIA ---
-# GPUs of NVIDIA, one row each, with the public source of every number: the vendor, or XLA's target files.
-#
 # Main memory bandwidth is XLA's if available: the memory clock that the driver reports times the bus width, whereas
 # vendors round. Of two matmul peaks the higher counts, so that it is an upper bound: XLA's file has the A100 PCIe at
 # 1.11 GHz, but it boosts to the 1.41 GHz of the vendor's page. Exceptions: the f64 peak of B300 and GB300 is the
@@ -269,7 +267,7 @@ NVIDIA_GPUS: Final = (
 
 
 # --- GPUs of AMD and Intel ---
-# GPUs of AMD and Intel, one row each, with the public source of every number; as above.
+# The same holds as for those of NVIDIA.
 
 
 _HIP: Final = "https://github.com/ROCm/hipBLASLt/releases/tag/rocm-7.0.0"

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from hlo_cli.dataclass import dataclass
 
 # --- measured times of matmuls and collectives ---
-# Measured times of matmuls and collectives, from XLA's tables; `tests/make_time_tables.py` made the files.
+# From XLA's tables; `tests/make_time_tables.py` made the files.
 #
 # Mirrors default_matmul_perf_table and default_collective_perf_table of xla/service/gpu/model.
 
@@ -86,8 +86,6 @@ def _lines(name: str) -> list[list[str]]:
 
 
 # --- constants of the time model ---
-# Constants of the time model, and the bands around its estimates.
-#
 # `python tests/fit_time_model.py` fits the constants of matmuls on three quarters of the measured shapes, and prints
 # them with the quantiles of measured over estimated time on the other quarter, which are the bands.
 #
@@ -164,7 +162,6 @@ TF32_ON_REQUEST: Final = frozenset(("mi300x", "mi325x", "mi350x", "mi355x"))
 
 
 # --- estimates with a band ---
-# An estimated time with the band that most measured times are in, and the source of the estimate.
 
 
 EstimateSource = Literal["table", "shape model", "launch floor", "roofline", "XLA model", "links"]

@@ -19,8 +19,6 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
 
 # --- linear indices as sums of functions ---
-# Linear index of an element as a sum of functions, one for each dimension.
-#
 # Along one dimension the linear index is a function with value 0 at 0: linear, or, if the dimension is tiled, a
 # function of the tile plus a function of the position in the tile. So a whole map is a sum of a few short vectors by
 # broadcasting. Only dimensions that a `*` combines before they are tiled have a common function.
@@ -474,8 +472,6 @@ def _fill_by_steps(out: IntArray, tiling: Tiling, sizes: tuple[int, ...]) -> Non
 
 
 # --- coordinates as sums over physical dimensions ---
-# Coordinates of the element in a position as sums over the physical dimensions.
-#
 # A position is padding if a coordinate reaches its limit: the size of the array dimension, that of a tile which the
 # inner tile does not divide, or 1 for a dimension that a tile adds.
 

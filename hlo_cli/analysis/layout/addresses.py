@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 # --- elements and linear indices ---
-# Maps elements to linear indices and back, for one element or for arrays of them.
-#
 # Single elements need no numpy. Mirrors `LayoutUtil::LinearIndexForNestedTiling` and
 # `LayoutUtil::DelinearizeIndexForNestedTiling` of xla/layout_util.h; the untiled index is that of xla/index_util.h.
 

@@ -121,7 +121,6 @@ def table_bytes(elements: int, target: Target | None, generation: str = USUAL_TP
 
 
 # --- padding of the values of a module ---
-# Memory use and padding of values, and the bytes that another dimension order would save.
 
 
 Grouping = Literal["shape", "instruction", "computation", "opcode", "op_name"]

@@ -17,7 +17,7 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleSh
 from hlo_cli.source import HloError, Span
 
 # --- tokens of the text of a shape ---
-# Splits the text of a shape into tokens by meaning; joined, the tokens are the text that XLA prints.
+# Joined, the tokens are the text that XLA prints.
 
 
 TokenRole = Literal[
@@ -312,7 +312,7 @@ def _bytes(elements: int, shape: ArrayShape) -> int:
 
 
 # --- strides ---
-# Strides in bytes between adjacent elements of a dimension, where they are constant.
+# In bytes between adjacent elements of a dimension, where they are constant.
 
 
 # Bounds the products of tile sizes below to 4,096; far more than layouts of dumps need.
@@ -383,7 +383,6 @@ def _whole_bytes(elements: int, shape: ArrayShape) -> int | None:
 
 
 # --- indices that a user writes ---
-# Checks indices and linear indices from user input against an array.
 
 
 OneIndex: TypeAlias = "Sequence[int]"

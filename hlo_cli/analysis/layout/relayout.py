@@ -39,7 +39,6 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 # --- elements that a copy moves ---
-# Copy from one layout to another: corresponding elements, and how many move in contiguous runs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +412,6 @@ def _groups(first: tuple[int, ...], second: tuple[int, ...]) -> Iterator[tuple[s
 
 
 # --- selected elements in blocks ---
-# Linear indices of selected elements, and elements at selected linear indices, in blocks of bounded size.
 
 
 def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]) -> Iterator[IntArray]:
@@ -474,7 +472,7 @@ def _in_box(lookup: AddressLookup, ranges: tuple[range, ...]) -> Iterator[IntArr
 
 
 # --- npy files ---
-# Converts integer arrays to the bytes of .npy files (version 1.0 of numpy.lib.format) and back; reads any others.
+# Version 1.0 of numpy.lib.format is written, any is read.
 
 
 def npy_bytes(blocks: Iterable[IntArray], sizes: Sequence[int]) -> Iterator[bytes]:
@@ -561,8 +559,6 @@ def npy_header(data: bytes) -> NpyHeader:
 
 
 # --- tiling of whole arrays as the reference ---
-# Reference implementation of tiling on whole arrays, and the comparison of addresses with it.
-#
 # The array itself is transposed, padded, reshaped, and transposed again, tile by tile, without index arithmetic.
 # Follows XLA's docs/tiled_layout.md, including `*`.
 

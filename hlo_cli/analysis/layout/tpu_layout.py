@@ -17,9 +17,7 @@ from hlo_cli.ir.layout import Layout, PrimitiveType, Tile
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 
 # --- default tiles ---
-# Default tiles of TPU layouts.
-#
-# The compiler is not public. The rule was measured on v2 to 7x and agrees with every default layout observed.
+# Measured on v2 to 7x; the rule agrees with every default layout observed.
 
 
 LANES: Final = 128  # a vector register of a TPU has 8 rows of 128 words of 32 bits
@@ -114,8 +112,6 @@ def _packed(bits: int) -> int:
 
 
 # --- default order of dimensions ---
-# Dimension order that the TPU compiler chooses by default, and the padded sizes of other orders.
-#
 # Measured with the compiler: it chooses the two most minor dimensions with the least padding, but assumes tiles of at
 # most eight rows even where it then uses taller ones.
 

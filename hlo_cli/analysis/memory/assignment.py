@@ -51,8 +51,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 # --- reuse of allocations ---
-# Reuse of existing allocations for further buffers.
-#
 # Mirrors `BufferAssigner::MaybeAssignBuffer` of xla/service/buffer_assignment.cc and its callers.
 
 
@@ -126,7 +124,7 @@ class Reuse:
 
 
 # --- contexts of SparseCore ---
-# Allocations for contexts of SparseCore operations on TPU: bookkeeping and stacks.
+# Bookkeeping and stacks of SparseCore operations on TPU.
 #
 # No public source describes these rules; they were derived from compiler dumps.
 
@@ -261,13 +259,11 @@ def _contexts(buffers: Sequence[Buffer], dataflow: Dataflow) -> Iterator[tuple[i
 def _cores(start: Instruction) -> frozenset[str]:
     """Returns the ids of the cores that an operation runs on."""
     config = start.backend_config
-    found = config.get("sparse_core_config", "core_ids") if config is not None else None
-    return frozenset(map(str, found)) if isinstance(found, Sequence) and found else frozenset(("?",))
+    ids = config.get("sparse_core_config", "core_ids") if config is not None else None
+    return frozenset(map(str, ids)) if isinstance(ids, Sequence) and ids else frozenset(("?",))
 
 
 # --- the assignment ---
-# Buffer assignment: which buffers get an allocation of their own and which share one.
-#
 # Mirrors xla/service/buffer_assignment.cc. Buffers without an allocation of their own go to the heap of their memory
 # space. At the end, all temporary allocations of a memory space are combined into one.
 
@@ -331,8 +327,8 @@ def _allocate(
     sparse_core = SparseCore(buffers, interference) if target == "tpu" else None
     if sparse_core is not None:
         builders += sparse_core.bookkeeping(places)
-    left = _assign_or_defer(facts, places, interference, builders, sparse_core, strategy)
-    builders.extend(heaps(buffers, left, interference, target, strategy.placing if with_offsets else None))
+    deferred = _assign_or_defer(facts, places, interference, builders, sparse_core, strategy)
+    builders.extend(heaps(buffers, deferred, interference, target, strategy.placing if with_offsets else None))
     loose = spaces_with_loose_ties(facts.dataflow, module, buffers, interference)
     for builder in builders:
         builder.is_certain = builder.is_certain and builder.space not in loose
@@ -357,7 +353,7 @@ def _assign_or_defer(
 
     New allocations are appended to `builders`.
     """
-    left: list[int] = []
+    deferred: list[int] = []
     reuse = Reuse(interference)
     writable = _aliased_parameters(facts.module, facts.places)
     placed = {number for builder in builders for number in builder.buffers}
@@ -375,24 +371,24 @@ def _assign_or_defer(
         if builder is None and buffer.is_live_out:
             builder = AllocationBuilder(buffer.size, buffer.space, "output", is_open=True)
         if builder is None:
-            left.append(number)
+            deferred.append(number)
             continue
         if not builder.buffers:
             builders.append(builder)
         reuse.put(builder, number, buffer)
-    return left
+    return deferred
 
 
 def _aliased_parameters(module: Module, places: Positions) -> set[int]:
     """Returns the places of entry parameters that `input_output_alias` lets the result overwrite."""
-    parameters, found = module.entry.parameters, set[int]()
+    parameters, overwritten = module.entry.parameters, set[int]()
     for alias in module.input_output_alias:
         if alias.parameter_number < len(parameters):
             parameter = parameters[alias.parameter_number]
-            given = places.parts(parameter).ordinals.get(alias.parameter_index)
-            if given is not None:
-                found.add(places.first_of(parameter) + given)
-    return found
+            ordinal = places.parts(parameter).ordinals.get(alias.parameter_index)
+            if ordinal is not None:
+                overwritten.add(places.first_of(parameter) + ordinal)
+    return overwritten
 
 
 def _own_allocation(buffer: Buffer, writable: set[int]) -> AllocationBuilder | None:
@@ -411,8 +407,6 @@ def _own_allocation(buffer: Buffer, writable: set[int]) -> AllocationBuilder | N
 
 
 # --- peaks of any order ---
-# Peaks of live bytes per memory space, for any order of the instructions.
-#
 # Returns the same peaks as `memory_analysis` in less time, because no offsets are computed. Mirrors
 # `HeapSimulator::MinimumMemoryForModule` of xla/service/heap_simulator/heap_simulator.cc, which omits constants.
 
@@ -447,12 +441,12 @@ class Peaks:
         >>> low.over(high, {}), high.over(low, {}), high.over(low, {0: 24})
         ({}, {0: 8}, {})
         """
-        found: dict[int, int] = {}
+        excess: dict[int, int] = {}
         for peaks, allowed in ((self.from_definition, others.from_definition), (self.whole, others.whole)):
             for space, peak in peaks.items():
                 if (more := peak - limits.get(space, allowed.get(space, 0))) > 0:
-                    found[space] = max(found.get(space, 0), more)
-        return found
+                    excess[space] = max(excess.get(space, 0), more)
+        return excess
 
 
 @no_garbage_collection()
@@ -484,10 +478,10 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
             others.setdefault(buffer.space, []).append(slot_range)
     from_definition = {space: _peak(slot_ranges[space], schedule.end) for space in sorted(slot_ranges)}
     sizes = {space: sum(buffer.size for buffer in found) for space, found in constants.items()}
-    whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
+    with_constants = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
     temporaries = {each.space: each.size for each in assigned if each.role == "temporary"} if with_temporaries else {}
     # Constants have memory during the whole execution; the others keep their ranges.
-    return Peaks(from_definition, {**from_definition, **whole}, sizes, temporaries)
+    return Peaks(from_definition, {**from_definition, **with_constants}, sizes, temporaries)
 
 
 @no_garbage_collection()
@@ -523,21 +517,21 @@ def _slot_ranges(
 ) -> Iterator[tuple[Buffer, SlotRange]]:
     """Yields each value as (start, end, bytes, slot), with its buffer."""
     start, places = ranges.start, facts.places
-    known: dict[int, int] = {}
+    size_of: dict[int, int] = {}
     for allocation in assigned:
         for number, slot in zip(allocation.buffers, allocation.slots, strict=True):
             buffer = facts.buffers[number]
             for value in buffer.values:
                 if value in start:
                     shape = places.shape(value)
-                    size = known.get(id(shape))
+                    size = size_of.get(id(shape))
                     if size is None:
-                        size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
+                        size = size_of[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
                     yield buffer, (start[value], ranges.last(value), size, slot)
 
 
 # --- bytes that an instruction adds ---
-# Memory delta: bytes that each instruction allocates minus those whose last use it is.
+# Those that it allocates, minus those whose last use it is.
 #
 # Follows the event order of `HeapSimulator::RunComputation` in xla/service/heap_simulator/heap_simulator.cc.
 
@@ -567,14 +561,14 @@ def memory_delta(facts: OrderIndependentFacts) -> MemoryDelta:
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains)
     ranges = live_ranges(facts.module, facts.dataflow, schedule, facts.aliases, facts.target)
     change = [0] * (schedule.end + 1)
-    known: dict[int, int] = {}
+    size_of: dict[int, int] = {}
     for value, start in ranges.start.items():
         if facts.places.instructions[facts.places.owner[value]].opcode in ARGUMENT_OPCODES:
             continue
         shape = facts.places.shape(value)
-        size = known.get(id(shape))
+        size = size_of.get(id(shape))
         if size is None:
-            size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
+            size = size_of[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
         change[start] += size
         # heap_simulator.cc frees at a step after allocating for it: the last use counts as freed there.
         change[ranges.end[value]] -= size

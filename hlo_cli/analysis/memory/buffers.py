@@ -37,7 +37,7 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 # the layout of an array in the buffer gives its memory space; tuple tables and all CPU buffers are in main memory.
 
 
-_LAST: Final = 2**63
+_AFTER_ALL: Final = 2**63
 """A rank after all others."""
 
 _MAX_COMPARED: Final = 64
@@ -74,7 +74,7 @@ def buffers_of(
         first = places.first_of(root)
         result = {aliases.buffer[dataflow.value[first + n]] for n in range(len(places.parts(root)))}
     sizes: dict[int, int] = {}
-    found: list[Buffer] = []
+    buffers: list[Buffer] = []
     for name, buffer in aliases.buffer.items():
         if name != buffer:
             continue
@@ -96,8 +96,8 @@ def buffers_of(
                 parameter = value
         definer = places.instructions[places.owner[name]]
         is_local = places.contexts.context_of[definer.computation] != "global"
-        found.append(Buffer(values, size, space, parameter, is_constant, is_tuple, name in result, is_local))
-    return tuple(found)
+        buffers.append(Buffer(values, size, space, parameter, is_constant, is_tuple, name in result, is_local))
+    return tuple(buffers)
 
 
 def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, ...]) -> list[int]:
@@ -181,7 +181,7 @@ class ValueOrder:
                 first[owner] = min(rank, first.get(owner, rank))
         owners = ranks[0].keys() | ranks[1].keys()
         outcomes = {
-            ranks[0].get(each, _LAST) < ranks[1].get(each, _LAST)
+            ranks[0].get(each, _AFTER_ALL) < ranks[1].get(each, _AFTER_ALL)
             for each in owners
             if not any(other != each and self._is_callee(other, each) for other in owners)
         }
@@ -194,13 +194,13 @@ class ValueOrder:
     def _callers(self, computation: Computation) -> set[Computation]:
         """Returns all computations from which a computation is reached, itself included."""
         if computation not in self._above:
-            found, waiting = {computation}, [computation]
+            callers_and_self, waiting = {computation}, [computation]
             while waiting:
                 callers = self._dataflow.places.contexts.callers.get(waiting.pop(), ())
-                more = {caller.computation for caller in callers} - found
-                found |= more
+                more = {caller.computation for caller in callers} - callers_and_self
+                callers_and_self |= more
                 waiting.extend(more)
-            self._above[computation] = found
+            self._above[computation] = callers_and_self
         return self._above[computation]
 
 
@@ -215,7 +215,7 @@ def spaces_with_loose_ties(
     # buffer_assignment.cc, AssignBuffersForComputations: the last criterion is the id of the buffer.
     if dataflow.is_rank_certain:
         return set()
-    order, found, start = ValueOrder(dataflow), set[int](), interference.ranges.start
+    order, loose, start = ValueOrder(dataflow), set[int](), interference.ranges.start
     # The order decides which buffers get the memory of results, and how tuple tables lie; all others go to the heap.
     # Larger buffers are in allocations of their own before any tie matters.
     results = max((buffer.size for buffer in buffers if buffer.is_live_out and not buffer.is_tuple), default=0)
@@ -232,8 +232,8 @@ def spaces_with_loose_ties(
         if len(numbers) > _MAX_COMPARED or not all(
             order.are_certain(buffers[one].values, buffers[other].values) for one, other in pairs
         ):
-            found.add(buffers[numbers[0]].space)
-    return found
+            loose.add(buffers[numbers[0]].space)
+    return loose
 
 
 def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:
@@ -300,7 +300,7 @@ def order_independent_facts(
     >>> [buffer.size for buffer in order_independent_facts(parse_module(text)).buffers]
     [32, 32]
     """
-    target, generation, is_told = told_generation(module, target, generation)
+    target, generation, is_generation_known = known_generation(module, target, generation)
     places = places_of(module)
     chains = async_chains(places.instructions)
     dataflow = dataflow_of(places, chains, module.value_order)
@@ -308,15 +308,15 @@ def order_independent_facts(
     aliases = alias_sets(module, dataflow, in_place)
     buffers = buffers_of(module, dataflow, aliases, target, generation)
     return OrderIndependentFacts(
-        module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_told
+        module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_generation_known
     )
 
 
-def told_generation(module: Module, target: Target | None, generation: str | None) -> tuple[Target | None, str, bool]:
+def known_generation(module: Module, target: Target | None, generation: str | None) -> tuple[Target | None, str, bool]:
     """Returns the target and the generation of its TPU, both as given or as detected, and whether that is no guess.
 
     >>> from hlo_cli import parse_module
-    >>> told_generation(parse_module("r = f32[2] negate(p)"), "tpu", "v4")
+    >>> known_generation(parse_module("r = f32[2] negate(p)"), "tpu", "v4")
     ('tpu', 'v4', True)
     """
     target = target or target_of(module)
@@ -338,8 +338,6 @@ def in_place_of(target: Target | None) -> InPlace:
 
 
 # --- values that must not be overwritten ---
-# Buffers that several values share, and the values in them that must not be overwritten.
-#
 # Mirrors the alias queries of `CopyInsertion` in xla/service/copy_insertion.cc.
 
 
@@ -421,8 +419,6 @@ class SharedBuffers:
 
 
 # --- reads of overwritten values ---
-# Reads of values that another value of the same buffer has overwritten.
-#
 # Mirrors the guarantee of `CopyInsertion` in xla/service/copy_insertion.cc: after that pass, the values of one alias
 # set are written and read one after the other, which buffer assignment relies on. A compiled schedule has no such
 # reads, and no rewrite may create any. The schedule is walked once, with the current value of each shared buffer; loop
@@ -581,8 +577,8 @@ class _Walker:
 
     def _reads(self, instruction: Instruction, path: Path) -> Iterator[tuple[int, int]]:
         """Reads the operands; yields operand numbers and the places read."""
-        at = self.facts.dataflow.value
-        gone = self._written.get(instruction.operands[0], set()) if instruction.operands else set()
+        value_at = self.facts.dataflow.value
+        overwritten = self._written.get(instruction.operands[0], set()) if instruction.operands else set()
         is_end = instruction.opcode.endswith(("-done", "-update"))
         for position in range(len(instruction.operands)):
             leaves = self._shared.operand_leaves(instruction, position)
@@ -591,14 +587,14 @@ class _Walker:
                 leaves = [each for each in leaves if each == self.facts.places.operand_place(instruction, position)]
             for each in leaves:
                 # A start that updates in place passes its operand on in its tuple, where its end does not read it.
-                is_gone = is_end and self._shared.buffer(each) in gone
-                if not is_gone and at[each] in self.facts.aliases.buffer:
+                is_gone = is_end and self._shared.buffer(each) in overwritten
+                if not is_gone and value_at[each] in self.facts.aliases.buffer:
                     self._read(each, path)
                     yield position, each
 
     def _check_own(self, instruction: Instruction, place: int, reads: list[tuple[int, int]], path: Path) -> None:
         """Reports operands that an instruction overwrites while it reads them; not checked on TPU."""
-        places, at, buffer = self.facts.places, self.facts.dataflow.value, self._shared.buffer(place)
+        places, value_at, buffer = self.facts.places, self.facts.dataflow.value, self._shared.buffer(place)
         # TPU kernels overwrite operands by rules that dumps list only in part (`aliasing_operands`).
         if buffer not in self._shared.buffers or self.facts.target == "tpu":
             return
@@ -609,11 +605,11 @@ class _Walker:
             if self._shared.buffer(each) != buffer or position in in_place:
                 continue
             is_twice = instruction.opcode in _READING_UPDATES and any(
-                at[other] == at[each] for number, other in reads if number in in_place
+                value_at[other] == value_at[each] for number, other in reads if number in in_place
             )
             if is_twice or not self._sharing.may_share(each, instruction, index):
-                read = Access(path, None, buffer, at[each], is_write=False)
-                self.found.append(Overwritten(read, read._replace(value=at[place], is_write=True)))
+                read = Access(path, None, buffer, value_at[each], is_write=False)
+                self.found.append(Overwritten(read, read._replace(value=value_at[place], is_write=True)))
 
     def _loop(self, loop: Instruction, path: Path) -> DeepCall[None]:
         called = loop.called_computations
@@ -635,16 +631,18 @@ class _Walker:
 
     def _find_shared_elements(self, loop: Instruction, body: Computation) -> None:
         """Records carried elements of a loop with different values in one buffer."""
-        places, at = self.facts.places, self.facts.dataflow.value
+        places, value_at = self.facts.places, self.facts.dataflow.value
         elements: dict[int, dict[int, list[int]]] = {}
         for parameter in body.parameters[:1]:
             first = places.first_of(parameter)
             for place in self._shared.leaves(parameter):
                 if self._shared.buffer(place) in self._shared.buffers:
-                    elements.setdefault(self._shared.buffer(place), {}).setdefault(at[place], []).append(place - first)
-        for found in elements.values():
-            if len(found) > 1:
-                self.together.append((loop, tuple(n for ordinals in found.values() for n in ordinals)))
+                    elements.setdefault(self._shared.buffer(place), {}).setdefault(value_at[place], []).append(
+                        place - first
+                    )
+        for ordinals_of in elements.values():
+            if len(ordinals_of) > 1:
+                self.together.append((loop, tuple(n for ordinals in ordinals_of.values() for n in ordinals)))
 
     def _branches(self, conditional: Instruction, path: Path) -> DeepCall[None]:
         """Walks all branches from the same state; a buffer with different values afterwards holds an unknown value."""

@@ -34,7 +34,7 @@ from hlo_cli.lazy_regex import lazy_regex
 # The arrays that a program takes and returns: what callers control of it.
 
 
-_NAME: Final = lazy_regex(r"[A-Za-z_][A-Za-z_0-9]*")
+_IDENTIFIER: Final = lazy_regex(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Argument:
     @property
     def root_name(self) -> str:
         """The argument of the user's function that it is part of, such as `params`; empty if unknown."""
-        found = _NAME.match(self.parameter.metadata.op_name)
-        return found[0] if found is not None else ""
+        name = _IDENTIFIER.match(self.parameter.metadata.op_name)
+        return name[0] if name is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ def results_of(facts: OrderIndependentFacts) -> tuple[Result, ...]:
     >>> [(each.index, each.value) for each in results_of(order_independent_facts(parse_module(text)))]
     [((0,), 1), ((1,), 0)]
     """
-    root, at = facts.module.entry.root, facts.dataflow.value
+    root, value_at = facts.module.entry.root, facts.dataflow.value
     if root is None:
         return ()
-    return tuple(Result(index, shape, at[place]) for index, shape, place in _arrays(facts.places, root))
+    return tuple(Result(index, shape, value_at[place]) for index, shape, place in _arrays(facts.places, root))
 
 
 def _arrays(places: Positions, instruction: Instruction) -> Iterator[tuple[ShapeIndex, ArrayShape, int]]:
@@ -163,22 +163,22 @@ class EntryOrder:
 
     def readers(self, value: int, excluded: Collection[int] = ()) -> set[int]:
         """Returns the instructions that read a value, or a copy of it instead of the value, but for those excluded."""
-        instructions, found = self._facts.module.entry.instructions, set[int]()
-        waiting, seen = [value], {value}
+        instructions, readers = self._facts.module.entry.instructions, set[int]()
+        waiting, visited = [value], {value}
         while waiting:
             for index in self._users.get(waiting.pop(), ()):
                 if index in excluded:
                     continue
                 instruction = instructions[index]
                 if instruction.opcode not in _COPYING:
-                    found.add(index)
+                    readers.add(index)
                     continue
                 first = self._facts.places.first_of(instruction)
                 for place in range(first, first + len(self._facts.places.parts(instruction))):
-                    if place not in seen:
-                        seen.add(place)
+                    if place not in visited:
+                        visited.add(place)
                         waiting.append(place)
-        return found
+        return readers
 
 
 def _fetches(user: Instruction) -> bool:
@@ -200,17 +200,17 @@ def users_of_values(facts: OrderIndependentFacts) -> dict[int, list[int]]:
     >>> {value: users for value, users in users_of_values(order_independent_facts(parse_module(text))).items() if users}
     {0: [1]}
     """
-    places, at, first = facts.places, facts.dataflow.value, facts.places.first
-    found: dict[int, list[int]] = defaultdict(list)
+    places, value_at, first = facts.places, facts.dataflow.value, facts.places.first
+    users: dict[int, list[int]] = defaultdict(list)
     for index, instruction in enumerate(facts.module.entry.instructions):
         if instruction.opcode in _FORWARDING:
             continue
         for position, operand in enumerate(instruction.operands):
             place = places.operand_place(instruction, position)
             for used in range(place, first[places.number(operand) + 1]):
-                if not found[at[used]] or found[at[used]][-1] != index:
-                    found[at[used]].append(index)
-    return found
+                if not users[value_at[used]] or users[value_at[used]][-1] != index:
+                    users[value_at[used]].append(index)
+    return users
 
 
 def _reached(instructions: Sequence[Instruction], bits: dict[int, int]) -> list[int]:
@@ -232,7 +232,7 @@ def _reached(instructions: Sequence[Instruction], bits: dict[int, int]) -> list[
 _ALIASES = "input_output_alias"
 _MAX_STEPS = 2000
 """Number of steps up to which allocations are computed again."""
-_FAR = 1 << 60
+_AFTER_SLOTS = 1 << 60
 """A number beyond those of slots."""
 
 
@@ -265,7 +265,7 @@ class Outcome:
     """
 
     peak_bytes: int
-    peak: int
+    peak_step: int
     allocated_bytes: int | None
 
 
@@ -292,7 +292,7 @@ class MemoryScenarios:
         >>> text = "HloModule m, is_scheduled=true  ENTRY e { p = f32[64] parameter(0)  ROOT n = f32[64] negate(p) }"
         >>> scenarios = MemoryScenarios(memory_analysis(parse_module(text)))
         >>> scenarios.outcome(Scenario()), scenarios.outcome(Scenario((Alias((), 0, ()),))).peak_bytes
-        (Outcome(peak_bytes=512, peak=1, allocated_bytes=512), 256)
+        (Outcome(peak_bytes=512, peak_step=1, allocated_bytes=512), 256)
         """
         facts, ranges = self.facts, self.ranges
         if scenario.aliases is not None:
@@ -318,10 +318,10 @@ class MemoryScenarios:
                 if value in ranges.start:
                     size = scenario.sizes.get(value, self.bytes_of(value))
                     # A copy cannot share the memory of its argument, which holds the result later.
-                    at = -_FAR - value if value in copies else slot
+                    at = -_AFTER_SLOTS - value if value in copies else slot
                     last = ranges.last(value)
                     slots.append((ranges.start[value], last, size, at))
-        slots += [(start, end, size, _FAR + number) for number, (start, end, size) in enumerate(scenario.extra)]
+        slots += [(start, end, size, _AFTER_SLOTS + number) for number, (start, end, size) in enumerate(scenario.extra)]
         live = timeline(sorted(slots, key=lambda each: each[:2]), self.schedule.end)
         peak = max(range(len(live)), key=live.__getitem__)
         return Outcome(live[peak], peak, total)
@@ -404,8 +404,6 @@ def _changed(ranges: LiveRanges, scenario: Scenario) -> LiveRanges:
 
 
 # --- donation ---
-# Which results the memory of an argument could hold, if callers gave it up.
-#
 # jax pairs donated arguments with results of equal shape and type, both in their order, as `_set_up_aliases` of
 # jax/_src/interpreters/mlir.py does. A pair saves memory if the argument is no longer read when the result is made;
 # otherwise XLA keeps a copy (xla/service/copy_insertion.cc).
@@ -482,7 +480,7 @@ def donatable_bytes(memory: MemoryAnalysis) -> int:
     space = memory.space(MemorySpace.MAIN)
     results: Counter[_Kind] = Counter()
     bytes_of: dict[_Kind, int] = {}
-    given: Counter[_Kind] = Counter()
+    arguments: Counter[_Kind] = Counter()
     aliased = {alias.output_index for alias in memory.module.input_output_alias}
     root = memory.module.entry.root
     parts = subshapes_of(root.shape) if root is not None else None
@@ -491,9 +489,9 @@ def donatable_bytes(memory: MemoryAnalysis) -> int:
             results[_kind(shape)] += 1
     for value in space.values if space is not None else ():
         if value.kind == "argument" and isinstance(value.shape, ArrayShape):
-            given[_kind(value.shape)] += 1
+            arguments[_kind(value.shape)] += 1
             bytes_of[_kind(value.shape)] = value.padded_bytes
-    return sum(min(count, results[kind]) * bytes_of[kind] for kind, count in given.items())
+    return sum(min(count, results[kind]) * bytes_of[kind] for kind, count in arguments.items())
 
 
 class Donations:
@@ -663,7 +661,7 @@ def _is_read_in_place(fusion: Instruction, number: int) -> bool:
     if not called or number >= len(called[0].parameters):
         return False
     users, waiting = users_of(called[0]), [called[0].parameters[number]]
-    seen = set(waiting)
+    visited = set(waiting)
     while waiting:
         read = waiting.pop()
         for user in users.get(read, ()):
@@ -673,8 +671,8 @@ def _is_read_in_place(fusion: Instruction, number: int) -> bool:
             is_tuple = user.opcode == opcodes.TUPLE and user is called[0].root
             if not is_tuple and not is_elementwise_on(user, user.operands.index(read)):
                 return False
-            if user not in seen:
-                seen.add(user)
+            if user not in visited:
+                visited.add(user)
                 waiting.append(user)
     return True
 
@@ -687,12 +685,12 @@ def _paired(
     for argument in arguments:
         if (leaf := (argument.number, argument.index)) in donated:
             queues[_kind(argument.shape)].append(leaf)
-    found: dict[ShapeIndex, _Leaf] = {}
+    paired: dict[ShapeIndex, _Leaf] = {}
     for result in results:
         queue = queues.get(_kind(result.shape))
         if queue:
-            found[result.index] = queue.popleft()
-    return found
+            paired[result.index] = queue.popleft()
+    return paired
 
 
 def _kind(shape: ArrayShape) -> _Kind:
@@ -701,12 +699,11 @@ def _kind(shape: ArrayShape) -> _Kind:
 
 
 # --- arguments donated together ---
-# Which arguments to donate together: sets of donors whose pairs with results are all certain.
 
 
 _MAX_SINGLE_DONORS = 4  # each takes a scenario; the largest are the ones to find
 _MAX_TRIED_DONORS = 64  # pairing is linear in all arguments for each donor; chosen, not measured
-_SMALL = 0.01
+_MIN_DONOR_SHARE = 0.01
 """Share of the peak below which the arrays of a donor do not matter."""
 
 
@@ -730,27 +727,27 @@ def certain_sets(
     def is_sure(pair: DonationPair) -> bool:
         return pair.kind == "free" or (pair.kind in ("copied", "fetched") and not is_strict)
 
-    some = tuple(donors)
-    while some:
-        pairs = donations.pairs(some)
+    donated = tuple(donors)
+    while donated:
+        pairs = donations.pairs(donated)
         uncertain = {pair.argument for pair in pairs if not is_sure(pair)}
         paired = _paired_bytes(pairs, scenarios)
-        large = {d for d in some if sum(paired[each] for each in set(d.arguments)) >= _SMALL * peak_bytes}
-        left = tuple(d for d in some if d in large and not uncertain.intersection(d.arguments))
+        large = {d for d in donated if sum(paired[each] for each in set(d.arguments)) >= _MIN_DONOR_SHARE * peak_bytes}
+        remaining = tuple(d for d in donated if d in large and not uncertain.intersection(d.arguments))
         # Without some donors, others pair with results that were taken: the set is tried again.
-        if left == some:
-            yield some
+        if remaining == donated:
+            yield donated
             break
-        some = left
+        donated = remaining
     singles = [(donor, donations.pairs([donor])) for donor in donors[:_MAX_TRIED_DONORS]]
-    sure = [(d, pairs) for d, pairs in singles if (d,) != some and pairs and all(map(is_sure, pairs))]
+    sure = [(d, pairs) for d, pairs in singles if (d,) != donated and pairs and all(map(is_sure, pairs))]
     sure.sort(key=lambda each: -sum(_paired_bytes(each[1], scenarios).values()))
     yield from ((donor,) for donor, _ in sure[:_MAX_SINGLE_DONORS])
 
 
 def _paired_bytes(pairs: Sequence[DonationPair], scenarios: MemoryScenarios) -> Counter[Argument]:
     """Returns the bytes of each argument that is in a pair; a pair is hashed once, not once for each donor."""
-    found: Counter[Argument] = Counter()
+    bytes_of: Counter[Argument] = Counter()
     for pair in pairs:
-        found[pair.argument] += scenarios.bytes_of(pair.argument.place)
-    return found
+        bytes_of[pair.argument] += scenarios.bytes_of(pair.argument.place)
+    return bytes_of

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # --- best fit by size or duration ---
-# The default heap algorithm: best fit in order of size or of duration.
+# The default heap algorithm.
 #
 # Mirrors `GlobalDecreasingSizeBestFitHeap` of xla/service/heap_simulator/heap_simulator.cc, with its spatial and
 # temporal orders, and `ChooseBestHeapAlgorithm`, which takes the smaller heap.
@@ -342,14 +342,14 @@ class _FreeChunks:
     def take(self, size: int) -> tuple[int, int]:
         """Takes the smallest chunk with `size` usable bytes; returns its start, before alignment, and its end."""
         # The smallest chunk that is large enough; the lowest of several, as starts are the second key.
-        at = bisect_left(self._by_usable_size, (size,))
-        if at == len(self._by_usable_size):
+        position = bisect_left(self._by_usable_size, (size,))
+        if position == len(self._by_usable_size):
             start = self._end
             self._end = self.aligned(start) + size
             self.highest = max(self.highest, self._end)
             return start, self._end
         # free_chunks_manager.h, MemoryChunk: chunks are compared by the size that is usable after alignment.
-        _, start = self._by_usable_size.pop(at)
+        _, start = self._by_usable_size.pop(position)
         end = self._end_of.pop(start)
         del self._start_of[end]
         after = self.aligned(start) + size
@@ -421,8 +421,6 @@ TPU_STRATEGIES: Final = (
 
 
 # --- allocations under construction ---
-# Allocations under construction, and the combination of temporary ones.
-#
 # Mirrors `BufferAllocation` and `BufferAssignment::CombineTempAllocations` of xla/service/buffer_assignment.cc.
 
 
@@ -500,32 +498,32 @@ def alignment(space: int, target: Target | None) -> int:
     >>> alignment(0, "cpu"), alignment(0, "tpu"), alignment(6, "tpu")
     (64, 16384, 512)
     """
-    known = memory_space(space, target)
-    if known is None and target != "tpu":
-        known = memory_space(MemorySpace.MAIN, target)
+    described = memory_space(space, target)
+    if described is None and target != "tpu":
+        described = memory_space(MemorySpace.MAIN, target)
     # Spaces of TPUs that no row describes are taken without alignment.
-    return known.alignment if known is not None else 1
+    return described.alignment if described is not None else 1
 
 
 def combine_temporaries(builders: list[AllocationBuilder], target: Target | None) -> list[AllocationBuilder]:
     """Combines the temporary allocations of each memory space into one, after all others."""
     first = _partition(builders)
-    whole_of: dict[int, AllocationBuilder] = {}
+    combined_in: dict[int, AllocationBuilder] = {}
     for builder in builders[first:]:
-        whole = whole_of.get(builder.space)
-        if whole is None:
-            whole_of[builder.space] = builder
+        combined = combined_in.get(builder.space)
+        if combined is None:
+            combined_in[builder.space] = builder
             continue
         step = alignment(builder.space, target)
         # Each part begins aligned; only the end of the last one is not rounded up.
-        base = -(-whole.size // step) * step
-        whole.size = base + builder.size
-        whole.buffers.extend(builder.buffers)
-        whole.slots.extend(builder.slots)
-        whole.fragmentation += builder.fragmentation
-        whole.is_certain = whole.is_certain and builder.is_certain
-        whole.offsets.extend(None if offset is None else base + offset for offset in builder.offsets)
-    return [*builders[:first], *whole_of.values()]
+        base = -(-combined.size // step) * step
+        combined.size = base + builder.size
+        combined.buffers.extend(builder.buffers)
+        combined.slots.extend(builder.slots)
+        combined.fragmentation += builder.fragmentation
+        combined.is_certain = combined.is_certain and builder.is_certain
+        combined.offsets.extend(None if offset is None else base + offset for offset in builder.offsets)
+    return [*builders[:first], *combined_in.values()]
 
 
 def _partition(builders: list[AllocationBuilder]) -> int:
@@ -674,8 +672,8 @@ class _Replay:
 
     def _ending_operands(self, instruction: Instruction, ending_here: Mapping[int, None]) -> list[int]:
         """Returns the operands that end at this position and are not yet reused; cached per instruction."""
-        user, then, found = self.candidates
-        if user is not instruction or then is not ending_here:
+        user, ending, operands_ending = self.candidates
+        if user is not instruction or ending is not ending_here:
             places, aliases = self.dataflow.places, self.aliases
             operand_places = (
                 places.operand_place(instruction, position) for position in range(len(instruction.operands))
@@ -683,9 +681,9 @@ class _Replay:
             values = dict.fromkeys(self.dataflow.value[place] for place in operand_places)
             candidates_alone = [v for v in values if v in ending_here and aliases.buffer[v] not in aliases.members]
             operands = set(instruction.operands)
-            found = [v for v in candidates_alone if places.instructions[places.owner[v]] in operands]
-            self.candidates = instruction, ending_here, found
-        return found
+            operands_ending = [v for v in candidates_alone if places.instructions[places.owner[v]] in operands]
+            self.candidates = instruction, ending_here, operands_ending
+        return operands_ending
 
 
 # --- heaps ---
@@ -696,18 +694,18 @@ class _Replay:
 
 def heaps(
     buffers: tuple[Buffer, ...],
-    left: Sequence[int],
+    deferred: Sequence[int],
     interference: Interference,
     target: Target | None,
     placing: Placing | None,
 ) -> list[AllocationBuilder]:
-    """Returns one heap per memory space of the buffers `left`; without `placing`, heaps have no offsets and size 0."""
-    found: list[AllocationBuilder] = []
-    for space in sorted({buffers[number].space for number in left}):
-        inside = [number for number in left if buffers[number].space == space]
+    """Returns one heap per memory space of `deferred` buffers; without `placing`, heaps have no offsets and size 0."""
+    builders: list[AllocationBuilder] = []
+    for space in sorted({buffers[number].space for number in deferred}):
+        inside = [number for number in deferred if buffers[number].space == space]
         algorithm = placing if placing is None or _follows_strategy(space, target) else place_best
-        found.append(_heap(buffers, inside, interference, algorithm, alignment(space, target)))
-    return found
+        builders.append(_heap(buffers, inside, interference, algorithm, alignment(space, target)))
+    return builders
 
 
 def _follows_strategy(number: int, target: Target | None) -> bool:
@@ -721,23 +719,23 @@ def _heap(
 ) -> AllocationBuilder:
     """Returns the heap of buffers of one memory space, at offsets that are multiples of `unit` bytes."""
     request, heap_of = _request(buffers, inside, interference, with_groups=placing is not None)
-    made = Heap((0,) * len(request.values), 0, 0)
+    heap = Heap((0,) * len(request.values), 0, 0)
     if placing is not None:
         # Offsets beyond 2^63 fail in every compiler; FAST_MERGE still gives a size to report.
-        made = (placing if _is_addressable(request.groups, unit) else fast_merge)(request.groups, unit)
+        heap = (placing if _is_addressable(request.groups, unit) else fast_merge)(request.groups, unit)
     offset: dict[int, int | None] = dict.fromkeys(inside, 0)
     slot = {number: number for number in inside}
-    for values, at in zip(request.values, made.offsets, strict=True):
-        offset.update(dict.fromkeys((heap_of[v] for v in values), at))
+    for values, heap_offset in zip(request.values, heap.offsets, strict=True):
+        offset.update(dict.fromkeys((heap_of[v] for v in values), heap_offset))
         slot.update(dict.fromkeys((heap_of[v] for v in values), heap_of[values[0]]))
     builder = AllocationBuilder(
-        made.size, buffers[inside[0]].space, "temporary", buffers=inside, fragmentation=made.fragmentation
+        heap.size, buffers[inside[0]].space, "temporary", buffers=inside, fragmentation=heap.fragmentation
     )
     builder.offsets, builder.slots = [offset[n] for n in inside], [slot[n] for n in inside]
     # FAST_MERGE goes by time, where no two groups are equal.
     if placing is not None and placing is not fast_merge and not interference.dataflow.is_rank_certain:
         leaders = [values[0] for values in request.values]
-        best = made if placing is place_best else None
+        best = heap if placing is place_best else None
         order = ValueOrder(interference.dataflow)
         owners = [order.owner(leader) for leader in leaders]
         builder.is_certain = not _depends_on_ties(request.groups, owners, order.are_ordered, best)

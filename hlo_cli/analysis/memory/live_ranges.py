@@ -79,9 +79,9 @@ def live_ranges(
     _extend_arguments(module, dataflow, schedule, end)
     for members in aliases.members.values():
         _normalize_aliased([value for value in members if value in start], start, end)
-    counted = _concatenated(dataflow, start, end)
+    counted = _ends_before_concatenation(dataflow, start, end)
     if target == "tpu":
-        counted |= _before_other_branches(dataflow, schedule, start, end)
+        counted |= _ends_before_other_branches(dataflow, schedule, start, end)
     return LiveRanges(start, end, last_place, counted)
 
 
@@ -133,7 +133,7 @@ def _position_ends(
     A value held by a root is live until its computation ends. Of places at one tick, the first in the text counts:
     the root of a callee, not the call after it.
     """
-    places, at, ticks = dataflow.places, dataflow.value, schedule.ticks
+    places, value_at, ticks = dataflow.places, dataflow.value, schedule.ticks
     first, end, last_place = places.first, dict[int, int](), dict[int, int]()
     roots = {run.computation.root: run.end for run in schedule.spans.values()}
     done = _done_ticks(dataflow, schedule)
@@ -149,7 +149,7 @@ def _position_ends(
             # and only a strictly later position replaces an earlier one.
             tick = run.end if run and instruction is root else ticks[number]
             for place in range(first[number], first[number + 1]):
-                value = at[place]
+                value = value_at[place]
                 if value in end and end[value] < tick:
                     end[value] = tick
                     last_place[value] = place
@@ -158,7 +158,7 @@ def _position_ends(
 
 def _extend_to_uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
     """Extends live ranges to the last instruction that uses each value."""
-    places, at, first = dataflow.places, dataflow.value, dataflow.places.first
+    places, value_at, first = dataflow.places, dataflow.value, dataflow.places.first
     for run in schedule.spans.values():
         for number, instruction in enumerate(run.computation.instructions, places.base[run.computation]):
             opcode = instruction.opcode
@@ -169,7 +169,7 @@ def _extend_to_uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, i
                 place = places.operand_place(instruction, position)
                 stop = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
                 for used in range(place, stop):
-                    value = at[used]
+                    value = value_at[used]
                     if value in end and end[value] < tick:
                         end[value] = tick
 
@@ -231,23 +231,27 @@ def _normalize_aliased(values: list[int], start: Mapping[int, int], end: dict[in
 # --- values that need memory for a part of their live range ---
 
 
-def _concatenated(dataflow: Dataflow, start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, int]:
+def _ends_before_concatenation(dataflow: Dataflow, start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, int]:
     """Returns the position before the end of each value that a `ConcatBitcast` makes a part of its result there.
 
     TPU compilers prefetch the slices of an array to adjacent addresses, so that only the result counts at that step.
     """
-    places, found = dataflow.places, dict[int, int]()
+    places, counted = dataflow.places, dict[int, int]()
     for instruction in places.instructions:
         if instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") == _CONCATENATION:
-            at = start.get(places.first_of(instruction))
+            start_of_result = start.get(places.first_of(instruction))
             operands = (places.operand_place(instruction, n) for n in range(len(instruction.operands)))
             values = (dataflow.value[place] for place in operands)
             # One step before, as the result has the same memory there.
-            found.update((v, end[v] - 1) for v in values if at is not None and start.get(v, at) < at == end[v])
-    return found
+            counted.update(
+                (v, end[v] - 1)
+                for v in values
+                if start_of_result is not None and start.get(v, start_of_result) < start_of_result == end[v]
+            )
+    return counted
 
 
-def _before_other_branches(
+def _ends_before_other_branches(
     dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int], end: Mapping[int, int]
 ) -> dict[int, int]:
     """Returns the last use, before the second branch of a conditional, of each prefetched value that ends there.
@@ -276,14 +280,14 @@ def _before_other_branches(
                 for used in range(place, places.first[places.number(operand) + 1]):
                     if dataflow.value[used] in passed:
                         uses[dataflow.value[used]].append(schedule.ticks[number])
-    found = {}
+    counted = {}
     for value in passed:
         last = max(uses[value], default=start[value])
         outside = [(run.start, run.end, tick) for tick, run in first.items() if run.start > start[value]]
         while (bound := min((stop for _, stop, tick in outside if stop <= last < tick), default=None)) is not None:
             last = max((tick for tick in uses[value] if tick < bound), default=start[value])
-        found[value] = max(last, start[value])
-    return found
+        counted[value] = max(last, start[value])
+    return counted
 
 
 def _is_prefetched(value: int, places: Positions) -> bool:
@@ -292,13 +296,13 @@ def _is_prefetched(value: int, places: Positions) -> bool:
     return isinstance(shape, ArrayShape) and shape.layout.memory_space in (TpuMemorySpace.VMEM, TpuMemorySpace.CMEM)
 
 
-def peak_position(dataflow: Dataflow, schedule: FlatSchedule, ranges: LiveRanges) -> int:
+def peak_of_live_ranges(dataflow: Dataflow, schedule: FlatSchedule, ranges: LiveRanges) -> int:
     """Returns the first position with the largest number of live bytes, by the count of XLA's live-range dump.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> text = "ENTRY e { p = f32[8] parameter(0)  a = f32[8] negate(p)  b = f32[9] sine(a)  ROOT c = f32[8] slice(b) }"
-    >>> memory_analysis(parse_module(text)).live_range_peak
+    >>> memory_analysis(parse_module(text)).live_range_peak_step
     3
     """
     places, end, change = dataflow.places, ranges.end, [0] * (schedule.end + 3)
@@ -326,7 +330,7 @@ def peak_position(dataflow: Dataflow, schedule: FlatSchedule, ranges: LiveRanges
 # Operands and results that share memory according to `aliasing_operands` in the backend_config of TPU dumps.
 
 
-_MARK: Final = '"aliasing_operands":'
+_LISTED_ALIASES: Final = '"aliasing_operands":'
 
 
 def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...] | None:
@@ -340,7 +344,7 @@ def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...] | Non
     >>> listed_aliases(root)
     (frozenset({0, 1}),)
     """
-    if _MARK not in instruction.raw[1]:
+    if _LISTED_ALIASES not in instruction.raw[1]:
         return None
     config = instruction.backend_config
     lists = config.get("aliasing_operands", "lists") if config is not None else None
@@ -370,8 +374,8 @@ def result_leaf(instruction: Instruction, index: ShapeIndex) -> int:
 
 def _arrays(shape: Shape) -> dict[ShapeIndex, int]:
     """Returns the ordinal of each array leaf of a shape, by shape index."""
-    found = (index for index, leaf in shape.leaves if isinstance(leaf, ArrayShape))
-    return {index: number for number, index in enumerate(found)}
+    arrays = (index for index, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+    return {index: number for number, index in enumerate(arrays)}
 
 
 # --- sharing in fusions on GPU ---
@@ -382,11 +386,16 @@ def _arrays(shape: Shape) -> dict[ShapeIndex, int]:
 
 
 def _gpu_fusion_shares(
-    fusion: Instruction, position: int, output_index: ShapeIndex, users: Users, given: Shape, made: Shape
+    fusion: Instruction,
+    position: int,
+    output_index: ShapeIndex,
+    users: Users,
+    operand_shape: Shape,
+    output_shape: Shape,
 ) -> bool:
     """Returns whether the result of a fusion at `output_index` may overwrite the operand at `position`."""
     called = fusion.called_computations[0]
-    if called.root is None or position >= len(called.parameters) or not _same_size(given, made):
+    if called.root is None or position >= len(called.parameters) or not _same_size(operand_shape, output_shape):
         return False
     # Nested tuples: the index selects the output that is written.
     output, index = called.root, output_index
@@ -396,32 +405,32 @@ def _gpu_fusion_shares(
     # output, so users of the reduction cannot overwrite its input too early.
     hero = _reduction_hero(called) if fusion.attribute("kind") != "kCustom" else None
     roots = set(_roots(called))
-    waiting, seen = [called.parameters[position]], {called.parameters[position]}
+    waiting, visited = [called.parameters[position]], {called.parameters[position]}
     for instruction in waiting:  # breadth first: grows while iterated
         for user in users.get(instruction, ()):
             if user is hero:
                 continue
             if not _keeps_order(user, instruction, output, index):
                 return False
-            if user not in seen:
-                seen.add(user)
+            if user not in visited:
+                visited.add(user)
                 waiting.append(user)
-    reached = roots & seen
+    reached = roots & visited
     if output not in reached:
         return False
     if len(reached) == 1:
         return True
     elementwise = output.opcode == PARAMETER or all(is_elementwise_on(output, n) for n in range(len(output.operands)))
-    return elementwise and not any(_hero(root, (TRANSPOSE, COPY)) for root in reached)
+    return elementwise and not any(_hero_below(root, (TRANSPOSE, COPY)) for root in reached)
 
 
-def _same_size(given: Shape, made: Shape) -> bool:
+def _same_size(first: Shape, second: Shape) -> bool:
     """Returns whether two shapes are equal, or arrays of as many elements of the same width."""
-    if given == made:
+    if first == second:
         return True
-    if not isinstance(given, ArrayShape) or not isinstance(made, ArrayShape):
+    if not isinstance(first, ArrayShape) or not isinstance(second, ArrayShape):
         return False
-    return given.elements == made.elements and given.element_type.bits == made.element_type.bits
+    return first.elements == second.elements and first.element_type.bits == second.element_type.bits
 
 
 def _keeps_order(user: Instruction, operand: Instruction, output: Instruction, index: ShapeIndex) -> bool:
@@ -429,18 +438,18 @@ def _keeps_order(user: Instruction, operand: Instruction, output: Instruction, i
     last = output.operands[0] if output.opcode == "bitcast" else output
     if last.opcode == "dynamic-update-slice" and _is_same_slice(user, last):
         return True
-    at = user.operands.index(operand)
-    if user.opcode in ("bitcast", TUPLE) or (user.opcode != COPY and is_elementwise_on(user, at)):
+    number = user.operands.index(operand)
+    if user.opcode in ("bitcast", TUPLE) or (user.opcode != COPY and is_elementwise_on(user, number)):
         return True
     if user is not last:
         return False
     match user.opcode:
         case "dynamic-update-slice":
-            return at == 1
+            return number == 1
         case "scatter":
             return user.operands.count(operand) == 1
         case "sort":
-            return user.operands.count(operand) == 1 and index in ((), (at,))
+            return user.operands.count(operand) == 1 and index in ((), (number,))
     return False
 
 
@@ -463,10 +472,10 @@ def _roots(called: Computation) -> tuple[Instruction, ...]:
 
 def _reduction_hero(called: Computation) -> Instruction | None:
     """Returns the reduction hero: the reduce that the first root with one is computed from."""
-    return next((found for root in _roots(called) if (found := _hero(root, (REDUCE,)))), None)
+    return next((found for root in _roots(called) if (found := _hero_below(root, (REDUCE,)))), None)
 
 
-def _hero(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
+def _hero_below(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
     """Returns the instruction with one of `opcodes` below unary operations and bitcasts of a root, or None."""
     while root.opcode not in opcodes:
         if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode != "bitcast"):
@@ -541,11 +550,14 @@ class OperandSharing:
 
     def _overwrites(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
         """Returns whether an in-place pair of `user` connects the operand and the result."""
-        places, at = self._dataflow.places, self._dataflow.value
+        places, value_at = self._dataflow.places, self._dataflow.value
         for number, index, output_index in self._in_place.pairs(user):
             if output_index == user_index and number < len(user.operands):
                 below = places.parts(user.operands[number]).ordinals.get(index)
-                if below is not None and at[places.first_of(user.operands[number]) + below] == at[operand_place]:
+                if (
+                    below is not None
+                    and value_at[places.first_of(user.operands[number]) + below] == value_at[operand_place]
+                ):
                     return True
         return False
 
@@ -627,17 +639,17 @@ class OperandSharing:
         uses = self._uses_of(self._dataflow.value[operand_place])
         body = _body(call)
         root = body.root if body is not None else None
-        found = [use for use in uses if use[0] is root and is_elementwise_on(*use)]
-        return len(uses) == 2 and len(found) == 1 and any(user is call for user, _ in uses)
+        in_body = [use for use in uses if use[0] is root and is_elementwise_on(*use)]
+        return len(uses) == 2 and len(in_body) == 1 and any(user is call for user, _ in uses)
 
     def _uses_of(self, value: int) -> list[tuple[Instruction, int]]:
         """Returns the uses of a value as a whole operand, computed once for all values; tuples do not count."""
         if self._uses is None:
             self._uses = {}
-            places, at = self._dataflow.places, self._dataflow.value
+            places, value_at = self._dataflow.places, self._dataflow.value
             for user in places.instructions:
                 for n in range(len(user.operands)) if user.opcode != opcodes.TUPLE else ():
-                    self._uses.setdefault(at[places.operand_place(user, n)], []).append((user, n))
+                    self._uses.setdefault(value_at[places.operand_place(user, n)], []).append((user, n))
         return self._uses.get(value, [])
 
 
@@ -674,7 +686,7 @@ def _single_operand_number(user: Instruction, operand: Instruction) -> int | Non
 
 def _all_elementwise(users: Users, parameter: Instruction) -> bool:
     """Returns whether all transitive users of a parameter are elementwise or tuples."""
-    waiting, seen = [parameter], {parameter}
+    waiting, visited = [parameter], {parameter}
     while waiting:
         instruction = waiting.pop()
         for user in users.get(instruction, ()):
@@ -682,8 +694,8 @@ def _all_elementwise(users: Users, parameter: Instruction) -> bool:
                 positions = [n for n, operand in enumerate(user.operands) if operand is instruction]
                 if not all(is_elementwise_on(user, n) for n in positions):
                     return False
-            if user not in seen:
-                seen.add(user)
+            if user not in visited:
+                visited.add(user)
                 waiting.append(user)
     return True
 
@@ -758,11 +770,11 @@ class Interference:
         for value in values:
             if value not in start:
                 continue
-            at = bisect_left(live_ranges, start[value], key=_END)
-            while at < len(live_ranges) and live_ranges[at][0] <= end[value]:
-                if self.interferes(live_ranges[at][2], value):
+            position = bisect_left(live_ranges, start[value], key=_END)
+            while position < len(live_ranges) and live_ranges[position][0] <= end[value]:
+                if self.interferes(live_ranges[position][2], value):
                     return False
-                at += 1
+                position += 1
             # MaybeAssignBuffer keeps a copy out of the allocation of its operand even where ranges do not touch.
             definer = places.instructions[places.owner[value]]
             if (
@@ -779,13 +791,13 @@ class Interference:
         for value in values:
             if value in start:
                 begin, last = start[value], end[value]
-                at = bisect_right(live_ranges, begin, key=_START)
-                while at > 0 and live_ranges[at - 1][1] > last:
-                    at -= 1
-                before = live_ranges[at - 1][1] if at else None
-                after = live_ranges[at][0] if at < len(live_ranges) else None
+                position = bisect_right(live_ranges, begin, key=_START)
+                while position > 0 and live_ranges[position - 1][1] > last:
+                    position -= 1
+                before = live_ranges[position - 1][1] if position else None
+                after = live_ranges[position][0] if position < len(live_ranges) else None
                 free_intervals.cut(occupants.number, before, after, begin, last)
-                live_ranges.insert(at, (begin, last, value))
+                live_ranges.insert(position, (begin, last, value))
                 occupants.values.add(value)
 
     def _can_overwrite(self, earlier: int, later: int) -> bool:

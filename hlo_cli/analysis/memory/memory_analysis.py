@@ -17,9 +17,9 @@ from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, logical_bytes, prefetched_space, table_bytes
 from hlo_cli.analysis.memory.assignment import assign
-from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, order_independent_facts, told_generation
+from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, known_generation, order_independent_facts
 from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation, StrategyName
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, live_ranges, peak_position
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, live_ranges, peak_of_live_ranges
 from hlo_cli.analysis.memory.occupancy import occupancies, timeline
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Tabular
@@ -38,8 +38,6 @@ from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
 
 # --- the result ---
-# The result of memory analysis: values with live ranges, allocations, peaks, and totals.
-#
 # Mirrors xla/service/buffer_assignment.cc and xla/hlo/utils/hlo_live_range.cc. Positions count instructions of the
 # flattened schedule: called computations are inlined before their caller, and every instruction takes one tick.
 
@@ -114,39 +112,39 @@ class Allocation:
 class Totals:
     """Bytes of a memory space by kind, as the compiler's memory analysis counts them.
 
-    `aliased` bytes are both in arguments and in outputs. `temporaries` is the size of the temporary allocation,
-    `fragmentation` its part that no buffer uses at the peak. TPU compilers report temporaries rounded up to 16 KiB.
-    In a memory space with unknown offsets, `temporaries` is the peak of live bytes, a lower bound.
+    `aliased_bytes` are both in arguments and in outputs. `temporary_bytes` is the size of the temporary allocation,
+    `fragmentation_bytes` its part that no buffer uses at the peak. TPU compilers report temporaries rounded up to 16
+    KiB. In a memory space with unknown offsets, `temporary_bytes` is the peak of live bytes, a lower bound.
     """
 
-    arguments: int = 0
-    outputs: int = 0
-    aliased: int = 0
-    temporaries: int = 0
-    constants: int = 0
-    thread_local: int = 0
-    fragmentation: int = 0
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    aliased_bytes: int = 0
+    temporary_bytes: int = 0
+    constant_bytes: int = 0
+    thread_local_bytes: int = 0
+    fragmentation_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySpaceUsage(Tabular):
     """A memory space: number, name on the target, values by start, and live bytes over time.
 
-    `timeline[t]` is the number of live bytes at position t, each slot counted once; `peak` is its first maximum.
+    `timeline[t]` is the number of live bytes at position t, each slot counted once; `peak_step` is its first maximum.
     """
 
     number: int
     name: str
     values: tuple[LiveValue, ...]
     timeline: tuple[int, ...]
-    peak: int
+    peak_step: int
     totals: Totals
     offsets: Offsets
 
     @property
     def peak_bytes(self) -> int:
         """The live bytes at the peak."""
-        return self.timeline[self.peak]
+        return self.timeline[self.peak_step]
 
     def occupancies(self) -> Iterator[tuple[LiveValue, int, int, LiveValue | None]]:
         """Yields each value with the first and last position in its slot, and the value that overwrites it.
@@ -156,33 +154,35 @@ class MemorySpaceUsage(Tabular):
         """
 
         values = self.values
-        found = occupancies((value.start, value.last, value.padded_bytes, value.slot) for value in values)
-        for number, first, last, then in sorted(found, key=lambda each: (each.first, each.value)):
+        ranges = occupancies((value.start, value.last, value.padded_bytes, value.slot) for value in values)
+        for number, first, last, then in sorted(ranges, key=lambda each: (each.first, each.value)):
             yield values[number], first, last, None if then is None else values[then]
 
     def live_at(self, position: int) -> tuple[LiveValue, ...]:
         """Returns the values live at a position, largest first; of each slot only the occupying value."""
-        found: dict[int, LiveValue] = {}
+        occupying: dict[int, LiveValue] = {}
         empty: list[LiveValue] = []
         for value in self.values:
             if value.start <= position <= value.last:
                 if value.padded_bytes:
-                    found[value.slot] = value
+                    occupying[value.slot] = value
                 else:
                     empty.append(value)
-        return tuple(sorted((*found.values(), *empty), key=lambda v: (-v.padded_bytes, v.instruction.name, v.index)))
+        return tuple(
+            sorted((*occupying.values(), *empty), key=lambda v: (-v.padded_bytes, v.instruction.name, v.index))
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnalysis(Tabular):
     """The result of memory analysis.
 
-    `sequence` lists the instructions by position; `positions` is its inverse. `live_range_peak` is the position that
-    XLA's live-range dump calls the peak; it is no peak of memory, as it counts unpadded bytes of all memory spaces, and
-    a whole tuple for each of its elements. `values` are sorted by start. `strategy` is the algorithm that filled the
-    heaps. `is_generation_known` is False if `generation` is a guess. Above `limit` bytes of main memory, TPU compilers
-    try another strategy; None if unknown or if the numbers are the compiler's own. `facts` and `ranges` are what the
-    values were computed from.
+    `sequence` lists the instructions by position; `positions` is its inverse. `live_range_peak_step` is the
+    position that XLA's live-range dump calls the peak; it is no peak of memory, as it counts unpadded bytes of all
+    memory spaces, and a whole tuple for each of its elements. `values` are sorted by start. `strategy` is the
+    algorithm that filled the heaps. `is_generation_known` is False if `generation` is a guess. Above `limit` bytes
+    of main memory, TPU compilers try another strategy; None if unknown or if the numbers are the compiler's own.
+    `facts` and `ranges` are what the values were computed from.
     """
 
     module: Module
@@ -196,7 +196,7 @@ class MemoryAnalysis(Tabular):
     values: tuple[LiveValue, ...]
     spaces: tuple[MemorySpaceUsage, ...]
     allocations: tuple[Allocation, ...]
-    live_range_peak: int
+    live_range_peak_step: int
     strategy: StrategyName
     is_generation_known: bool
     limit: int | None
@@ -211,9 +211,9 @@ class MemoryAnalysis(Tabular):
         return max(self.spaces, key=lambda space: (space.peak_bytes, -space.number), default=None)
 
     @property
-    def peak(self) -> int:
+    def peak_step(self) -> int:
         """The position of the peak: that of the fullest memory space, 0 if there is none."""
-        return 0 if self.fullest is None else self.fullest.peak
+        return 0 if self.fullest is None else self.fullest.peak_step
 
     @property
     def peak_bytes(self) -> int:
@@ -234,14 +234,13 @@ class MemoryAnalysis(Tabular):
 
     def allocation_of(self, value: LiveValue) -> Allocation | None:
         """Returns the allocation of a value; None if the compiler's assignment does not contain it."""
-        at = value.allocation
-        if 0 <= at < len(self.allocations) and self.allocations[at].index == at:
-            return self.allocations[at]
-        return next((allocation for allocation in self.allocations if allocation.index == at), None)
+        index = value.allocation
+        if 0 <= index < len(self.allocations) and self.allocations[index].index == index:
+            return self.allocations[index]
+        return next((allocation for allocation in self.allocations if allocation.index == index), None)
 
 
 # --- whether a program fits ---
-# Whether a program fits into the memory of a device.
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +261,14 @@ class MemoryFit:
 
 def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | None) -> tuple[MemoryFit, ...]:
     """Returns one result per memory space with a limit: `limit_bytes` for main memory, else the limits of `chip`."""
-    found = [(space, limit_bytes if not space.number else None) for space in memory.spaces]
+    limited = [(space, limit_bytes if not space.number else None) for space in memory.spaces]
     if chip is not None and limit_bytes is None:
         limits = {space.number: chip.limit(space.number) for space in memory.spaces}
-        found = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
+        limited = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
     return tuple(
         # A chip without a limit for a space does not restrict it.
         MemoryFit(space.number, space.name, _needed_bytes(memory, space), limit, space.offsets)
-        for space, limit in found
+        for space, limit in limited
         if limit
     )
 
@@ -313,11 +312,11 @@ def memory_analysis(
     >>> memory = memory_analysis(parse_module(text))
     >>> [(str(value), value.start, value.end, value.kind) for value in memory.values][:2]
     [('p', 0, 4, 'argument'), ('a', 1, 2, 'temporary')]
-    >>> memory.spaces[0].totals.temporaries
+    >>> memory.spaces[0].totals.temporary_bytes
     32
     """
-    if generation is None and (told := _known_for_a_chip(module, target, release)) is not None:
-        return told
+    if generation is None and (known := _known_for_a_chip(module, target, release)) is not None:
+        return known
     return computed_once(_memory_analysis, module, target, generation, release)
 
 
@@ -326,13 +325,13 @@ def _known_for_a_chip(module: Module, target: Target | None, release: Release) -
 
     A limit of main memory is known only for a generation that is told; it matters if it is exceeded.
     """
-    _, generation, is_told = told_generation(module, target, None)
-    found = known_result(_memory_analysis, module, target, generation, release) if not is_told else None
+    _, generation, is_known = known_generation(module, target, None)
+    memory = known_result(_memory_analysis, module, target, generation, release) if not is_known else None
     # Under the first strategy the limit had no effect, so knowing the generation changes nothing.
-    if found is None or found.strategy not in (TPU_STRATEGIES[0].name, DEFAULT_STRATEGY.name):
+    if memory is None or memory.strategy not in (TPU_STRATEGIES[0].name, DEFAULT_STRATEGY.name):
         return None
-    facts = replace(found.facts, is_generation_known=False)
-    return replace(found, is_generation_known=False, limit=None, facts=facts)
+    facts = replace(memory.facts, is_generation_known=False)
+    return replace(memory, is_generation_known=False, limit=None, facts=facts)
 
 
 @no_garbage_collection()
@@ -360,7 +359,7 @@ def _memory_analysis(module: Module, target: Target | None, generation: str | No
         tuple(values),
         tuple(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
         allocations,
-        peak_position(dataflow, schedule, ranges),
+        peak_of_live_ranges(dataflow, schedule, ranges),
         assignment.strategy,
         facts.is_generation_known,
         assignment.limit,
@@ -379,11 +378,11 @@ class _Sizing:
 
     def __call__(self, shape: Shape) -> tuple[int, int]:
         """Returns logical and padded bytes; cached, because equal shapes of a module are one object."""
-        found = self.known.get(id(shape))
-        if found is None:
+        sizes = self.known.get(id(shape))
+        if sizes is None:
             padded = buffer_bytes(shape, self.target, self.generation)
-            found = self.known[id(shape)] = (logical_bytes(shape), padded)
-        return found
+            sizes = self.known[id(shape)] = (logical_bytes(shape), padded)
+        return sizes
 
 
 def _allocations(
@@ -478,8 +477,8 @@ def _spaces(
     totals = _totals(module, allocations, assigned, sizing)
     uncertain = {allocation.space for allocation in assigned if not allocation.is_certain}
     for number in sorted(inside.keys() | totals.keys()):
-        found = inside.get(number, [])
-        timeline = timeline_of(found, end)
+        values_inside = inside.get(number, [])
+        timeline = timeline_of(values_inside, end)
         # Without a target or a schedule the compiler's rules are applied to an order that it may not choose.
         is_exact = target is not None and module.is_scheduled and number not in uncertain
         offsets: Offsets = "exact" if is_exact else "estimated"
@@ -489,7 +488,7 @@ def _spaces(
         yield MemorySpaceUsage(
             number,
             space_name(number, target),
-            tuple(found),
+            tuple(values_inside),
             tuple(timeline),
             max(range(len(timeline)), key=timeline.__getitem__),
             totals.get(number, Totals()),
@@ -506,34 +505,38 @@ def _totals(
     module: Module, allocations: Iterable[Allocation], assigned: Sequence[AssignedAllocation], sizing: _Sizing
 ) -> dict[int, Totals]:
     """Returns the totals of each memory space by kind."""
-    found: dict[int, Totals] = {}
+    totals: dict[int, Totals] = {}
 
-    def add(space: int, **more: int) -> None:
+    def add(space: int, **sizes: int) -> None:
         """Adds bytes to the totals of a memory space."""
-        old = found.get(space, Totals())
-        found[space] = replace(old, **{name: getattr(old, name) + size for name, size in more.items()})
+        old = totals.get(space, Totals())
+        totals[space] = replace(old, **{name: getattr(old, name) + size for name, size in sizes.items()})
 
     entry = module.entry
     for parameter in entry.parameters:
         # CompiledMemoryStats counts arguments by shapes, tuple tables included (xla/pjrt/pjrt_executable.h).
         for part in _parts(parameter.shape):
-            add(_space_of_shape(part), arguments=sizing(part)[1])
+            add(_space_of_shape(part), argument_bytes=sizing(part)[1])
     for part in _parts(entry.root.shape) if entry.root is not None else ():
-        add(_space_of_shape(part), outputs=sizing(part)[1])
+        add(_space_of_shape(part), output_bytes=sizing(part)[1])
     for alias in module.input_output_alias:
         if alias.parameter_number < len(entry.parameters):
             aliased_or_donated = subshape(entry.parameters[alias.parameter_number].shape, alias.parameter_index)
             if aliased_or_donated is not None:
-                add(_space_of_shape(aliased_or_donated), aliased=sizing(aliased_or_donated)[1])
+                add(_space_of_shape(aliased_or_donated), aliased_bytes=sizing(aliased_or_donated)[1])
     for allocation, assigned_allocation in zip(allocations, assigned, strict=True):
         match allocation.kind:
             case "temporary":
-                add(allocation.space, temporaries=allocation.size, fragmentation=assigned_allocation.fragmentation)
+                add(
+                    allocation.space,
+                    temporary_bytes=allocation.size,
+                    fragmentation_bytes=assigned_allocation.fragmentation,
+                )
             case "constant":
-                add(allocation.space, constants=allocation.size)
+                add(allocation.space, constant_bytes=allocation.size)
             case "thread-local":
-                add(allocation.space, thread_local=allocation.size)
-    return found
+                add(allocation.space, thread_local_bytes=allocation.size)
+    return totals
 
 
 def _parts(shape: Shape) -> Iterable[Shape]:
@@ -547,8 +550,6 @@ def _space_of_shape(shape: Shape) -> int:
 
 
 # --- the assignment of the compiler ---
-# Memory analysis that takes allocations and offsets from the compiler's own buffer assignment.
-#
 # The assignment is a sibling file of the dump, or part of its proto.
 
 
@@ -617,14 +618,14 @@ def _generations() -> list[str]:
 
 def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, AssignedBuffer]:
     """Returns the assigned buffer of each value, by defining instruction, shape index, and `is_phi`."""
-    found: dict[_Key, AssignedBuffer] = {}
+    buffers: dict[_Key, AssignedBuffer] = {}
     for allocation in assignment.allocations:
         for each in allocation.assigned:
             buffer = assignment.logical_buffer(each.logical_buffer_id)
             if buffer is not None and (instruction := buffer.defined_at.instruction) is not None:
                 key = (instruction, buffer.defined_at.shape_index, buffer.is_phi)
-                found[key] = AssignedBuffer(allocation.index, each.offset_bytes, each.size_bytes)
-    return found
+                buffers[key] = AssignedBuffer(allocation.index, each.offset_bytes, each.size_bytes)
+    return buffers
 
 
 def value_key(value: LiveValue) -> _Key:
@@ -690,22 +691,20 @@ def _space_of_compiler(
     end = len(space.timeline) - 1
     timeline = tuple(timeline_of(inside, end))
     # Fragmentation is what the heap has above its own live bytes, results and arguments aside.
-    held = max(timeline_of([value for value in inside if value.allocation in heaps], end), default=0)
+    heap_peak = max(timeline_of([value for value in inside if value.allocation in heaps], end), default=0)
     size = sum(heaps.values())
     return replace(
         space,
         values=inside,
         timeline=timeline,
-        peak=max(range(len(timeline)), key=timeline.__getitem__),
+        peak_step=max(range(len(timeline)), key=timeline.__getitem__),
         # Live ranges of the text may exceed the heap where the compiler knows better.
-        totals=replace(space.totals, temporaries=size, fragmentation=max(size - held, 0)),
+        totals=replace(space.totals, temporary_bytes=size, fragmentation_bytes=max(size - heap_peak, 0)),
         offsets="exact",
     )
 
 
 # --- the peak that XProf shows ---
-# The peak that XProf's memory viewer shows, from the heap simulator's trace in a buffer assignment.
-#
 # Arguments, results, and constants count during the whole execution, and temporary values as the heap simulator
 # allocated and freed them; thread-local values do not count. `MemorySpaceUsage.peak_bytes` counts only what is live at
 # a step. Mirrors xprof/convert/hlo_proto_to_memory_visualization_utils.cc.
@@ -756,8 +755,8 @@ def viewer_peaks(assignment: BufferAssignment) -> tuple[ViewerPeak, ...]:
     """
     home = _allocation_of_each(assignment)
     colors = sorted({allocation.color for allocation in assignment.allocations})
-    found = (_peak_of(assignment, color, home) for color in colors)
-    return tuple(peak for peak in found if peak is not None)
+    peaks = (_peak_of(assignment, color, home) for color in colors)
+    return tuple(peak for peak in peaks if peak is not None)
 
 
 def _allocation_of_each(assignment: BufferAssignment) -> dict[int, BufferAllocation]:
@@ -857,7 +856,7 @@ class _Replay:
     def run(self, events: Sequence[HeapEvent]) -> bool:
         """Returns whether the events are consistent: nothing is freed twice, and all are of one allocation."""
         heaps = set[int]()
-        for at, event in enumerate(events):
+        for position, event in enumerate(events):
             buffer = self._known(event.buffer_id)
             if buffer is None:
                 continue
@@ -866,19 +865,21 @@ class _Replay:
                 other = self._known(event.share_with_canonical_id)
                 # The first user of a shared buffer allocates it.
                 if other is not None and self._share(buffer.id, other.id) == 1:
-                    self._take(other, at)
+                    self._take(other, position)
             elif event.kind == "ALLOC":
                 self._count(buffer.id, 1)
-                self._take(buffer, at)
-            elif (left := self._count(buffer.id, -1)) <= 0 and not self._drop(self._canonical(buffer.id), at, left):
+                self._take(buffer, position)
+            elif (users := self._count(buffer.id, -1)) <= 0 and not self._drop(
+                self._canonical(buffer.id), position, users
+            ):
                 return False
         return len(heaps) == 1 or not events
 
     def live_at_peak(self) -> tuple[LogicalBuffer, ...]:
         """Returns the values that the heap holds at the peak, in the order of their allocation."""
         spans = [*self._spans, *((*taken, self.position + 1) for taken in self._started.values())]
-        held = [(start, buffer) for start, buffer, end in spans if start <= self.position < end]
-        return tuple(buffer for _, buffer in sorted(held, key=lambda each: each[0]))
+        live = [(start, buffer) for start, buffer, end in spans if start <= self.position < end]
+        return tuple(buffer for _, buffer in sorted(live, key=lambda each: each[0]))
 
     def _known(self, number: int | None) -> LogicalBuffer | None:
         """The buffer of this id if it has an allocation."""
@@ -907,18 +908,18 @@ class _Replay:
         self._users[canonical] = self._users.get(canonical, 0) + by
         return self._users[canonical]
 
-    def _take(self, buffer: LogicalBuffer, at: int) -> None:
+    def _take(self, buffer: LogicalBuffer, position: int) -> None:
         """Adds the memory of a buffer from an event on."""
         self._bytes += buffer.size_bytes
-        self._started.setdefault(self._canonical(buffer.id), (at, buffer))
+        self._started.setdefault(self._canonical(buffer.id), (position, buffer))
         # Only a higher level replaces the peak, as in XProf: the first of several.
         if self._bytes > self.peak_bytes:
-            self.peak_bytes, self.position = self._bytes, at
+            self.peak_bytes, self.position = self._bytes, position
 
-    def _drop(self, number: int, at: int, users: int) -> bool:
+    def _drop(self, number: int, position: int, users: int) -> bool:
         """Removes the memory of a buffer at an event; returns whether it had been added."""
         buffer = self.assignment.logical_buffer(number)
         self._bytes -= buffer.size_bytes if buffer is not None else 0
         if (taken := self._started.pop(number, None)) is not None:
-            self._spans.append((*taken, at))
+            self._spans.append((*taken, position))
         return users == 0 and self._bytes >= 0

@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 # Free intervals of reusable allocations, indexed to find the allocations that are free during a live range.
 
 
-_ALWAYS: Final = 1 << 62
+_AFTER_ALL: Final = 1 << 62
 """A position after every schedule."""
 
 
@@ -28,15 +28,15 @@ class _MaxTree:
 
     count: int = 0
     width: int = 1
-    largest: list[int] = field(default_factory=lambda: [-_ALWAYS] * 2)
+    largest: list[int] = field(default_factory=lambda: [-_AFTER_ALL] * 2)
 
     def append(self, number: int) -> None:
         """Appends a number."""
         if self.count == self.width:
             # Doubling, as a complete binary tree needs a power of two.
-            leaves = self.largest[self.width :] + [-_ALWAYS] * self.width
+            leaves = self.largest[self.width :] + [-_AFTER_ALL] * self.width
             self.width *= 2
-            self.largest = [-_ALWAYS] * self.width + leaves
+            self.largest = [-_AFTER_ALL] * self.width + leaves
             for node in range(self.width - 1, 0, -1):
                 self.largest[node] = max(self.largest[2 * node], self.largest[2 * node + 1])
         self.count += 1
@@ -112,8 +112,8 @@ class FreeIntervals:
 
     def open(self) -> int:
         """Adds an allocation without live ranges and returns its index."""
-        self._before.append(_ALWAYS)
-        self._after.append(-_ALWAYS)
+        self._before.append(_AFTER_ALL)
+        self._after.append(-_AFTER_ALL)
         return self._before.count - 1
 
     def cut(self, allocation: int, before: int | None, after: int | None, start: int, end: int) -> None:
@@ -346,19 +346,19 @@ def occupancies(ranges: Iterable[SlotRange]) -> list[Occupancy]:
     >>> [occupancy[:3] for occupancy in occupancies([(0, 9, 8, 0), (2, 3, 4, 0), (1, 5, 0, 0)])]
     [(0, 0, 1), (2, 1, 5), (1, 2, 3), (0, 4, 9)]
     """
-    found: list[Occupancy] = []
+    occupancies_found: list[Occupancy] = []
     current: dict[int, tuple[int, int, int]] = {}
     outlived: dict[int, list[tuple[int, int]]] = {}
     for number, (start, end, size, slot) in enumerate(ranges):
         if not size:  # empty values have no location
-            found.append(Occupancy(number, start, end, None))
+            occupancies_found.append(Occupancy(number, start, end, None))
             continue
         occupant = current.get(slot)
         while occupant is not None and occupant[2] < start:
-            found.append(Occupancy(*occupant, None))
-            occupant = _resumed(outlived.get(slot), occupant[2])
+            occupancies_found.append(Occupancy(*occupant, None))
+            occupant = _occupant_again(outlived.get(slot), occupant[2])
         if occupant is not None:
-            found.append(Occupancy(occupant[0], occupant[1], start - 1, number))
+            occupancies_found.append(Occupancy(occupant[0], occupant[1], start - 1, number))
             # A value that ends after the one that overwrites it has the slot again afterwards.
             if occupant[2] > end:
                 outlived.setdefault(slot, []).append((occupant[0], occupant[2]))
@@ -366,12 +366,12 @@ def occupancies(ranges: Iterable[SlotRange]) -> list[Occupancy]:
     for slot, last in current.items():
         occupant = last
         while occupant is not None:
-            found.append(Occupancy(*occupant, None))
-            occupant = _resumed(outlived.get(slot), occupant[2])
-    return found
+            occupancies_found.append(Occupancy(*occupant, None))
+            occupant = _occupant_again(outlived.get(slot), occupant[2])
+    return occupancies_found
 
 
-def _resumed(outlived: list[tuple[int, int]] | None, after: int) -> tuple[int, int, int] | None:
+def _occupant_again(outlived: list[tuple[int, int]] | None, after: int) -> tuple[int, int, int] | None:
     """Returns the value that occupies a slot again after position `after`, with its first and last position."""
     while outlived:
         number, end = outlived.pop()
@@ -386,10 +386,10 @@ def timeline(ranges: Iterable[SlotRange], end: int) -> list[int]:
     >>> timeline([(0, 2, 8, 0), (2, 3, 4, 0)], 4)
     [8, 8, 4, 4, 0]
     """
-    known = list(ranges)
+    listed = list(ranges)
     change = [0] * (end + 2)
-    for value, first, last, _ in occupancies(known):
-        size = known[value][2]
+    for value, first, last, _ in occupancies(listed):
+        size = listed[value][2]
         change[first] += size
         change[last + 1] -= size
     live = 0

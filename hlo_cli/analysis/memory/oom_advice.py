@@ -21,6 +21,7 @@ from hlo_cli.analysis.layout.tpu_layout import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.memory_space import TpuMemorySpace
+from hlo_cli.ir.notation import BACKWARD_PASS, FORWARD_PASS
 from hlo_cli.ir.opcodes import PARAMETER
 from hlo_cli.ir.out_of_memory import ChunkGroup, KernelWindow, OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -59,12 +60,13 @@ def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> O
     """
     if not message.has_ranges:
         return message
-    largest = sorted(message.allocations, key=lambda each: -(each.size_bytes or 0))[:_MAX_EXPLAINED]
-    tried = {id(each) for each in largest}
+    largest = sorted(message.allocations, key=lambda allocation: -(allocation.size_bytes or 0))[:_MAX_EXPLAINED]
+    tried = {id(allocation) for allocation in largest}
     return replace(
         message,
         allocations=tuple(
-            _explained(each, generation) if id(each) in tried else _with_closest(each) for each in message.allocations
+            _explained(allocation, generation) if id(allocation) in tried else _with_closest(allocation)
+            for allocation in message.allocations
         ),
     )
 
@@ -81,9 +83,9 @@ def _explained(allocation: OomAllocation, generation: str) -> OomAllocation:
     if place is None or size is None:
         return allocation
     arrays = [shape for _, shape in place.shapes if isinstance(shape, ArrayShape) and shape.problem is None]
-    fits = [(shape, found) for shape in arrays if (found := explaining_shape(shape, size, generation=generation))]
-    if fits and len({shape.logical_bytes for shape, _ in fits}) == 1:
-        shape = fits[0][1]
+    fitting = [(shape, found) for shape in arrays if (found := explaining_shape(shape, size, generation=generation))]
+    if fitting and len({shape.logical_bytes for shape, _ in fitting}) == 1:
+        shape = fitting[0][1]
         return replace(
             allocation,
             shape=shape,
@@ -92,7 +94,9 @@ def _explained(allocation: OomAllocation, generation: str) -> OomAllocation:
         )
     return replace(
         allocation,
-        shape=_closest([shape for shape, _ in fits], size) if fits else _closest([s for _, s in place.shapes], size),
+        shape=_closest([shape for shape, _ in fitting], size)
+        if fitting
+        else _closest([s for _, s in place.shapes], size),
     )
 
 
@@ -109,9 +113,9 @@ def explaining_shape(shape: ArrayShape, size_bytes: int, *, generation: str = US
     if not shape.elements or shape.logical_bytes > size_bytes * (1 + _ROUNDING_SHARE):
         return None
     for order in dict.fromkeys(_orders(shape, generation)):
-        found = replace(shape, layout=default_tpu_layout(shape, generation=generation, minor_to_major=order))
-        if is_shown_as(found.padded_bytes, size_bytes):
-            return found
+        candidate = replace(shape, layout=default_tpu_layout(shape, generation=generation, minor_to_major=order))
+        if is_shown_as(candidate.padded_bytes, size_bytes):
+            return candidate
     return None
 
 
@@ -160,8 +164,8 @@ def is_shown_as(size_bytes: int, shown: int) -> bool:
 
 def _closest(shapes: list[Shape], size_bytes: int) -> Shape | None:
     """The largest shape that fits a size; the smallest if none does."""
-    sizes = [(shape.logical_bytes, at) for at, shape in enumerate(shapes) if isinstance(shape, ArrayShape)]
-    fitting = [(size, -at) for size, at in sizes if size <= size_bytes * (1 + _ROUNDING_SHARE)]
+    sizes = [(shape.logical_bytes, position) for position, shape in enumerate(shapes) if isinstance(shape, ArrayShape)]
+    fitting = [(size, -position) for size, position in sizes if size <= size_bytes * (1 + _ROUNDING_SHARE)]
     if fitting:
         # The first of equally large shapes: positions are negated for `max`.
         return shapes[-max(fitting)[1]]
@@ -169,7 +173,6 @@ def _closest(shapes: list[Shape], size_bytes: int) -> Shape | None:
 
 
 # --- kinds of advice ---
-# Kinds of advice after an out-of-memory message, each with the numbers that support it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,11 +410,11 @@ Advice: TypeAlias = (
 
 
 # --- ranges of memory ---
-# Advice on the ranges of memory that an out-of-memory message lists; several values use a range one after another.
+# Several values use a range one after another.
 
 
 _MIN_SHARE: Final = 0.05
-"""Minimum share of the needed memory that is worth advice."""
+"""Minimum share of the needed memory that is worth advice, as `_MIN_SAVING` below."""
 
 
 def is_shared(allocation: OomAllocation) -> bool:
@@ -427,23 +430,23 @@ def _range_advice(message: OutOfMemory, generation: str) -> Iterator[Shard | Sha
     if not message.has_ranges or not message.used_bytes:
         return
     least, limit, largest = _MIN_SHARE * message.used_bytes, message.limit_bytes, message.culprits[0]
-    ones = [each for each in message.allocations if not is_shared(each) and (each.size_bytes or 0) >= least]
-    size = sum(each.size_bytes or 0 for each in ones)
-    if limit and len(ones) > 1 and size > limit:
+    single_values = [each for each in message.allocations if not is_shared(each) and (each.size_bytes or 0) >= least]
+    size = sum(each.size_bytes or 0 for each in single_values)
+    if limit and len(single_values) > 1 and size > limit:
         # Rounded up: as many devices as can hold it at all.
-        yield ShardValues(len(ones), size, limit, -(-size // limit))
+        yield ShardValues(len(single_values), size, limit, -(-size // limit))
     elif limit and largest.size_bytes and largest.size_bytes > limit and largest.has_padding:
         yield Shard(largest.size_bytes, limit, -(-largest.size_bytes // limit), largest)
         # Sharding a range does not shrink it; another layout may.
-        if (better := _better(largest, generation)) is None or not is_shared(largest):
+        if (better := _better_order(largest, generation)) is None or not is_shared(largest):
             return
         yield ShrinkRange(largest, better)
         return
     if is_shared(largest) and (largest.size_bytes or 0) >= least:
-        yield ShrinkRange(largest, _better(largest, generation))
+        yield ShrinkRange(largest, _better_order(largest, generation))
 
 
-def _better(allocation: OomAllocation, generation: str) -> ArrayShape | None:
+def _better_order(allocation: OomAllocation, generation: str) -> ArrayShape | None:
     """The largest value of a range in the dimension order with the fewest bytes, if that saves a relevant part."""
     shape = allocation.shape
     if not allocation.has_padding or not isinstance(shape, ArrayShape):
@@ -455,20 +458,18 @@ def _better(allocation: OomAllocation, generation: str) -> ArrayShape | None:
 
 
 # --- programs ---
-# Advice on the memory of a program: layouts, element types, donation, sharding, and smaller temporaries.
+# Layouts, element types, donation, sharding, and smaller temporaries.
 
 
 _MIN_SAVING: Final = 0.05
-"""Minimum share of the needed memory that advice saves."""
-_SIZE_TOLERANCE: Final = 0.02
+"""Minimum share of the needed memory, that advice saves: less is not worth an edit; chosen, not measured."""
+SIZE_TOLERANCE: Final = 0.02
 """Maximum relative difference of a size in a message, which is rounded, and that of its shape."""
-_WIDE: Final = {"f64": "f32", "s64": "s32", "u64": "u32", "c128": "c64"}
+_NARROWER: Final = {"f64": "f32", "s64": "s32", "u64": "u32", "c128": "c64"}
 _TO_FLOAT32: Final = ("new_dtype=float32", "preferred_element_type=float32")
 """Parts of op_names of operations that were asked for f32."""
 _NEARLY_ALL: Final = 0.9
 """Share above which an excess is taken from the limit, because both are rounded to few digits."""
-_FORWARD: Final = "jvp("
-_BACKWARD: Final = "transpose("
 _MAIN_MEMORY: Final = 1 << 30
 """A size that only the main memory of a device has."""
 SCRATCH: Final = "scratch operand"
@@ -493,17 +494,17 @@ def _reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
     """
     groups: dict[ArrayShape, list[OomAllocation]] = {}
     for allocation in message.culprits:
-        if (shape := _laid_out(allocation)) is not None:
+        if (shape := _shape_of_user(allocation)) is not None:
             groups.setdefault(shape, []).append(allocation)
-    found: list[Reorder] = []
+    advice: list[Reorder] = []
     for shape, alike in groups.items():
         # A kernel declares the tiles of its scratch, so they stay.
         best = _best_with_its_tiles(shape) if alike[0].tag == SCRATCH else _best(shape, generation)
         if best is not None and best.layout.minor_to_major != shape.layout.minor_to_major:
             before = sum(each.size_bytes or shape.padded_bytes for each in alike)
-            found.append(Reorder(before, len(alike) * best.padded_bytes, tuple(alike), best.layout))
+            advice.append(Reorder(before, len(alike) * best.padded_bytes, tuple(alike), best.layout))
     least = _MIN_SAVING * needed_bytes(message)
-    yield from sorted((each for each in found if each.saved_bytes >= least), key=lambda each: -each.saved_bytes)
+    yield from sorted((each for each in advice if each.saved_bytes >= least), key=lambda each: -each.saved_bytes)
 
 
 def _narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
@@ -512,7 +513,7 @@ def _narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
     if largest is None or not isinstance(largest.shape, ArrayShape) or not largest.size_bytes or is_shared(largest):
         return
     name = largest.shape.element_type.name
-    other = _WIDE.get(name, "")
+    other = _NARROWER.get(name, "")
     if name == "f32" and any(part in largest.op_name for part in _TO_FLOAT32):
         other = "bf16"
     if other:
@@ -535,7 +536,7 @@ def _donate_advice(message: OutOfMemory) -> Iterator[Donate]:
 
 def _shard_advice(message: OutOfMemory) -> Iterator[Shard]:
     """Sharding of arguments that do not fit even without a program, or of a result that no device can hold."""
-    arguments = message.used_bytes if message.kind == "arguments" else _part(message, "arguments")
+    arguments = message.used_bytes if message.kind == "arguments" else _bytes_of_part(message, "arguments")
     limit, failed = message.limit_bytes, message.failed
     if not limit:
         return
@@ -567,17 +568,19 @@ def _shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
 
 def _is_of_program(message: OutOfMemory) -> bool:
     """Whether a message without the parts of the program is about all of it, and its arguments alone would fit."""
-    arguments = _part(message, "arguments") or 0
+    arguments = _bytes_of_part(message, "arguments") or 0
     is_total = message.kind == "tpu-hbm" and not message.program and message.failed is None
     return is_total and arguments <= (message.limit_bytes or 0)
 
 
 def _recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
     """Recomputation of values that a gradient keeps, if they are a relevant part of the listed allocations."""
-    kept = tuple(each for each in message.allocations if _FORWARD in each.op_name and _BACKWARD not in each.op_name)
-    size = sum(each.size_bytes or 0 for each in kept)
-    if kept and size >= _MIN_SAVING * needed_bytes(message):
-        yield Recompute(kept, size)
+    stored = tuple(
+        each for each in message.allocations if FORWARD_PASS in each.op_name and BACKWARD_PASS not in each.op_name
+    )
+    size = sum(each.size_bytes or 0 for each in stored)
+    if stored and size >= _MIN_SAVING * needed_bytes(message):
+        yield Recompute(stored, size)
 
 
 def _best(shape: ArrayShape, generation: str) -> ArrayShape | None:
@@ -594,7 +597,7 @@ def _best_with_its_tiles(shape: ArrayShape) -> ArrayShape | None:
     return min(shapes, key=lambda each: each.padded_bytes, default=None)
 
 
-def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
+def _shape_of_user(allocation: OomAllocation) -> ArrayShape | None:
     """The shape of an allocation whose layout the user controls, if it is the shape of the whole allocation."""
     shape = allocation.shape
     if (
@@ -607,13 +610,13 @@ def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
     if not (allocation.is_entry_parameter or allocation.opcode == PARAMETER or allocation.tag == SCRATCH):
         return None
     size = shape.padded_bytes
-    if allocation.size_bytes is not None and abs(allocation.size_bytes - size) > _SIZE_TOLERANCE * size:
+    if allocation.size_bytes is not None and abs(allocation.size_bytes - size) > SIZE_TOLERANCE * size:
         return None
     # The memory space is no part of what users choose.
     return replace(shape, layout=replace(shape.layout, memory_space=0))
 
 
-def _part(message: OutOfMemory, name: str) -> int | None:
+def _bytes_of_part(message: OutOfMemory, name: str) -> int | None:
     return next((part.size_bytes for part in message.usage if part.name == name), None)
 
 
@@ -627,11 +630,11 @@ def _arguments_and_output(message: OutOfMemory) -> tuple[int | None, int | None,
         # What both rows count and the total counts once.
         shared = max(parts + stats.preallocated_temp_bytes - stats.total_bytes, 0)
         return stats.parameter_bytes, stats.maybe_live_out_bytes, shared
-    return _part(message, "arguments"), message.output_bytes, message.output_shared_bytes
+    return _bytes_of_part(message, "arguments"), message.output_bytes, message.output_shared_bytes
 
 
 # --- custom kernels ---
-# Advice on the memory of custom kernels: blocks of operands, the limit of scoped VMEM, arrays in small memories.
+# Blocks of operands, the limit of scoped VMEM, arrays in small memories.
 
 
 _MIB: Final = 1 << 20  # bytes of a MiB
@@ -740,7 +743,7 @@ def _can_halve(size: int, granule: int) -> bool:
 
 
 # --- memory at run time ---
-# Advice on memory at run time: arrays that fill the device, fragmentation, and limits of host memory.
+# Arrays that fill the device, fragmentation, and limits of host memory.
 
 
 _SETTERS: Final[dict[OomKind, Literal["group", "container", "job", "node"]]] = {
@@ -748,7 +751,7 @@ _SETTERS: Final[dict[OomKind, Literal["group", "container", "job", "node"]]] = {
     "slurm": "job",
     "ray": "node",
 }
-_GROUP: Final = "CONSTRAINT_MEMCG"
+CONTROL_GROUP: Final = "CONSTRAINT_MEMCG"
 """The reason of the kernel that is the limit of a control group."""
 _SMALL_PROGRAM: Final = 1 << 30
 """Size of a program that fits every device."""
@@ -823,21 +826,20 @@ def _host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
     used = message.used_bytes if message.used_bytes is not None else process.resident_bytes if process else None
     setter: Literal["group", "container", "job", "node", "machine"] = _SETTERS.get(message.kind, "group")
     # The kernel kills without a control group only when the machine has no memory left.
-    if message.kind == "linux-oom-killer" and (process is None or process.reason != _GROUP):
+    if message.kind == "linux-oom-killer" and (process is None or process.reason != CONTROL_GROUP):
         setter = "machine"
     yield RaiseHostLimit(setter, used, message.limit_bytes, message.exceeded_by_bytes)
 
 
 # --- which advice a message supports ---
-# Which advice a message supports, by its kind; the most effective first.
 
 
-_MOST_ADVICE: Final = 4
+_MAX_ADVICE: Final = 4
 """Number of pieces of advice, without the one on dumps."""
-_MOST_REORDERED: Final = 2  # of four pieces of advice, half are left for other kinds
-_SMALL_MEMORIES: Final[frozenset[OomKind]] = frozenset(("tpu-smem", "tpu-other", "tpu-sparse-core"))
-_HOST: Final[frozenset[OomKind]] = frozenset(("linux-oom-killer", "kubernetes", "slurm", "ray"))
-_NO_DUMP: Final[frozenset[OomKind]] = frozenset(
+_MAX_REORDERED: Final = 2  # of four pieces of advice, half are left for other kinds
+_SMALL_MEMORY_KINDS: Final[frozenset[OomKind]] = frozenset(("tpu-smem", "tpu-other", "tpu-sparse-core"))
+_HOST_KINDS: Final[frozenset[OomKind]] = frozenset(("linux-oom-killer", "kubernetes", "slurm", "ray"))
+_KINDS_WITHOUT_DUMP: Final[frozenset[OomKind]] = frozenset(
     (
         "tpu-vmem-scoped",
         "tpu-vmem-stack",
@@ -849,7 +851,9 @@ _NO_DUMP: Final[frozenset[OomKind]] = frozenset(
     )
 )
 """Kinds for which a dump of the program shows no more."""
-_KERNELS: Final[frozenset[OomKind]] = frozenset((*_SMALL_MEMORIES, "tpu-vmem", "tpu-vmem-scoped", "tpu-vmem-stack"))
+_KERNEL_KINDS: Final[frozenset[OomKind]] = frozenset(
+    (*_SMALL_MEMORY_KINDS, "tpu-vmem", "tpu-vmem-scoped", "tpu-vmem-stack")
+)
 
 
 def advice_of(
@@ -870,35 +874,35 @@ def advice_of(
     >>> [type(each).__name__ for each in advice_of(message)]
     ['FreeBuffers', 'Dump']
     """
-    found = list(_advice(message, window, generation))
+    advice = list(_advice(message, window, generation))
     has_figures = bool(message.exceeded_by_bytes) and not message.is_warning
-    if message.is_xla and message.kind not in _KERNELS:
+    if message.is_xla and message.kind not in _KERNEL_KINDS:
         for warning in warnings:
-            found += [*_shard_advice(warning), *(() if has_figures else _shrink_advice(warning))]
-    chosen = list(dict.fromkeys(found))[:_MOST_ADVICE]
+            advice += [*_shard_advice(warning), *(() if has_figures else _shrink_advice(warning))]
+    chosen = list(dict.fromkeys(advice))[:_MAX_ADVICE]
     # What others hold is in no dump of this program.
     has_dump = has_dump or any(isinstance(each, FreeOthers) for each in chosen)
-    is_kernel = window is not None or (message.kind in _KERNELS and (bool(chosen) or bool(message.space)))
-    if message.is_xla and message.kind not in _NO_DUMP and not has_dump and not is_kernel:
+    is_kernel = window is not None or (message.kind in _KERNEL_KINDS and (bool(chosen) or bool(message.space)))
+    if message.is_xla and message.kind not in _KINDS_WITHOUT_DUMP and not has_dump and not is_kernel:
         chosen.append(Dump(bool(message.allocations)))
     return tuple(chosen)
 
 
 def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) -> Iterator[Advice]:
     kind = message.kind
-    if kind in _HOST:
+    if kind in _HOST_KINDS:
         yield from _host_advice(message)
     elif not message.is_xla:
         yield from _defragment_advice(message)
         yield from _chunk_advice(message)
     elif kind == "tpu-vmem-scoped":
         yield from _scoped_advice(message)
-    elif window is not None and kind not in _SMALL_MEMORIES:
+    elif window is not None and kind not in _SMALL_MEMORY_KINDS:
         yield from _block_advice(message, window)
-    elif kind in _SMALL_MEMORIES and (kind != "tpu-other" or message.space):
+    elif kind in _SMALL_MEMORY_KINDS and (kind != "tpu-other" or message.space):
         yield from _element_advice(message, message.failed, window)
     elif kind == "tpu-vmem":
-        yield from list(_reorder_advice(message, generation))[:_MOST_REORDERED]
+        yield from list(_reorder_advice(message, generation))[:_MAX_REORDERED]
         yield from _scratch_advice(message, message.failed)
     elif kind == "gpu-shared-memory":
         yield from _shared_memory_advice(message)
@@ -919,7 +923,7 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
 
 def _program_advice(message: OutOfMemory, generation: str) -> Iterator[Advice]:
     """Changes of the program, those that certainly save bytes first, the most bytes first."""
-    reordered = list(_reorder_advice(message, generation))[:_MOST_REORDERED]
+    reordered = list(_reorder_advice(message, generation))[:_MAX_REORDERED]
     sure: list[Reorder | Narrow | Donate] = [*reordered, *_narrow_advice(message), *_donate_advice(message)]
     yield from _shard_advice(message)
     yield from _range_advice(message, generation)

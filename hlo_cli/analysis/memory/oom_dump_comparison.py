@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
-from hlo_cli.analysis.memory.oom_advice import is_shown_as
+from hlo_cli.analysis.memory.oom_advice import SIZE_TOLERANCE, is_shown_as
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
@@ -16,7 +16,6 @@ from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OomKind, OutOfMe
 from hlo_cli.ir.shape import ArrayShape, Shape, subshape
 
 # --- candidate instructions ---
-# Candidate instructions of a dump for an allocation in an out-of-memory message.
 
 
 def candidate_instructions(allocation: OomAllocation, module: Module) -> tuple[Instruction, ...]:
@@ -53,10 +52,9 @@ def _arrays(shape: Shape | None) -> set[tuple[str, tuple[int, ...]]]:
 
 
 # --- values in a range ---
-# The values of a dump that are in a range of memory of an out-of-memory message.
 
 
-Key = tuple[str, tuple[int, ...]] | str
+_Key = tuple[str, tuple[int, ...]] | str
 """The type and the dimensions of an array, or the text of another shape without layout."""
 
 
@@ -64,7 +62,7 @@ class RangeValues:
     """Finds the values of a memory space of a dump by shape and size; those at the offset of the range first."""
 
     def __init__(self, space: MemorySpaceUsage | None) -> None:
-        self._values: dict[Key, list[LiveValue]] = {}
+        self._values: dict[_Key, list[LiveValue]] = {}
         for value in space.values if space is not None else ():
             self._values.setdefault(_key(value.shape), []).append(value)
 
@@ -77,14 +75,18 @@ class RangeValues:
         if place is None or size is None:
             return (), False
         keys = dict.fromkeys(_key(shape) for _, shape in place.shapes)
-        found = [value for key in keys for value in self._values.get(key, ()) if is_shown_as(value.padded_bytes, size)]
+        fitting = [
+            value for key in keys for value in self._values.get(key, ()) if is_shown_as(value.padded_bytes, size)
+        ]
         # A value at the offset is in the range; equal shapes elsewhere are only possible.
-        here = [value for value in found if value.offset == place.offset_bytes]
+        at_offset = [value for value in fitting if value.offset == place.offset_bytes]
         shown = _key(allocation.shape) if allocation.shape is not None else ""
-        return tuple(sorted(here or found, key=lambda value: (_key(value.shape) != shown, value.start))), bool(here)
+        return tuple(sorted(at_offset or fitting, key=lambda value: (_key(value.shape) != shown, value.start))), bool(
+            at_offset
+        )
 
 
-def _key(shape: Shape) -> Key:
+def _key(shape: Shape) -> _Key:
     if isinstance(shape, ArrayShape):
         return shape.element_type.name, shape.dimensions
     return shape.to_string(layout=False)
@@ -94,9 +96,7 @@ def _key(shape: Shape) -> Key:
 # An out-of-memory message next to a dump of its program: what the dump has for each allocation, and what differs.
 
 
-_TOLERANCE: Final = 0.02
-"""Maximum relative difference of sizes that agree; those in messages are rounded."""
-_CODE: Final = ("overlays",)
+_PARTS_OF_CODE: Final = ("overlays",)
 """Parts of a program that hold no values."""
 _SCOPED: Final = "scoped"
 # totals add rounded parts, and messages count code that dumps lack; chosen, not measured
@@ -128,7 +128,7 @@ class MatchedAllocation:
     def differs(self) -> bool:
         """Whether the dump has the instruction with another size."""
         size, other = self.allocation.size_bytes, self.dump_bytes
-        return bool(size) and other is not None and abs(other - (size or 0)) > _TOLERANCE * max(size or 0, other)
+        return bool(size) and other is not None and abs(other - (size or 0)) > SIZE_TOLERANCE * max(size or 0, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +196,9 @@ def _totals(message: OutOfMemory, memory: MemoryAnalysis, space: MemorySpaceUsag
     if program is None or arguments is None or output is None:
         return None, None
     # Overlays are code that is loaded when needed.
-    program -= sum(part.size_bytes or 0 for part in message.program if part.name in _CODE)
+    program -= sum(part.size_bytes or 0 for part in message.program if part.name in _PARTS_OF_CODE)
     if not arguments and not output:
-        return program, space.totals.temporaries + space.totals.constants
+        return program, space.totals.temporary_bytes + space.totals.constant_bytes
     return program + arguments + output - (message.output_shared_bytes or 0), total
 
 
@@ -225,10 +225,10 @@ def _bytes_of(allocation: OomAllocation, instruction: Instruction, memory: Memor
     exact = next((value for value in values if value.index == index and isinstance(shape, ArrayShape)), None)
     if exact is not None:
         return exact.padded_bytes
-    return _alike(allocation.shape, values)
+    return _bytes_of_alike(allocation.shape, values)
 
 
-def _alike(shape: Shape | None, values: list[LiveValue]) -> int | None:
+def _bytes_of_alike(shape: Shape | None, values: list[LiveValue]) -> int | None:
     if not isinstance(shape, ArrayShape):
         return None
     wanted = (shape.element_type, shape.dimensions)
@@ -247,16 +247,16 @@ def _is_same(named: str, module: str) -> bool:
     return named == module or module.startswith(f"{named}.") or named.startswith(f"{module}.")
 
 
-def differing(comparison: DumpComparison) -> Iterator[MatchedAllocation]:
+def differing_matches(comparison: DumpComparison) -> Iterator[MatchedAllocation]:
     """The allocations whose size in the dump is another one."""
     yield from (match for match in comparison.matches if match.differs)
 
 
 # --- messages completed from a dump ---
-# An out-of-memory message without allocations, completed with those of a dump.
+# For messages without allocations.
 
 
-def completed(message: OutOfMemory, space: MemorySpaceUsage | None) -> OutOfMemory:
+def with_allocations_of(message: OutOfMemory, space: MemorySpaceUsage | None) -> OutOfMemory:
     """The message with the values at the peak of a memory space and its totals, if it has no allocations itself.
 
     What it says of the program's parts is kept.
@@ -264,16 +264,16 @@ def completed(message: OutOfMemory, space: MemorySpaceUsage | None) -> OutOfMemo
     if message.culprits or space is None or not space.timeline:
         return message
     totals = space.totals
-    usage = message.usage or (MemoryPart("arguments", totals.arguments),)
-    program = message.program or (MemoryPart("HLO temp", totals.temporaries),)
+    usage = message.usage or (MemoryPart("arguments", totals.argument_bytes),)
+    program = message.program or (MemoryPart("HLO temp", totals.temporary_bytes),)
     output, shared = message.output_bytes, message.output_shared_bytes
     return replace(
         message,
-        allocations=tuple(_allocation(value) for value in space.live_at(space.peak)),
+        allocations=tuple(_allocation(value) for value in space.live_at(space.peak_step)),
         usage=usage,
         program=program,
-        output_bytes=totals.outputs if output is None else output,
-        output_shared_bytes=totals.aliased if shared is None else shared,
+        output_bytes=totals.output_bytes if output is None else output,
+        output_shared_bytes=totals.aliased_bytes if shared is None else shared,
     )
 
 

@@ -33,6 +33,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.notation import BACKWARD_PASS, FORWARD_PASS
 from hlo_cli.ir.shape import ArrayShape
 
 # --- changes of order ---
@@ -84,17 +85,17 @@ def _relayout_of(instruction: Instruction) -> Relayout | None:
         body = instruction.called_computations[0].root
     elif instruction.opcode not in (opcodes.COPY, opcodes.TRANSPOSE):
         return None
-    found = _traced(instruction if body is None else body, is_fused=body is not None)
-    if found is None:
+    traced = _trace_reordering(instruction if body is None else body, is_fused=body is not None)
+    if traced is None:
         return None
-    inner, permutation, stored, is_reshaped = found
-    source = inner
+    read, permutation, stored, is_reshaped = traced
+    source = read
     if body is not None:
         # A bitcast before the copy may have exchanged dimensions: the order is that of the array below.
-        if inner.opcode != opcodes.PARAMETER:
+        if read.opcode != opcodes.PARAMETER:
             return None
         source = instruction.operands[0]
-    outside = _before(source)
+    outside = _below_bitcasts(source)
     if outside is None:
         return None
     source, earlier = outside
@@ -103,7 +104,9 @@ def _relayout_of(instruction: Instruction) -> Relayout | None:
     return Relayout(source, tuple(earlier[d] for d in permutation), stored, is_reshaped)
 
 
-def _traced(root: Instruction, *, is_fused: bool) -> tuple[Instruction, tuple[int, ...], ArrayShape, bool] | None:
+def _trace_reordering(
+    root: Instruction, *, is_fused: bool
+) -> tuple[Instruction, tuple[int, ...], ArrayShape, bool] | None:
     """Returns the operand that a copy or transpose reads, its permutation, the array stored, and whether it changes."""
     is_reshaped = False
     while is_fused and root.opcode == opcodes.BITCAST and root.operands:
@@ -113,10 +116,10 @@ def _traced(root: Instruction, *, is_fused: bool) -> tuple[Instruction, tuple[in
         return None
     permutation: tuple[int, ...] = tuple(range(stored.rank))
     while root.opcode in (opcodes.COPY, opcodes.TRANSPOSE, opcodes.BITCAST) and root.operands:
-        step = _step(root)
-        if step is None:
+        dimensions = _source_dimensions(root)
+        if dimensions is None:
             return None
-        permutation = tuple(step[d] for d in permutation)
+        permutation = tuple(dimensions[d] for d in permutation)
         root = root.operands[0]
         # Outside of a fusion the operand of the copy is an array in memory, so one step is all.
         if not is_fused:
@@ -124,21 +127,21 @@ def _traced(root: Instruction, *, is_fused: bool) -> tuple[Instruction, tuple[in
     return root, permutation, stored, is_reshaped
 
 
-def _before(source: Instruction) -> tuple[Instruction, tuple[int, ...]] | None:
+def _below_bitcasts(source: Instruction) -> tuple[Instruction, tuple[int, ...]] | None:
     """Returns the array that a chain of bitcasts shows with its dimensions in another order, and that order."""
     if not isinstance(source.shape, ArrayShape):
         return None
     permutation = tuple(range(source.shape.rank))
     while source.opcode == opcodes.BITCAST and source.operands:
-        step = _step(source)
-        if step is None:
+        dimensions = _source_dimensions(source)
+        if dimensions is None:
             return None
-        permutation = tuple(step[d] for d in permutation)
+        permutation = tuple(dimensions[d] for d in permutation)
         source = source.operands[0]
     return source, permutation
 
 
-def _step(instruction: Instruction) -> tuple[int, ...] | None:
+def _source_dimensions(instruction: Instruction) -> tuple[int, ...] | None:
     """Returns for each dimension of a result the dimension of the operand that it is; None if there is no such."""
     shape, operand = instruction.shape, instruction.operand_shape(0)
     if not isinstance(shape, ArrayShape) or not isinstance(operand, ArrayShape) or shape.rank != operand.rank:
@@ -250,11 +253,11 @@ class _LayoutSearch:
             # ends.
             if argument.index or (argument.number, argument.index) in aliased or argument.place in returned:
                 continue
-            found = [_relayout_of(user) for user in self._readers(argument.place)]
-            copies = [each for each in found if each is not None and each.source is argument.parameter]
+            relayouts = [_relayout_of(user) for user in self._readers(argument.place)]
+            copies = [each for each in relayouts if each is not None and each.source is argument.parameter]
             orders = {each.source_order for each in copies}
             # Readers in two orders need a copy in any layout.
-            if not copies or len(copies) < len(found) or len(orders) > 1:
+            if not copies or len(copies) < len(relayouts) or len(orders) > 1:
                 continue
             layout = self._layout(argument.shape, orders.pop(), copies[0].stored.layout)
             users = tuple(self._readers(argument.place))
@@ -271,15 +274,17 @@ class _LayoutSearch:
         for result in results:
             owner = self._facts.places.instructions[self._facts.places.owner[result.value]]
             is_plain = owner.computation is self._facts.module.entry and not self._users.get(result.value)
-            found = _relayout_of(owner) if is_plain and times.count(result.value) == 1 else None
+            relayout = _relayout_of(owner) if is_plain and times.count(result.value) == 1 else None
             # A reshape after the copy changes which layouts the result can have.
-            if found is None or found.is_reshaped or not self._is_alone(result.value):
+            if relayout is None or relayout.is_reshaped or not self._is_alone(result.value):
                 continue
-            kept = self._facts.dataflow.value[self._facts.places.first_of(found.source)]
-            if kept in times or not self._can_be_kept(kept, found):
+            kept = self._facts.dataflow.value[self._facts.places.first_of(relayout.source)]
+            if kept in times or not self._can_be_kept(kept, relayout):
                 continue
-            assert isinstance(found.source.shape, ArrayShape)
-            layout = self._layout(result.shape, found.result_order(found.source.shape), found.source.shape.layout)
+            assert isinstance(relayout.source.shape, ArrayShape)
+            layout = self._layout(
+                result.shape, relayout.result_order(relayout.source.shape), relayout.source.shape.layout
+            )
             if layout is not None and layout != result.shape.layout:
                 yield EntryLayout(result, layout, 0, (owner,), (result.value,), kept)
 
@@ -295,7 +300,7 @@ class _LayoutSearch:
         is_main = isinstance(shape, ArrayShape) and not shape.layout.memory_space
         return is_main and aliases.buffer.get(value) == value and value not in aliases.members
 
-    def _can_be_kept(self, value: int, found: Relayout) -> bool:
+    def _can_be_kept(self, value: int, relayout: Relayout) -> bool:
         """Returns whether a value can be a result: computed by the entry, and the last one in its memory."""
         facts, start = self._facts, self._scenarios.ranges.start
         shape = facts.places.shape(value)
@@ -308,15 +313,17 @@ class _LayoutSearch:
         if any(each.opcode in fixed and each.computation is facts.module.entry for each in (owner, *owners)):
             return False
         # A later value in the same memory would overwrite the result.
-        return found.source.computation is facts.module.entry and start[value] == max(start.get(m, 0) for m in members)
+        return relayout.source.computation is facts.module.entry and start[value] == max(
+            start.get(m, 0) for m in members
+        )
 
-    def _layout(self, shape: ArrayShape, order: Order, given: Layout) -> Layout | None:
-        """Returns the layout of an entry array in a dimension order; None if it would have other tiles than `given`."""
+    def _layout(self, shape: ArrayShape, order: Order, reader_layout: Layout) -> Layout | None:
+        """Returns the layout of an entry array in a dimension order; None if its readers have other tiles."""
         if self._facts.target != "tpu":
-            return None if given.tiles else replace(shape.layout, minor_to_major=order)
+            return None if reader_layout.tiles else replace(shape.layout, minor_to_major=order)
         layout = default_tpu_layout(shape, generation=self._facts.generation, minor_to_major=order)
         # With other tiles the compiler would still insert a copy.
-        return layout if layout.tiles == given.tiles else None
+        return layout if layout.tiles == reader_layout.tiles else None
 
 
 def _bytes(shape: ArrayShape, layout: Layout, scenarios: MemoryScenarios) -> int:
@@ -332,9 +339,8 @@ def _bytes(shape: ArrayShape, layout: Layout, scenarios: MemoryScenarios) -> int
 # the others again, one iteration at a time.
 
 
-_FORWARD: Final = "jvp("
-_BACKWARD: Final = "transpose("
 _RECOMPUTED: Final = ("rematted_computation", "checkpoint")
+"""Names of scopes in which jax.checkpoint computes values again (jax/_src/ad_checkpoint.py)."""
 _MOVING: Final = frozenset(
     (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.PARAMETER, opcodes.WHILE)
 )
@@ -374,9 +380,9 @@ def stored_values(scenarios: MemoryScenarios) -> Iterator[StoredValues]:
     users = users_of_values(scenarios.facts)
     for loop in scenarios.facts.module.entry.instructions:
         if loop.opcode == opcodes.WHILE and _is_forward(loop):
-            found = _Scan(scenarios, loop, users).stored()
-            if found is not None:
-                yield found
+            stored = _Scan(scenarios, loop, users).stored()
+            if stored is not None:
+                yield stored
 
 
 def _with_recomputation(scenarios: MemoryScenarios, change: StoredValues, base: Scenario) -> Scenario:
@@ -417,42 +423,42 @@ class _Scan:
             return None
         stacks, carried, shared = self._elements(backward)
         kept: list[tuple[int, int]] = []
-        left = Counter({value: self._scenarios.bytes_of(value) for value in stacks})
+        stored_bytes = Counter({value: self._scenarios.bytes_of(value) for value in stacks})
         for shape, layout in carried:
             needed = self._stack_bytes(shape, layout)
-            if not left:
+            if not stored_bytes:
                 # Every stored array is a carried one then, which checkpointing keeps too.
                 return None
-            same = [value for value in left if self._is_stack_of(value, shape)]
+            same = [value for value in stored_bytes if self._is_stack_of(value, shape)]
             # Without an array of that shape, the largest one stands for it: the cautious choice.
-            value = same[0] if same else max(left, key=left.__getitem__)
-            kept.append((value, left.pop(value) if same else needed))
-        if not left:
+            value = same[0] if same else max(stored_bytes, key=stored_bytes.__getitem__)
+            kept.append((value, stored_bytes.pop(value) if same else needed))
+        if not stored_bytes:
             return None
-        iteration = sum(left.values()) // self._count
-        return StoredValues(self._loop, backward, tuple(left), tuple(kept), iteration, tuple(shared))
+        iteration = sum(stored_bytes.values()) // self._count
+        return StoredValues(self._loop, backward, tuple(stored_bytes), tuple(kept), iteration, tuple(shared))
 
     def _backward(self) -> Instruction | None:
         """Returns the loop that reads what this one stores."""
         entry = self._scenarios.facts.module.entry.instructions
         first = self._scenarios.facts.places.first_of(self._loop)
         count = len(self._scenarios.facts.places.parts(self._loop))
-        found = {entry[index] for place in range(first, first + count) for index in self._users.get(place, ())}
-        loops = [each for each in found if each.opcode == opcodes.WHILE and _is_backward(each)]
+        readers = {entry[index] for place in range(first, first + count) for index in self._users.get(place, ())}
+        loops = [each for each in readers if each.opcode == opcodes.WHILE and _is_backward(each)]
         # Other trip counts belong to another scan.
         return loops[0] if len(loops) == 1 and trip_count(loops[0]) == self._count else None
 
     def _elements(self, backward: Instruction) -> tuple[list[int], list[tuple[ArrayShape, Layout]], list[int]]:
         """Returns the stored arrays, the shapes of carried arrays, and the other values that the body reads."""
         facts = self._scenarios.facts
-        places, at, first = facts.places, facts.dataflow.value, facts.places.first_of(self._loop)
+        places, value_at, first = facts.places, facts.dataflow.value, facts.places.first_of(self._loop)
         parts = places.parts(self._loop)
         results = {each.value for each in results_of(facts)}
         stacks: list[int] = []
         carried: list[tuple[ArrayShape, Layout]] = []
         shared: list[int] = []
         for n, shape in enumerate(parts.shapes):
-            value = at[first + n]
+            value = value_at[first + n]
             if not isinstance(shape, ArrayShape):
                 continue
             if value != first + n:
@@ -514,17 +520,17 @@ class _Scan:
 
     def _stack_bytes(self, shape: ArrayShape, layout: Layout) -> int:
         """Returns the bytes of an array that stores a carried array of each iteration."""
-        whole = replace(
+        stack = replace(
             shape,
             dimensions=(self._count, *shape.dimensions),
             dynamic_dimensions=(False, *shape.dynamic_dimensions),
             layout=Layout((*(d + 1 for d in layout.minor_to_major), 0)),
         )
         if self._scenarios.facts.target == "tpu":
-            order = whole.layout.minor_to_major
-            tiled = default_tpu_layout(whole, generation=self._scenarios.facts.generation, minor_to_major=order)
-            whole = replace(whole, layout=tiled)
-        return self._scenarios.bytes_of_shape(whole)
+            order = stack.layout.minor_to_major
+            tiled = default_tpu_layout(stack, generation=self._scenarios.facts.generation, minor_to_major=order)
+            stack = replace(stack, layout=tiled)
+        return self._scenarios.bytes_of_shape(stack)
 
 
 def _sizes(shape: ArrayShape) -> tuple[int, ...]:
@@ -538,11 +544,11 @@ def _members(scenarios: MemoryScenarios, value: int) -> tuple[int, ...]:
 def _is_forward(loop: Instruction) -> bool:
     # JAX's name stack has jvp(…) for the forward pass and transpose(…) for the backward pass of a gradient.
     name = loop.metadata.op_name
-    return _FORWARD in name and _BACKWARD not in name and not any(each in name for each in _RECOMPUTED)
+    return FORWARD_PASS in name and BACKWARD_PASS not in name and not any(each in name for each in _RECOMPUTED)
 
 
 def _is_backward(loop: Instruction) -> bool:
-    return _BACKWARD in loop.metadata.op_name
+    return BACKWARD_PASS in loop.metadata.op_name
 
 
 def _is_empty(instruction: Instruction) -> bool:
@@ -574,7 +580,7 @@ def _updates_in_place(instruction: Instruction) -> bool:
 
 
 _MIN_SAVING = 0.05
-"""Minimum share of the peak that a suggestion saves."""
+"""Minimum share of the peak that a suggestion saves: less is not worth an edit; chosen, not measured."""
 _MAX_LAYOUTS = 6
 """Number of groups of layouts to try."""
 
@@ -615,7 +621,7 @@ class Suggestion:
     change: Change
     before_bytes: int
     peak_bytes: int
-    peak: int
+    peak_step: int
     is_allocated: bool = False
 
 
@@ -639,7 +645,7 @@ def suggestions(memory: MemoryAnalysis, *, most: int = 3) -> tuple[Suggestion, .
     can_reorder = memory.target == "tpu" and _relayout_bytes(memory) >= least
     if (not can_donate and not can_reorder and not _has_scan_gradient(memory)) or memory.module.errors:
         return ()
-    return tuple(_SuggestionSearch(memory, space.peak_bytes).found(most, can_donate=can_donate))
+    return tuple(_SuggestionSearch(memory, space.peak_bytes).run(most, can_donate=can_donate))
 
 
 def _is_certain(memory: MemoryAnalysis) -> bool:
@@ -660,56 +666,56 @@ class _SuggestionSearch:
         self._known: list[tuple[Scenario, Outcome]] = []
         self._before: Outcome = self._outcome(Scenario())
 
-    def found(self, most: int, *, can_donate: bool) -> list[Suggestion]:
+    def run(self, most: int, *, can_donate: bool) -> list[Suggestion]:
         """Returns the changes in their order."""
         donation = self._donation() if can_donate else None
         candidates: list[Change] = [*([donation] if donation is not None else []), *self._layouts(), *self._scans()]
-        found: list[Suggestion] = []
-        base, left = Scenario(), self._before
-        while candidates and len(found) < most:
+        chosen: list[Suggestion] = []
+        base, current = Scenario(), self._before
+        while candidates and len(chosen) < most:
             tried = [(self._outcome(self._with(base, change)), n) for n, change in enumerate(candidates)]
             after, number = min(tried, key=lambda each: (each[0].peak_bytes, each[0].allocated_bytes or 0, each[1]))
-            if left.peak_bytes - after.peak_bytes < _MIN_SAVING * self._peak_bytes:
+            if current.peak_bytes - after.peak_bytes < _MIN_SAVING * self._peak_bytes:
                 break
             change = candidates.pop(number)
             # A lower peak of live bytes with no smaller total would not make a program fit.
-            if after.allocated_bytes is not None and after.allocated_bytes >= (left.allocated_bytes or 0):
+            if after.allocated_bytes is not None and after.allocated_bytes >= (current.allocated_bytes or 0):
                 continue
             base = self._with(base, change)
             # Scenarios may start from another peak than the analysis, whose slots come from the compiler.
             offset = self._peak_bytes - self._before.peak_bytes
-            found.append(Suggestion(change, left.peak_bytes + offset, after.peak_bytes + offset, after.peak))
-            left = after
-            candidates = [each for each in candidates if not _touches(each, change)]
-        return [*found, *self._allocated_less(candidates, base, left, most - len(found))]
+            chosen.append(Suggestion(change, current.peak_bytes + offset, after.peak_bytes + offset, after.peak_step))
+            current = after
+            candidates = [each for each in candidates if not _share_arrays(each, change)]
+        return [*chosen, *self._allocated_less(candidates, base, current, most - len(chosen))]
 
     def _allocated_less(
-        self, candidates: list[Change], base: Scenario, left: Outcome, most: int
+        self, candidates: list[Change], base: Scenario, current: Outcome, most: int
     ) -> Iterator[Suggestion]:
         """Yields changes that lower the total of all allocations by at least 5%, though not the peak."""
         space = self._memory.space(MemorySpace.MAIN)
         now = allocated_bytes(self._memory, space) if space is not None else None
         candidates = [each for each in candidates if _has_known_allocations(each)]
-        while candidates and most > 0 and now is not None and left.allocated_bytes is not None:
+        while candidates and most > 0 and now is not None and current.allocated_bytes is not None:
             tried = [self._outcome(self._with(base, change)) for change in candidates]
             number = min(range(len(tried)), key=lambda n: tried[n].allocated_bytes or 0)
             change, after = candidates.pop(number), tried[number]
-            saved = left.allocated_bytes - (after.allocated_bytes or 0)
+            saved = current.allocated_bytes - (after.allocated_bytes or 0)
             if saved < _MIN_SAVING * now:
                 return
-            if after.peak_bytes > left.peak_bytes:
+            if after.peak_bytes > current.peak_bytes:
                 continue
-            before = now - ((self._before.allocated_bytes or 0) - left.allocated_bytes)
-            yield Suggestion(change, before, before - saved, after.peak, is_allocated=True)
-            base, left, most = self._with(base, change), after, most - 1
-            candidates = [each for each in candidates if not _touches(each, change)]
+            before = now - ((self._before.allocated_bytes or 0) - current.allocated_bytes)
+            yield Suggestion(change, before, before - saved, after.peak_step, is_allocated=True)
+            base, current, most = self._with(base, change), after, most - 1
+            candidates = [each for each in candidates if not _share_arrays(each, change)]
 
     def _outcome(self, scenario: Scenario) -> Outcome:
-        found = next((outcome for known, outcome in self._known if known == scenario), None)
-        if found is None:
-            found = self._scenarios.outcome(scenario)
-            self._known.append((scenario, found))
-        return found
+        outcome = next((outcome for known, outcome in self._known if known == scenario), None)
+        if outcome is None:
+            outcome = self._scenarios.outcome(scenario)
+            self._known.append((scenario, outcome))
+        return outcome
 
     def _with(self, base: Scenario, change: Change) -> Scenario:
         """Returns the scenario with a change too."""
@@ -766,8 +772,8 @@ class _SuggestionSearch:
         """Returns the scans whose values of one iteration are small."""
         if self._memory.target == "gpu" or not _has_scan_gradient(self._memory):
             return []
-        found = stored_values(self._scenarios)
-        return [RecomputeScan(each) for each in found if _is_sure(each, self._peak_bytes)]
+        stored = stored_values(self._scenarios)
+        return [RecomputeScan(each) for each in stored if _is_sure(each, self._peak_bytes)]
 
     def _saved_bytes(self, change: EntryLayout) -> int:
         """Returns at most how many bytes a layout saves."""
@@ -788,7 +794,7 @@ def _has_known_allocations(change: Change) -> bool:
             return False
 
 
-def _touches(change: Change, other: Change) -> bool:
+def _share_arrays(change: Change, other: Change) -> bool:
     """Returns whether two changes concern the same argument or result."""
     return bool(_arrays(change) & _arrays(other))
 

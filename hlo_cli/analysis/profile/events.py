@@ -33,7 +33,7 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.traces.trace import ABSENT, Coded, EventMetadata, Integers, Line, Plane, Trace, Value
 
 # --- statistics of events ---
-# Statistics of events as columns of integers, and their values as numbers and text.
+# As columns of integers, with their values as numbers and text.
 
 
 _WORD: Final = 1 << 64  # ids are unsigned 64-bit integers, which some formats write as signed ones
@@ -197,8 +197,6 @@ def _overlaps(begins_ps: Integers, durations_ps: Integers) -> bool:
 
 
 # --- steps ---
-# The steps of a trace, and the step of each timed operation.
-#
 # On hosts, a step is an event with the statistic `step_num`, written by `StepTraceAnnotation`; a run belongs to the
 # step in which it was launched. On TPUs, each core has a line of steps.
 
@@ -471,7 +469,7 @@ def _step_at(times: Integers, steps: Sequence[Step]) -> Integers:
 
 
 # --- CPUs ---
-# The timed operations in a trace of XLA:CPU: the lines of `/host:CPU` are threads, with one event for each thunk.
+# The lines of `/host:CPU` are threads, with one event for each thunk.
 #
 # Mirrors the annotations of xla/backends/cpu/runtime/thunk.cc.
 
@@ -514,7 +512,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
 
 
 # --- GPUs ---
-# The timed operations in a trace of GPUs: each stream is a line of kernels, annotated with the instruction they run.
+# Each stream is a line of kernels, annotated with the instruction they run.
 #
 # Mirrors xprof/utils/gpu_event_stats.cc, and the annotations of xla/backends/gpu/runtime/annotation.cc. A CUDA graph
 # that the profiler recorded as one event stands for the command buffer that its instruction calls.
@@ -687,7 +685,7 @@ def _graph_parts(key: OperationKey, body: Computation, peaks: Peaks | None) -> S
 
 
 # --- TPUs ---
-# The timed operations in a trace of TPUs: the line `XLA Ops` of each core, whose events are nested.
+# The line `XLA Ops` of each core has nested events.
 #
 # Mirrors xprof/convert/xplane_to_op_metrics_db.cc and tsl/profiler/utils/tpu_xplane_utils.cc.
 
@@ -889,7 +887,6 @@ def _op_of(metadata: EventMetadata) -> str:
 
 
 # --- one trace ---
-# The timed operations of one trace: which planes and lines of it hold them, on each platform.
 
 
 _HOSTS: Final = (HOST, "/host:CUPTI", "/host:ROCTRACER")

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
 
 # --- times of groups ---
-# Times of groups of rows: calls, total, self, least, mean, median, greatest, and deviation.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,6 @@ def operation_measures(profile: Profile, rows: Integers | None = None) -> Sequen
 
 
 # --- executions ---
-# How often instructions ran: calls next to events, executions of programs, and measured trip counts of loops.
 
 
 def call_weights(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Floats:
@@ -297,7 +295,7 @@ def _usual(counts: Counter[int]) -> int:
 
 
 # --- what events declare ---
-# What the metadata of a TPU's events declare about an operation: costs, category, and source.
+# The metadata of a TPU's events have costs, category, and source of an operation.
 #
 # Mirrors `SetOpMetadataFromHloEventMetadata` of xprof/utils/op_metrics_db_utils.cc, and for categories
 # tsl/profiler/convert/xla_op_utils.
@@ -402,7 +400,7 @@ def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 # --- rates and peaks ---
-# Achieved rates of operations next to the peaks of the device: what bounds them, and how close they come.
+# What bounds operations, and how close they come to it.
 #
 # Mirrors `SetRooflineMetrics` of xprof/convert/op_metrics_to_record.h and xprof/convert/op_stats_to_roofline_model.cc.
 
@@ -660,7 +658,6 @@ def over_peak(operation: Operation, rates: Rates) -> str:
 
 
 # --- the measurement ---
-# Joins the events of a trace to the instructions of the programs that ran.
 
 
 _DROPPED: Final = "dropped_traces"

@@ -551,7 +551,6 @@ def _seconds(times: Integers | Floats) -> float:
 
 
 # --- rows of operations ---
-# Rows of selected operations, and sums of what their calls do.
 
 
 def rows_of(profile: Profile, operations: Iterable[int]) -> Integers:
@@ -575,7 +574,6 @@ def sums_by(profile: Profile, groups: Integers, count: int, amounts: Sequence[fl
 
 
 # --- calls of one operation ---
-# The events of one operation: when each ran, how their times are spread, and what ran before and after.
 
 
 MIN_EVENTS: Final = 10
@@ -761,7 +759,6 @@ def _beside(calls: Calls, rows: Integers, on_line: Integers) -> Iterator[tuple[b
 
 
 # --- events of one step ---
-# What ran when: the events of one step, and how busy each line of a device was.
 
 
 @dataclass(frozen=True, slots=True)
@@ -870,7 +867,7 @@ def median_step(profile: Profile) -> int | None:
 
 
 # --- tiles that slices touch ---
-# The tiles that dynamic slices and updates touch: memory is read and written in whole tiles.
+# Memory is read and written in whole tiles.
 #
 # A slice of one row of an array in tiles of 8 rows touches as many bytes as a slice of 8 rows.
 

@@ -21,7 +21,6 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 # --- timed operations ---
-# The timed operations of a trace as columns: what ran, where, in which run, from when, and for how long.
 
 
 NO_RUN: Final = -1  # run ids are not negative in traces
@@ -144,8 +143,6 @@ class OccurrenceList:
 
 
 # --- unions of times ---
-# When was a device busy: unions of intervals of time, in picoseconds.
-#
 # Events of one device overlap: on threads of a CPU, on streams of a GPU. Their durations add up to more than the time
 # that passed, so every busy, idle, and exposed time is the length of a union, and all of them are made here.
 
@@ -323,7 +320,6 @@ def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, I
 
 
 # --- the profile ---
-# A profile: the timed operations of one or several traces, joined to the instructions of their programs.
 
 
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
@@ -560,7 +556,6 @@ class Profile(Tabular):
 
 
 # --- names of programs ---
-# The names of programs in a profile, and the program that ran a module.
 
 
 MIN_SHARE: Final = 0.9
@@ -647,7 +642,6 @@ def _instructions(module: Module) -> set[tuple[str, str, str]]:
 
 
 # --- the instruction of an operation ---
-# The instruction of a timed operation: its name in the module of its program.
 
 
 Pair: TypeAlias = tuple[int | None, str]

@@ -22,7 +22,6 @@ from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 # --- kernels of the same code ---
-# Whether two kernels run the same code: their own operation, and the computations that they call, without names.
 
 
 _CONFIG: Final = "backend_config"
@@ -141,7 +140,7 @@ def _config(instruction: Instruction, text: str) -> str:
 
 
 # --- pairs of kernels ---
-# Pairs of kernels of two profiles: programs by name, their instructions by the differences of the modules.
+# Programs by name, their instructions by the differences of the modules.
 
 
 _OMITTED: Final = "{...}"
@@ -366,8 +365,6 @@ def _computations(kernel: Instruction) -> dict[Computation, None]:
 
 
 # --- the comparison ---
-# Two profiles: their kernels matched by the differences of the programs, with the times of both.
-#
 # The programs decide what changed, and times only measure it: kernels of unchanged code differ by the machine, unless
 # one differs from the others.
 

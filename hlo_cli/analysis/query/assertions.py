@@ -292,7 +292,7 @@ class Measurer:
         if found is None:
             # A memory space that the module does not use has a peak of 0.
             return exactly(0, BYTES)
-        parts = tuple(Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak))
+        parts = tuple(Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak_step))
         return exactly(found.peak_bytes, BYTES, parts)
 
     def _measured(self, quantity: Quantity) -> Measurement:

@@ -55,7 +55,7 @@ from hlo_cli.ir.operations import (
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 
 # --- from a done back to its start ---
-# Tracing of async values from a done back to its start, through tuples, loops, calls, and branches.
+# Through tuples, loops, calls, and branches.
 #
 # Mirrors how `VerifyAsyncOps` of xla/service/hlo_verifier.cc follows intermediaries.
 
@@ -174,8 +174,6 @@ def is_annotation(instruction: Instruction) -> bool:
 
 
 # --- pairs of starts and dones ---
-# Async pairs in all forms: each start with its updates and dones.
-#
 # Forms are generic (`async-start` with calls), sugared (`slice-start`), native (`copy-start`, `all-reduce-start`,
 # `send`), and, on TPU, collectives inside fusions with the roots `AsyncCollectiveStart` and `AsyncCollectiveDone`.
 # Mirrors `VerifyAsyncOps` of xla/service/hlo_verifier.cc.
@@ -396,7 +394,6 @@ def _form(opcode: str) -> Form:
 
 
 # --- bytes transferred ---
-# Bytes that an async operation transfers.
 
 
 UPDATE_AT: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
@@ -478,8 +475,6 @@ def _leaves(shape: Shape) -> Iterable[Shape]:
 
 
 # --- overlap with compute ---
-# Overlap of async operations with compute: which kernels run between start and done, and what is exposed.
-#
 # Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_analysis`.
 
 

@@ -46,7 +46,6 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError
 
 # --- what a rule reads and yields ---
-# Input and output types of the verifier rules for async operations.
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def _done_of(start: Instruction) -> str:
 
 
 # --- shapes ---
-# Verifier rules for shapes of async operations: bound operands, output, and contexts.
+# Of bound operands, output, and contexts.
 #
 # Mirrors `CheckAsyncOpComputationShapes` and its callers in xla/service/hlo_verifier.cc.
 
@@ -241,7 +240,7 @@ def _check_inferred_shape(member: Instruction, within: AsyncContext) -> Iterator
 
 
 # --- aliasing ---
-# Verifier rule for output_to_operand_aliasing of async operations: both parts exist and have the same shape.
+# Both parts exist and have the same shape.
 #
 # Mirrors the checks of async-start and async-update in xla/service/hlo_verifier.cc.
 
@@ -316,7 +315,7 @@ def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
 
 
 # --- chains ---
-# Verifier rules for async chains: one complete chain of one kind per start, and no other users.
+# One complete chain of one kind per start, and no other users.
 #
 # Mirrors `VerifyAsyncOps` and the rules for send, recv, and native pairs of xla/service/hlo_verifier.cc, and the checks
 # of updates and dones in hlo_parser.cc.
@@ -475,7 +474,7 @@ def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
 
 
 # --- computations ---
-# Verifier rules for the computation of an async operation: one, used by no other caller, on one thread.
+# One for an async operation, used by no other caller, on one thread.
 #
 # Mirrors `CheckAsyncOpComputationThreadName`, `VerifyAsyncComputation`, and the checks of callers in
 # xla/service/hlo_verifier.cc, and the checks of `calls` and `async_execution_thread` in hlo_parser.cc.
@@ -572,7 +571,7 @@ def _is_structurally_equal(first: Computation, second: Computation) -> bool:
 
 
 # --- deadlocks ---
-# Deadlocks visible in the schedule of one module: sends and recvs between devices that cannot be matched.
+# Sends and recvs between devices that cannot be matched, as far as the schedule of one module shows.
 #
 # Mirrors `VerifyNoCollectiveDeadlocks` of xla/service/hlo_verifier.cc, which is off by default. It checks sends and
 # recvs with source-target pairs in the order of a GPU schedule.
@@ -834,8 +833,6 @@ def _format_pairs(pairs: SourceTargetPairs) -> str:
 
 
 # --- the verifier ---
-# Verifier of async operations.
-#
 # Mirrors `VerifyAsyncOps`, `CheckAsyncOpComputation…`, and the rules for send, recv, and native pairs of
 # xla/service/hlo_verifier.cc. Not checked: whether all devices of a collective reach it, and properties of several
 # modules together, such as programs that share a channel.

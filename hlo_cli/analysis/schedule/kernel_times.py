@@ -62,8 +62,6 @@ if TYPE_CHECKING:
 
 
 # --- bytes that a fusion needs ---
-# Bytes that a fusion needs of its operands, if it gathers or slices them.
-#
 # XLA's cost analysis counts a whole operand if a gather reads from it, or if anything is between it and a slice. A
 # kernel computes only the elements of its result, and reads only what they depend on.
 
@@ -121,8 +119,6 @@ def _needed_of(user: Instruction, number: int, count: float) -> float:
 
 
 # --- the roofline ---
-# Roofline of an operation on a chip: bound by compute or by memory bandwidth.
-#
 # The minimum time is the larger of flops at the peak rate and bytes at the bandwidth of the main memory. Mirrors the
 # bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc.
 
@@ -418,8 +414,6 @@ def element_bytes(kind: str) -> tuple[float, float]:
 
 
 # --- estimated time of a kernel ---
-# Estimated time of a kernel from its roofline, or from XLA's own model, with a band.
-#
 # On a GPU, a kernel that XLA generates takes the time of XLA's model (`gpu_kernels` of fusion); others take the larger
 # of their compute time and their memory time at the share of the peak rates that is usually reached; a matmul takes the
 # time of its shape, if that is longer. All take the time of their launch in addition. On other chips, no kernels were
@@ -563,7 +557,6 @@ def moves_nothing(instruction: Instruction) -> bool:
 
 
 # --- predicted times, which commands ask ---
-# Predicted times of kernels on a chip: the one place that commands ask.
 
 
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS

@@ -474,8 +474,6 @@ def _is_asynchronous(overlap: OverlapAnalysis) -> list[bool]:
 
 
 # --- estimated duration ---
-# Estimated duration of one execution of a module on a chip, and the exposed part of its transfers.
-#
 # Kernels of the main program run one after the other, each for its predicted time (`kernel_times.py`). A transfer
 # begins at its start, or at the end of the previous transfer on the same link, because a link carries one transfer at a
 # time. Transfers in flight at their done are waited for. The duration is compute plus wait time.
@@ -730,7 +728,6 @@ def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimula
 
 
 # --- its band ---
-# Band of the estimated duration of one execution.
 
 
 def time_band(overlap: OverlapAnalysis, step: TimeEstimate) -> Estimate:
@@ -768,7 +765,7 @@ def _events_at(overlap: OverlapAnalysis, step: TimeEstimate, end: Literal["low",
 
 
 # --- its lower bound ---
-# Lower bound of the duration of one execution on a chip: no program that computes the same kernels is faster.
+# No program that computes the same kernels is faster.
 #
 # Only what is certain counts: flops of matmuls at the peak rate, and bytes that no cache can hold. Launches, transfers,
 # elementwise operations, and branches of conditionals, of which one is executed, count nothing.
@@ -812,7 +809,6 @@ def _matmul_seconds(matmul: Matmul, chip: ChipSpec) -> float:
 
 
 # --- the critical path ---
-# Critical path of a computation: the longest chain of dependent instructions.
 
 
 @dataclass(frozen=True, slots=True)

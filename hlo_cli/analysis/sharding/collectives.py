@@ -257,8 +257,6 @@ def _data_bytes(shape: Shape) -> int:
 
 
 # --- bytes that are sent ---
-# Bytes of a collective: what it handles, and what a device sends for it, by algorithm.
-#
 # B is the data of all operands on one device, n the number of devices in a group. Factors as in NVIDIA/nccl-tests
 # doc/PERFORMANCE.md and xla/service/gpu/model/sol_gpu_cost_model.cc; which algorithm runs is not in the text.
 
@@ -354,7 +352,6 @@ def wire_bytes(kind: str, operand_bytes: int, devices: int, algorithm: Algorithm
 
 
 # --- collectives ---
-# The collectives of a module with their mesh axes, and the bytes that a device sends for them.
 
 
 NOTHING: Final = "-"
@@ -557,7 +554,6 @@ def _largest_chain(pairs: Pairs) -> int:
 
 
 # --- groups as text ---
-# Groups of devices as text, short enough for a cell.
 
 
 MAX_DEVICES: Final = 16
@@ -674,8 +670,6 @@ def _between(at: float, low: float, high: float, first: float, last: float) -> f
 
 
 # --- durations ---
-# Duration of a collective on a chip, with a band.
-#
 # On GPUs in one host or NVLink domain, all links of a device reach all others through switches. Times of H100, B200,
 # GB200, and GB300 were measured (see `interpolated`). Other GPUs are estimated as an H100 with other links.
 #

@@ -149,7 +149,6 @@ def _sizes_of_a_shard(parameter: Instruction) -> tuple[int, ...] | None:
 
 
 # --- arrays divided further ---
-# Arrays that are divided further, and the layouts that shards have of their own.
 
 
 # The layouts that JAX was asked for, one mode per argument, separated by `;`: read in xla/pjrt/utils.cc.
@@ -272,8 +271,6 @@ def _bare(shape: ArrayShape) -> ArrayShape:
 
 
 # --- arrays of the entry ---
-# The arrays that enter and leave a module: the part of each on a device, its bytes, and what is replicated.
-#
 # After partitioning, the shapes of the entry are those of one device. The parameters of CPU and GPU programs then still
 # have their shardings; those of TPU programs and results have none, and the dump before optimizations has them.
 

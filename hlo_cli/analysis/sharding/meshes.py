@@ -32,8 +32,6 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 # --- groups of devices ---
-# Groups of devices in a collective, in every mode and every form, as flattened ids.
-#
 # A module runs as R replicas of P partitions; the flattened id of a device is replica * P + partition. Mirrors
 # `GetParticipatingDevicesGroups` of xla/service/collective_ops_utils.cc.
 
@@ -538,7 +536,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 # --- meshes that explain all groups ---
-# The mesh of a module that names none: the coarsest row-major mesh that explains all groups of devices.
+# For a module that names no mesh: the coarsest row-major one that explains all groups of devices.
 #
 # Axes over which no collective communicates alone stay joined, and part of an axis looks like an axis, so a mesh found
 # here has *at least* these axes. If no mesh explains all groups, there is none.

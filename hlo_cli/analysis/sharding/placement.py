@@ -38,7 +38,7 @@ from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, ShapeInd
 from hlo_cli.source import HloError, counted
 
 # --- placements ---
-# Which device holds which part of an array: every spelling of a sharding in one form, the normal one.
+# Every spelling of a sharding in one form, the normal one.
 #
 # Mirrors xla/hlo/ir/hlo_sharding.cc, xla/hlo/ir/tile_assignment.cc, and the conversion of a named sharding to tiles in
 # xla/hlo/ir/named_sharding.cc.
@@ -403,7 +403,7 @@ def _tiled(sizes: Sequence[int], placement: Placement) -> Iterator[Shard]:
 
 
 # --- the shortest spelling ---
-# A placement as a sharding in XLA's shortest form: an iota where one generates the devices, else their list.
+# An iota where one generates the devices, else their list.
 #
 # Mirrors `CanonicalizeIotaDims` of xla/hlo/ir/tile_assignment.cc.
 

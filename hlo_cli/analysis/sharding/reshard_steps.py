@@ -17,7 +17,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import Mesh, ShardingType, permuted
 
 # --- rearranged devices ---
-# Rearrangements of the devices of a tiled sharding: splits and merges of dimensions, moves of cuts, and groups.
+# Splits and merges of dimensions, moves of cuts, and groups.
 #
 # Mirrors xla/hlo/utils/hlo_sharding_util.cc. All shardings here are tiled, with replicas or without.
 
@@ -551,8 +551,6 @@ def _permutes(queues: list[list[_Piece]], size: int) -> list[Halo]:
 
 
 # --- padding ---
-# What the partitioner pads, and what devices exchange for it, where parts of a dimension are uneven.
-#
 # Mirrors `PadFromPartialReplicateShape` and `TileToPartialReplicateHaloExchange` of
 # xla/service/spmd/spmd_partitioner_util.cc, and `ReshardAsWindowedInput` of xla/service/spmd/spmd_partitioner.cc for
 # windows of one element.

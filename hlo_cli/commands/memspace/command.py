@@ -45,13 +45,13 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @with_options(MemspaceOptions)
 @io_options
-def command(inputs: tuple[str, ...], **given: Any) -> int:
+def command(inputs: tuple[str, ...], **arguments: Any) -> int:
     """Reads, computes, and reports."""
-    output, reading = io_of(given)
+    output, reading = io_of(arguments)
     from hlo_cli.commands.modules.loading import Many, check_running, load, part_error, what_was_read
     from hlo_cli.inputs.files import STDIN
 
-    options = MemspaceOptions(**given)
+    options = MemspaceOptions(**arguments)
     options.check()
     if options.oom is not None:
         return _explain_error(options, inputs, reading, output)
@@ -64,6 +64,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     report = _report(loaded, options, reading.command_line(inputs))
     errors = loaded.module.errors
     if loaded.module.is_part and report.numbers.get("fits"):
+        # A part of a module needs less than the whole, so that it fits proves nothing.
         errors = (*errors, part_error(loaded.input.path or STDIN))
     code = write_report(report, output, errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)

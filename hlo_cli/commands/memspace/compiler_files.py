@@ -47,6 +47,7 @@ def estimate_and_assignment(
 
     assignment = compiler_assignment(loaded)
     generation = assigned_generation(assignment) if assignment is not None else None
+    # The compiler's own file knows better than --chip, which may name a chip to compare with.
     if chip is not None and generation is None:
         generation = find_chip(chip).generation
     return memory_analysis(loaded.module, generation=generation, release=release), assignment
@@ -62,11 +63,11 @@ def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release
 
 def compiler_viewer_peaks(loaded: Loaded) -> tuple[ViewerPeak, ...]:
     """The peaks of XProf's memory viewer, from the proto of the dump or next to it; empty without a proto."""
-    given = loaded.input
-    if given.proto is not None:
+    dump = loaded.input
+    if dump.proto is not None:
         assignment = loaded.module.buffer_assignment
     else:
-        assignment = _assignment_in_proto(given.path) if given.path is not None and given.dump is not None else None
+        assignment = _assignment_in_proto(dump.path) if dump.path is not None and dump.dump is not None else None
     if assignment is None:
         return ()
     from hlo_cli.analysis.memory.memory_analysis import viewer_peaks
@@ -87,8 +88,8 @@ def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
 def _assignment_in_proto(path: str) -> BufferAssignment | None:
     """The buffer assignment in the proto next to a text; None without one, or if it cannot be read."""
     with suppress(HloError):
-        found = proto_of(path)
-        data = read_file(found) if found is not None else ""
+        proto = proto_of(path)
+        data = read_file(proto) if proto is not None else ""
         if isinstance(data, bytes):
             from hlo_cli.syntax.proto.read_buffers import assignment_in
 

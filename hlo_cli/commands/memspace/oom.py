@@ -45,7 +45,6 @@ from hlo_cli.syntax.out_of_memory.allocations import window_of
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 
 # --- tables ---
-# Tables of an out-of-memory message: the messages of the text, the allocations, and what fills the memory.
 
 
 def _messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: bool) -> Table:
@@ -111,7 +110,7 @@ def _allocations_table(
 ) -> Table:
     """The allocation that failed, then the listed ones by size; `matches` are names and places in a dump by row."""
     allocations = message.culprits
-    found = [(each, matches.get(at)) for at, each in enumerate(allocations)]
+    matched = [(each, matches.get(at)) for at, each in enumerate(allocations)]
     columns: tuple[Column[OomAllocation, tuple[str, str] | None], ...] = (
         Column("bytes", "", "bytes", total="sum", of=lambda allocation, match: allocation.size_bytes),
         Column("logical_bytes", "data", "bytes", total="sum", person=False,
@@ -138,7 +137,7 @@ def _allocations_table(
         Column("kernel", "kernel", person=False, of=lambda allocation, match: allocation.kernel or None),
         Column("target", "target", person=False, of=lambda allocation, match: allocation.target or None),
     )  # fmt: skip
-    rows = rows_from_tuples(columns, found)
+    rows = rows_from_tuples(columns, matched)
     return Table(
         "allocations",
         columns,
@@ -172,6 +171,7 @@ def culprit_facts(message: OutOfMemory, window: KernelWindow | None, match: tupl
         return
     facts = tuple(_culprit_facts(allocation, window, match))
     title = "Failed allocation" if allocation is message.failed else "Largest allocation"
+    # Without a size, nothing says that it is the largest.
     if allocation.size_bytes is None:
         title = "Allocation"
     if facts:
@@ -190,9 +190,9 @@ def _culprit_facts(
     operand = "" if allocation.operand_number is None else f" {allocation.operand_number}"
     if window is not None:
         buffers = format_count(window.buffers, "buffers")
-        block, whole = (shape.to_string(layout=False) for shape in (window.block, window.whole))
+        block, array = (shape.to_string(layout=False) for shape in (window.block, window.whole))
         operand = f" of {window.role} {window.number}"
-        yield Fact("block", remark=f"{block} of {whole}, {buffers}")
+        yield Fact("block", remark=f"{block} of {array}, {buffers}")
     is_shape = name.startswith("[")
     is_instruction = allocation.place is not None or bool(allocation.opcode) or match is not None
     labeled = {
@@ -214,10 +214,10 @@ def _fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
     shared = [MemoryPart("shared", message.output_shared_bytes)] if message.output_shared_bytes else []
     for name, title, facts in (
         ("usage", "Memory usage", _facts((*message.usage, *output, *shared))),
-        ("program", "Program allocations", _facts(_program(message)) + _fragmentation(message)),
-        ("assignment", "Buffer assignment", _stats(message)),
-        ("allocator", "Allocator", _allocator(message)),
-        ("process", "Process", _process(message)),
+        ("program", "Program allocations", _facts(_program_parts(message)) + _fragmentation_facts(message)),
+        ("assignment", "Buffer assignment", _assignment_facts(message)),
+        ("allocator", "Allocator", _allocator_facts(message)),
+        ("process", "Process", _process_facts(message)),
     ):
         if facts:
             yield Facts(name, facts, title=title)
@@ -225,7 +225,7 @@ def _fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
         yield _chunks_table(message)
 
 
-def _program(message: OutOfMemory) -> tuple[MemoryPart, ...]:
+def _program_parts(message: OutOfMemory) -> tuple[MemoryPart, ...]:
     """The parts of the program; the size of its output, which some texts list with them, is not one."""
     return tuple(part for part in message.program if not part.name.lower().startswith("output"))
 
@@ -238,14 +238,14 @@ def _fact(name: str, size_bytes: int | None) -> Fact:
     return Fact(name, (Amount("bytes", UNKNOWN if size_bytes is None else size_bytes, "bytes"),))
 
 
-def _fragmentation(message: OutOfMemory) -> tuple[Fact, ...]:
+def _fragmentation_facts(message: OutOfMemory) -> tuple[Fact, ...]:
     temp = message.temp
     if temp is None or temp.fragmentation_bytes is None:
         return ()
     return (_fact("fragmentation", temp.fragmentation_bytes),)
 
 
-def _stats(message: OutOfMemory) -> tuple[Fact, ...]:
+def _assignment_facts(message: OutOfMemory) -> tuple[Fact, ...]:
     stats = message.stats
     if stats is None:
         return ()
@@ -258,7 +258,7 @@ def _stats(message: OutOfMemory) -> tuple[Fact, ...]:
     )
 
 
-def _allocator(message: OutOfMemory) -> tuple[Fact, ...]:
+def _allocator_facts(message: OutOfMemory) -> tuple[Fact, ...]:
     stats = message.allocator
     if stats is None:
         return ()
@@ -272,7 +272,7 @@ def _allocator(message: OutOfMemory) -> tuple[Fact, ...]:
     return tuple(_fact(name, size) for name, size in sizes.items() if size is not None)
 
 
-def _process(message: OutOfMemory) -> tuple[Fact, ...]:
+def _process_facts(message: OutOfMemory) -> tuple[Fact, ...]:
     process = message.process
     if process is None:
         return ()
@@ -301,7 +301,6 @@ def _chunks_table(message: OutOfMemory) -> Table:
 
 
 # --- the answer ---
-# `hlo memspace --oom FILE [DUMP]`: the answer to an out-of-memory error.
 
 
 _UNNAMED: Final = ("", "-", "<stdin>", "(stdin)")
@@ -330,8 +329,8 @@ def window_of_culprit(message: OutOfMemory) -> KernelWindow | None:
     culprit = next(iter(message.culprits), None)
     if culprit is None:
         return None
-    if (found := window_of(culprit.tag_text or culprit.tag)) is not None:
-        return found
+    if (window := window_of(culprit.tag_text or culprit.tag)) is not None:
+        return window
     block, number = culprit.window, culprit.operand_number
     if not isinstance(block, ArrayShape) or number is None:
         return None
@@ -358,7 +357,7 @@ def parts_of(
         *culprit_facts(message, window_of_culprit(message), matches.get(0)),
         allocations,
         *advice_passage(advice, memory_name(message)),
-        *_names(message),
+        *_identity_facts(message),
         *_fill_facts(message),
         *space_facts(message),
         *others,
@@ -409,11 +408,12 @@ def layout_commands(advice: Sequence[Advice]) -> tuple[str, ...]:
     shapes = [each.allocations[0].shape for each in advice if isinstance(each, Reorder)]
     if not shapes or not isinstance(shape := shapes[0], ArrayShape):
         return ()
+    # The command shows the order of today next to all others, so that the advice can be checked.
     order = index_text(shape.layout.minor_to_major)
     return (f"hlo layout '{shape.to_string(layout=False)}{order}' --for {USUAL_TPU}",)
 
 
-def _names(message: OutOfMemory) -> tuple[Facts, ...]:
+def _identity_facts(message: OutOfMemory) -> tuple[Facts, ...]:
     named = {
         "module": message.module,
         "executable": message.executable,

@@ -11,8 +11,8 @@ from hlo_cli.analysis.memory.oom_dump_comparison import (
     DumpComparison,
     MatchedAllocation,
     compare,
-    completed,
-    differing,
+    differing_matches,
+    with_allocations_of,
 )
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.oom import layout_commands, notes_on, numbers_of, parts_of, window_of_culprit
@@ -64,13 +64,13 @@ def report_of_message_and_dump(
     dumped = report_of_memory(loaded, memory, chosen, argument)
     supporting = dumped.parts if space is not None else ()
     warnings = [each for each in messages if each.is_warning and each != message]
-    advice = _advice(completed(message, space), memory, warnings)
+    advice = _advice_without_dump(with_allocations_of(message, space), memory, warnings)
     return Report(
         "memspace",
-        answer_of_message(message) + _peak(memory, space, stage_of(loaded)),
+        answer_of_message(message) + _peak_in_words(memory, space, stage_of(loaded)),
         numbers={**numbers_of(message, messages), **_numbers(comparison), **dumped.numbers},
         parts=(
-            *parts_of(source, messages, message, advice, _names(comparison, loaded)),
+            *parts_of(source, messages, message, advice, _names_in_dump(comparison, loaded)),
             *_differences(comparison, message, loaded),
             *(_supporting(part) for part in supporting),
         ),
@@ -80,11 +80,14 @@ def report_of_message_and_dump(
     )
 
 
-def _advice(message: OutOfMemory, memory: MemoryAnalysis, warnings: Sequence[OutOfMemory]) -> tuple[Advice, ...]:
+def _advice_without_dump(
+    message: OutOfMemory, memory: MemoryAnalysis, warnings: Sequence[OutOfMemory]
+) -> tuple[Advice, ...]:
     """The advice of the message but for dimension orders and donation, which the dump decides better."""
     window = window_of_culprit(message)
-    found = advice_of(message, window, warnings=warnings, generation=memory.generation, has_dump=True)
-    return tuple(each for each in found if not isinstance(each, Reorder | Donate))
+    advice = advice_of(message, window, warnings=warnings, generation=memory.generation, has_dump=True)
+    # The dump has every layout and alias, the message a few of them.
+    return tuple(each for each in advice if not isinstance(each, Reorder | Donate))
 
 
 def _supporting(part: Part) -> Part:
@@ -92,33 +95,34 @@ def _supporting(part: Part) -> Part:
     return replace(part, main=False) if part.kind == "table" else part
 
 
-def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage | None, stage: ProgramStage) -> str:
+def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage | None, stage: ProgramStage) -> str:
     if space is None:
         return ""
-    live = space.live_at(space.peak)
+    live = space.live_at(space.peak_step)
     largest = f"; the largest value is {live[0]} ({format_bytes(live[0].padded_bytes)})" if live else ""
-    at = step_label(memory, space.peak)
+    instruction = step_label(memory, space.peak_step)
     of = "" if stage == "optimized" else f" ({stage})"
-    return f". In the dump{of}, {space.name} usage peaks at {format_bytes(space.peak_bytes)} at {at}{largest}"
+    return f". In the dump{of}, {space.name} usage peaks at {format_bytes(space.peak_bytes)} at {instruction}{largest}"
 
 
-def _names(comparison: DumpComparison, loaded: Loaded) -> dict[int, tuple[str, str]]:
+def _names_in_dump(comparison: DumpComparison, loaded: Loaded) -> dict[int, tuple[str, str]]:
     """Name and source line of the instruction of each allocation, by row; the first of those that share a range."""
-    found: dict[int, tuple[str, str]] = {}
-    for at, match in enumerate(comparison.matches):
+    names: dict[int, tuple[str, str]] = {}
+    for row, match in enumerate(comparison.matches):
+        # Of several candidates that may or may not be in the range, none is named.
         if len(match.candidates) == 1 or match.is_certain:
             location = loaded.module.location(match.candidates[0])
             place = match.allocation.place
             name = str(place) if place is not None else match.candidates[0].name
-            found[at] = (name, str(location) if location is not None else "")
-    return found
+            names[row] = (name, str(location) if location is not None else "")
+    return names
 
 
 def _numbers(comparison: DumpComparison) -> dict[str, Cell]:
     return {
         "matched": sum(bool(match.candidates) for match in comparison.matches),
         "not_in_dump": len(comparison.missing),
-        "other_size_in_dump": len(list(differing(comparison))),
+        "other_size_in_dump": len(list(differing_matches(comparison))),
         "dump_bytes": comparison.dump_bytes,
     }
 
@@ -145,12 +149,12 @@ def _difference_lines(comparison: DumpComparison, message: OutOfMemory) -> Itera
     if missing := comparison.missing:
         of = format_count(len(comparison.matches), "allocations")
         verb = "is" if len(missing) == 1 else "are"
-        yield f"{len(missing):,} of {of} {verb} not in the dump, such as {_listed(missing)}."
-    for match in list(differing(comparison))[:_MAX_NAMES]:
+        yield f"{len(missing):,} of {of} {verb} not in the dump, such as {_joined_names(missing)}."
+    for match in list(differing_matches(comparison))[:_MAX_NAMES]:
         ours, dumped = format_bytes(match.allocation.size_bytes or 0), format_bytes(match.dump_bytes or 0)
         yield f"{culprit_name(match.allocation)} has {ours} in the text and {dumped} in the dump."
 
 
-def _listed(matches: Sequence[MatchedAllocation]) -> str:
+def _joined_names(matches: Sequence[MatchedAllocation]) -> str:
     names = list(dict.fromkeys(culprit_name(match.allocation) for match in matches))
     return ", ".join(names[:_MAX_NAMES])

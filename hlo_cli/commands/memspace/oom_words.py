@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.oom_advice import (
+    CONTROL_GROUP,
     SCRATCH,
     Advice,
     Defragment,
@@ -39,7 +40,6 @@ from hlo_cli.report.text import Passage, Run, Text, line_of
 from hlo_cli.source import Diagnostic
 
 # --- names of memories and purposes ---
-# Names in answers to out-of-memory messages: memories, allocations, and purposes.
 
 
 _MEMORIES: Final[dict[OomKind, str]] = {
@@ -60,7 +60,7 @@ _MEMORIES: Final[dict[OomKind, str]] = {
     "cpu": "host memory",
     "process": "host memory",
 }
-_WINDOWS: Final = ("input window", "output window")
+_WINDOW_TAGS: Final = ("input window", "output window")
 _LONGEST_ABBREVIATION: Final = 5  # `hbm` to `sflag` are abbreviations; longer names are words
 _LONGEST_LABEL: Final = 100  # a label is a short phrase; longer text is the message itself
 SEMAPHORES: Final = "SFLAG (semaphores)"
@@ -102,6 +102,7 @@ def kernel_name(allocation: OomAllocation) -> str:
     >>> kernel_name(OomAllocation(8, kernel="jit(f)", label="f.1")), kernel_name(OomAllocation(8, kernel="attention"))
     ('f.1', 'attention')
     """
+    # jax names a kernel without a name of its own by its function, such as jit(f)/pallas_call.
     if allocation.kernel and not any(mark in allocation.kernel for mark in "(/"):
         return allocation.kernel
     return str(allocation.place) if allocation.place is not None else _label(allocation) or allocation.opcode
@@ -113,6 +114,7 @@ def _operation_name(allocation: OomAllocation) -> str:
     >>> _operation_name(OomAllocation(8, op_name="jit(f)/layer/dot_general[precision=None]"))
     'dot_general'
     """
+    # Messages cut long op_names off, also within brackets.
     name = allocation.op_name.partition("[")[0].rpartition("/")[2]
     return name if name.isidentifier() else ""
 
@@ -133,25 +135,24 @@ def _tag_words(allocation: OomAllocation) -> str:
         return ""
     if (number := allocation.operand_number) is None:
         return f"the {tag}"
-    if tag in _WINDOWS:
+    if tag in _WINDOW_TAGS:
         return f"the {tag} of {'result' if tag.startswith('output') else 'operand'} {number}"
     return f"the {tag} {number}"
 
 
 def tag_of(allocation: OomAllocation) -> str:
     """The tag of an allocation; that of a window is two words, however its text goes on."""
-    return next((window for window in _WINDOWS if allocation.tag.startswith(window)), allocation.tag)
+    return next((window for window in _WINDOW_TAGS if allocation.tag.startswith(window)), allocation.tag)
 
 
 # --- ranges of memory ---
-# Ranges of memory that an out-of-memory message lists: their table, the largest one, and the memory spaces.
 
 
-_MAIN: Final = "default"
+_MAIN_IN_REPORT: Final = "default"
 _MISNAMED: Final = {"hbm": "S(3)"}
 """Names of XLA's report that are not those of the memory space on TPUs."""
 _MAX_SHAPES: Final = 8  # two lines of 80 columns
-_OVERLAP: Final = 1.02
+_MAX_SUM_WITHOUT_OVERLAP: Final = 1.02
 """The sum of listed sizes, as a multiple of the total, above which ranges certainly overlap."""
 
 
@@ -160,22 +161,22 @@ def ranges_table(message: OutOfMemory, matches: Mapping[int, tuple[str, str]]) -
 
     Sizes have no sum, because ranges overlap.
     """
-    found = [(each, matches.get(at)) for at, each in enumerate(message.culprits)]
+    ranges = [(each, matches.get(row)) for row, each in enumerate(message.culprits)]
     are_whole = all(each.range is not None and each.range.is_one_value for each in message.culprits)
     title = f"{'Allocations in' if are_whole else 'Ranges of'} {memory_name(message)}, the largest first"
-    return _table("ranges", found, title if len(found) > 1 else "", is_main=True)
+    return _table_of_ranges("ranges", ranges, title if len(ranges) > 1 else "", is_main=True)
 
 
 def other_ranges_table(message: OutOfMemory) -> Table:
     """The ranges in the other memory spaces, for programs."""
-    return _table("other_ranges", [(each, None) for each in message.other_ranges], "", is_main=False)
+    return _table_of_ranges("other_ranges", [(each, None) for each in message.other_ranges], "", is_main=False)
 
 
-def _table(
-    name: str, found: Sequence[tuple[OomAllocation, tuple[str, str] | None]], title: str, *, is_main: bool
+def _table_of_ranges(
+    name: str, matched: Sequence[tuple[OomAllocation, tuple[str, str] | None]], title: str, *, is_main: bool
 ) -> Table:
-    ranges = [(allocation, place, match or ("", "")) for allocation, match in found for place in (allocation.range,)]
-    has_names, has_sources = (any(match[at] for _, place, match in ranges if place) for at in (0, 1))
+    ranges = [(allocation, place, match or ("", "")) for allocation, match in matched for place in (allocation.range,)]
+    has_names, has_sources = (any(match[part] for _, place, match in ranges if place) for part in (0, 1))
     columns: tuple[Column[OomAllocation, MemoryRange | None, tuple[str, str]], ...] = (
         Column("bytes", "", "bytes", of=lambda allocation, place, match: allocation.size_bytes),
         Column("padding_bytes", "padding", "bytes", person=False,
@@ -293,7 +294,7 @@ def space_facts(message: OutOfMemory) -> Iterable[Facts]:
 
 
 def _space_name(name: str, message: OutOfMemory) -> str:
-    if name == _MAIN and message.target == "tpu":
+    if name == _MAIN_IN_REPORT and message.target == "tpu":
         return f"{name} (HBM)"
     return _MISNAMED.get(name, name)
 
@@ -306,19 +307,18 @@ def ranges_note(message: OutOfMemory) -> tuple[Diagnostic, ...]:
     text = "a range is as large as its largest value, and ranges may overlap: their sizes"
     if used is None:
         return (Diagnostic("note", f"{text} have no meaningful sum"),)
-    if listed <= _OVERLAP * used:
+    if listed <= _MAX_SUM_WITHOUT_OVERLAP * used:
         return ()
     sizes = f"({format_bytes(listed)} in all) do not add up to the {format_bytes(used)} needed"
     return (Diagnostic("note", f"{text} {sizes}"),)
 
 
 # --- messages that are not XLA's ---
-# The first sentence on a message that is not XLA's: who reports it, and what ran out.
+# Who reports it, and what ran out.
 
 
 _NOT_XLA: Final = "Not an XLA message"
-_HOST: Final[frozenset[OomKind]] = frozenset(("linux-oom-killer", "kubernetes", "slurm", "ray", "process"))
-_MEMCG: Final = "CONSTRAINT_MEMCG"
+_HOST_KINDS: Final[frozenset[OomKind]] = frozenset(("linux-oom-killer", "kubernetes", "slurm", "ray", "process"))
 
 
 def is_host_only(message: OutOfMemory) -> bool:
@@ -328,7 +328,7 @@ def is_host_only(message: OutOfMemory) -> bool:
     >>> is_host_only(OutOfMemory("run", Span(0, 0), kind="slurm")), is_host_only(OutOfMemory("run", Span(0, 0)))
     (True, False)
     """
-    return message.kind in _HOST or message.space == "host" or message.kind == "cpu"
+    return message.kind in _HOST_KINDS or message.space == "host" or message.kind == "cpu"
 
 
 def _answer_of_other(message: OutOfMemory) -> str:
@@ -340,11 +340,11 @@ def _answer_of_other(message: OutOfMemory) -> str:
     >>> _answer_of_other(OutOfMemory("run", Span(0, 0), kind="linux-oom-killer", process=process))
     'Not an XLA message: Linux killed python3 (pid 12, 3 GiB) because host memory ran out'
     """
-    return f"{_NOT_XLA}: {_ANSWERS.get(message.kind, _allocation)(message)}"
+    return f"{_NOT_XLA}: {_ANSWER_BY_KIND.get(message.kind, _allocation)(message)}"
 
 
 def _linux(message: OutOfMemory) -> str:
-    is_group = message.process is not None and message.process.reason == _MEMCG
+    is_group = message.process is not None and message.process.reason == CONTROL_GROUP
     reason = "its control group reached its limit of host memory" if is_group else "host memory ran out"
     return f"Linux killed {_victim(message, 'a process')} because {reason}"
 
@@ -403,7 +403,7 @@ def _victim(message: OutOfMemory, unnamed: str) -> str:
     return (process.name or unnamed) + (f" ({', '.join(facts)})" if facts else "")
 
 
-_ANSWERS: Final[dict[OomKind, Callable[[OutOfMemory], str]]] = {
+_ANSWER_BY_KIND: Final[dict[OomKind, Callable[[OutOfMemory], str]]] = {
     "linux-oom-killer": _linux,
     "kubernetes": _kubernetes,
     "slurm": _slurm,
@@ -413,10 +413,14 @@ _ANSWERS: Final[dict[OomKind, Callable[[OutOfMemory], str]]] = {
 
 
 # --- the first sentence ---
-# The first sentence on an out-of-memory message: which memory, needed and available sizes, and the culprit.
+# Which memory, needed and available sizes, and the culprit.
 
 
-_WHEN: Final = {"compile": "during compilation", "load": "while loading the program", "run": "during execution"}
+_STAGES_IN_WORDS: Final = {
+    "compile": "during compilation",
+    "load": "while loading the program",
+    "run": "during execution",
+}
 _AVAILABLE: Final[dict[LimitMeaning, str]] = {
     "capacity": "only {} is available",
     "limit": "the limit is {}",
@@ -426,11 +430,11 @@ _AVAILABLE: Final[dict[LimitMeaning, str]] = {
 }
 _MOSTLY_PADDING: Final = 0.2
 """The share of padding that is worth a word in the answer."""
-_REQUESTS: Final = frozenset(
+_REQUEST_KINDS: Final = frozenset(
     ("tpu-buffer", "gpu-allocator", "gpu-buffer-assignment", "gpu-driver", "device", "gpu-constant", "cpu")
 )
 """Kinds whose size is that of one allocation, not of a program."""
-_KERNELS: Final = frozenset(("tpu-vmem-scoped", "tpu-vmem-stack"))
+_KERNEL_KINDS: Final = frozenset(("tpu-vmem-scoped", "tpu-vmem-stack"))
 
 
 def answer_of_message(message: OutOfMemory) -> str:
@@ -444,34 +448,34 @@ def answer_of_message(message: OutOfMemory) -> str:
     if message.kind == "rematerialization":
         return _rematerialization(message)
     if message.kind == "arguments":
-        return _figures(message, "Arguments and results need")
+        return _sizes_in_words(message, "Arguments and results need")
     if not message.is_xla:
         return _answer_of_other(message)
     words = f"Out of {memory_name(message)} {_when(message)}"
     if message.used_bytes is not None:
-        words += f": {_figures(message, _subject(message))}"
+        words += f": {_sizes_in_words(message, _subject(message))}"
     elif message.limit_bytes is not None:
         available = _AVAILABLE[message.limit_meaning].format(format_bytes(message.limit_bytes))
         words += f": {available.removeprefix('only ')}; the text does not have the needed size"
     else:
-        kernel = _kernel(message) if message.kind in _KERNELS else ""
+        kernel = _kernel(message) if message.kind in _KERNEL_KINDS else ""
         words += f" of {kernel}; the text does not have the sizes" if kernel else "; the text does not have the sizes"
     if message.kind in ("gpu-allocator", "device"):
         words += _in_use(message)
-    return words + _total(message) + _culprit(message)
+    return words + _program_total(message) + _culprit_in_words(message)
 
 
 def _when(message: OutOfMemory) -> str:
     name = message.module or message.executable
     if message.stage == "load":
         return f"while loading {name or 'the program'}"
-    return f"{_WHEN[message.stage]} of {name}" if name else _WHEN[message.stage]
+    return f"{_STAGES_IN_WORDS[message.stage]} of {name}" if name else _STAGES_IN_WORDS[message.stage]
 
 
 def _subject(message: OutOfMemory) -> str:
     """Who needs the memory, with the verb."""
     failed, kernel = message.failed, _kernel(message)
-    if message.kind in _REQUESTS:
+    if message.kind in _REQUEST_KINDS:
         return ""
     if message.kind == "tpu-sparse-core":
         return f"{kernel or 'the kernel'} needs"
@@ -493,7 +497,7 @@ def _kernel(message: OutOfMemory) -> str:
     return str(message.cause) if message.cause is not None else ""
 
 
-def _figures(message: OutOfMemory, subject: str) -> str:
+def _sizes_in_words(message: OutOfMemory, subject: str) -> str:
     """The needed and the available size; their difference alone if both would read the same."""
     used, limit, over = message.used_bytes or 0, message.limit_bytes, message.exceeded_by_bytes
     needed = format_bytes(used)
@@ -502,8 +506,9 @@ def _figures(message: OutOfMemory, subject: str) -> str:
         return needs
     available = _AVAILABLE[message.limit_meaning].format(format_bytes(limit))
     if over is not None and over > 0:
+        # `16 GiB but only 16 GiB is available` would read as a contradiction.
         if needed == format_bytes(limit):
-            more = f"{format_bytes(over)} more than the {format_bytes(limit)} {_is(message)}"
+            more = f"{format_bytes(over)} more than the {format_bytes(limit)} {_availability(message)}"
             return f"{subject} {more}" if subject else f"{needed} requested, {more}"
         return f"{needs} but {available} ({format_bytes(over)} over)"
     if used > limit:
@@ -511,7 +516,7 @@ def _figures(message: OutOfMemory, subject: str) -> str:
     return f"{needs}; {available.removeprefix('only ')}"
 
 
-def _is(message: OutOfMemory) -> str:
+def _availability(message: OutOfMemory) -> str:
     return {"free": "that is free", "reservable": "that can be reserved", "limit": "of the limit"}.get(
         message.limit_meaning, "available"
     )
@@ -525,7 +530,7 @@ def _in_use(message: OutOfMemory) -> str:
     return f"; {format_bytes(free)} of {format_bytes(stats.limit_bytes)} is free"
 
 
-def _total(message: OutOfMemory) -> str:
+def _program_total(message: OutOfMemory) -> str:
     """The size of the whole program, if the failed request was only for its temporary values."""
     stats = message.stats
     if stats is None or not stats.total_bytes or stats.total_bytes <= (message.used_bytes or 0):
@@ -533,7 +538,7 @@ def _total(message: OutOfMemory) -> str:
     return f"; the program needs {format_bytes(stats.total_bytes)} in total"
 
 
-def _culprit(message: OutOfMemory) -> str:
+def _culprit_in_words(message: OutOfMemory) -> str:
     """The largest allocation of a list; an allocation that failed alone is the subject of the sentence."""
     largest = next(iter(message.culprits), None)
     if largest is None or largest.size_bytes is None or largest is message.failed:
@@ -542,14 +547,15 @@ def _culprit(message: OutOfMemory) -> str:
         return ""
     if (place := largest.range) is not None:
         return f"; {_largest_range(largest, place)} ({_size(largest)})"
-    name = _named(largest)
+    name = _name_and_shape(largest)
     return f"; the largest allocation is {name} ({_size(largest)})" if name else f"; the largest has {_size(largest)}"
 
 
-def _named(allocation: OomAllocation) -> str:
+def _name_and_shape(allocation: OomAllocation) -> str:
     """The instruction of an allocation, else its opcode and shape, else the last part of its op_name."""
     name = culprit_name(allocation)
     shape = allocation.shape.to_string(layout=False) if allocation.shape is not None else ""
+    # A parameter's name, such as param.3, says less than its type and sizes.
     if allocation.is_entry_parameter or not name:
         kind = "argument " if allocation.is_entry_parameter else ""
         return f"{kind}{shape}".strip() or _operation_name(allocation)
@@ -580,10 +586,9 @@ def _rematerialization(message: OutOfMemory) -> str:
 
 
 # --- advice ---
-# Advice after an out-of-memory message, in words.
 
 
-_MOST_PERCENT: Final = 90
+_MAX_PERCENT: Final = 90
 """The percentage above which sizes read better."""
 _DUMP: Final = "XLA_FLAGS='--xla_dump_to=DUMP --xla_dump_hlo_as_text'."
 
@@ -592,11 +597,13 @@ def advice_passage(advice: Sequence[Advice], memory: str) -> tuple[Passage, ...]
     """The advice as one passage, or nothing; `memory` is the name of the memory that ran out."""
     if not advice:
         return ()
-    lines: tuple[Text, ...] = tuple((f"{at}. ", *line_of(_words(each, memory))) for at, each in enumerate(advice, 1))
+    lines: tuple[Text, ...] = tuple(
+        (f"{at}. ", *line_of(_advice_in_words(each, memory))) for at, each in enumerate(advice, 1)
+    )
     return (Passage("what_to_do", lines, title="What to do"),)
 
 
-def _words(advice: Advice, memory: str) -> Text:
+def _advice_in_words(advice: Advice, memory: str) -> Text:
     match advice:
         case Reorder() | Narrow():
             return _smaller_array(advice)
@@ -623,8 +630,8 @@ def _words(advice: Advice, memory: str) -> Text:
                 f"{number} ({format_bytes(size)}) {verb} values of it for the gradient."
             )
         case Dump(has_rows=has_rows):
-            what = "see when each buffer is live" if has_rows else "see which buffers fill the memory"
-            return f"Dump the program to {what}: {_DUMP}"
+            purpose = "see when each buffer is live" if has_rows else "see which buffers fill the memory"
+            return f"Dump the program to {purpose}: {_DUMP}"
 
 
 def _shard(advice: Shard, memory: str) -> Text:
@@ -671,10 +678,10 @@ def _row_major(shape: ArrayShape, minor_to_major: Sequence[int]) -> str:
 def _kernel_words(advice: SmallerBlock | SingleBuffer | RaiseScopedLimit | FewerElements, memory: str) -> Text:
     match advice:
         case SmallerBlock(window=window, before=before, block=block, size_bytes=size):
-            what = "scratch operand" if window is None else f"block for {window.role} {window.number}"
+            operand = "scratch operand" if window is None else f"block for {window.role} {window.number}"
             buffers = f" with {window.buffers} buffers" if window is not None and window.buffers > 1 else ""
             return (
-                f"Use a smaller {what}: {block.to_string(layout=False)} needs {format_bytes(size)}{buffers} (now "
+                f"Use a smaller {operand}: {block.to_string(layout=False)} needs {format_bytes(size)}{buffers} (now "
                 f"{before.to_string(layout=False)}); set vmem_limit_bytes above that."
             )
         case SingleBuffer(window=window, size_bytes=size):
@@ -712,12 +719,12 @@ def _runtime_words(advice: FreeBuffers | FreeOthers | FreeChunks | Defragment | 
                 f"{format_bytes(size)}, so other arrays, programs, or processes fill the memory."
             )
         case FreeChunks(size_bytes=size, chunks=chunks):
-            held = (
+            largest_chunks = (
                 f"; the largest chunks in use are {chunks.count:,} × {format_bytes(chunks.size_bytes)}"
                 if chunks
                 else ""
             )
-            return f"Free at least {format_bytes(size)}{held}."
+            return f"Free at least {format_bytes(size)}{largest_chunks}."
         case Defragment():
             return _defragment(advice)
         case ListProcesses(requested_bytes=requested):
@@ -764,10 +771,11 @@ def _use_less_on_node(advice: RaiseHostLimit) -> Text:
 
 
 def _shrink(advice: Shrink, memory: str) -> Text:
-    if advice.percent > _MOST_PERCENT:
-        left = advice.size_bytes - advice.excess_bytes
+    if advice.percent > _MAX_PERCENT:
+        target_bytes = advice.size_bytes - advice.excess_bytes
         target = ", the memory limit of the compiler" if advice.is_compiler_limit else ""
-        return f"Shrink {advice.part} from {format_bytes(advice.size_bytes)} to at most {format_bytes(left)}{target}."
+        sizes = f"from {format_bytes(advice.size_bytes)} to at most {format_bytes(target_bytes)}"
+        return f"Shrink {advice.part} {sizes}{target}."
     sizes = f"{format_bytes(advice.excess_bytes)} of {format_bytes(advice.size_bytes)}"
     match advice.part:
         case "blocks and scratch":

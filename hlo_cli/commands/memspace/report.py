@@ -128,15 +128,16 @@ def _select_values(
     memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], step: int | None, where: str | None
 ) -> tuple[tuple[Selection, ...], tuple[Diagnostic, ...]]:
     """The values of memory spaces that match an expression; those that are live at a step, by default at the peak."""
-    live = {space.number: space.live_at(space.peak if step is None else step) for space in spaces}
+    live = {space.number: space.live_at(space.peak_step if step is None else step) for space in spaces}
     identities = {number: frozenset(map(id, values)) for number, values in live.items()}
     if where is None:
+        # Without a condition, the table of all values is not needed.
         return tuple(Selection(space, space.values, identities[space.number]) for space in spaces), ()
     values = [(space, value) for space in spaces for value in space.values]
     table = live_values_table(memory, values, title="", marked=frozenset())
     places = [(value.instruction, value.index) for _, value in values]
-    kept, notes = matching_rows(where, with_origins(table, places, memory.module, where))
-    chosen = [values[at] for at in kept]
+    matching, notes = matching_rows(where, with_origins(table, places, memory.module, where))
+    chosen = [values[row] for row in matching]
     return (
         tuple(
             Selection(space, tuple(value for where, value in chosen if where is space), identities[space.number])
@@ -156,8 +157,10 @@ def _totals_table(
 ) -> Table:
     """One row for each key: its live bytes first, then the bytes of all its values; `keys` are those of a cause."""
     groups = _groups(memory, selections, grouping, keys)
-    whole = sum(_bytes(selection.live_among(selection.values)) for selection in selections)
-    found = (_LiveGroup(each, group, each.live_among(group.members), whole) for each, group in groups)
+    total_bytes = sum(_bytes(selection.live_among(selection.values)) for selection in selections)
+    live_groups = (
+        _LiveGroup(selection, group, selection.live_among(group.members), total_bytes) for selection, group in groups
+    )
     has_inferred = any(selection.live_among(group.inferred) for selection, group in groups)
     key: tuple[Column[KeyCost], ...] = (
         key_columns(keys.by, "bytes", [group for _, group in groups], has_inferred=has_inferred)
@@ -165,7 +168,7 @@ def _totals_table(
         else (Column(grouping, grouping, _UNITS.get(grouping, "text"), of=lambda key: key.group.key),)
     )
     columns = _group_columns(key, several=len(selections) > 1)
-    rows = rows_from(columns, found)
+    rows = rows_from(columns, live_groups)
     return Table(f"by_{grouping}", columns, rows, title=title, noun="rows", limit=10)
 
 
@@ -192,9 +195,10 @@ def _describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage],
     cause = cause_of(grouping)
     if cause is None or not spaces:
         return ""
+    # One sentence names one memory space: the fullest, as the others cannot be why the program is large.
     space = max(spaces, key=lambda space: space.peak_bytes if step is None else space.timeline[step])
     names, sizes, keys = (table.column_index(name) for name in ("space", "bytes", grouping))
-    costs = [(str(row[keys]), _number(row[sizes])) for row in table.rows if row[names] == space.name]
+    costs = [(str(row[keys]), _count_in(row[sizes])) for row in table.rows if row[names] == space.name]
     if not any(size for _, size in costs):
         return f"No values are live in {space.name}"
     place = f"at the {space.name} peak" if step is None else f"in {space.name} at {step_label(memory, step)}"
@@ -216,32 +220,33 @@ def _groups(
         def key_of(value: LiveValue) -> Key:
             return keys.of(value.instruction, value.index)
 
-    found = [(selection, group) for selection in selections for group in group_by(selection.values, key_of)]
-    return sorted(found, key=lambda each: _rank(*each))
+    groups = [(selection, group) for selection in selections for group in group_by(selection.values, key_of)]
+    return sorted(groups, key=lambda each: _rank(*each))
 
 
 def _rank(selection: Selection, group: Group[LiveValue]) -> tuple[int, int, str]:
+    # What is live at the peak is what must shrink; a key with more bytes at other steps is second to it.
     return -_bytes(selection.live_among(group.members)), -_bytes(group.members), group.key
 
 
 def _group_columns(key: Sequence[Column[KeyCost]], *, several: bool) -> tuple[Column[_LiveGroup], ...]:
     return (
-        Column("space", "space", person=several, of=lambda found: found.selection.space.name),
-        Column("bytes", "live", "bytes", total="sum", of=lambda found: found.live_bytes),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda found: found.logical_bytes),
+        Column("space", "space", person=several, of=lambda group: group.selection.space.name),
+        Column("bytes", "live", "bytes", total="sum", of=lambda group: group.live_bytes),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda group: group.logical_bytes),
         Column("share", "", "percent", total="sum",
-               of=lambda found: found.live_bytes / found.whole if found.whole else 0.0),
+               of=lambda group: group.live_bytes / group.whole if group.whole else 0.0),
         Column("padding_bytes", "padding", "bytes", total="sum", role="waste", from_width=120,
-               of=lambda found: found.live_bytes - found.logical_bytes),
+               of=lambda group: group.live_bytes - group.logical_bytes),
         Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
-               of=lambda found: 1 - found.logical_bytes / found.live_bytes if found.live_bytes else 0.0),
-        Column("values", "values", "count", total="sum", of=lambda found: len(found.live)),
+               of=lambda group: 1 - group.logical_bytes / group.live_bytes if group.live_bytes else 0.0),
+        Column("values", "values", "count", total="sum", of=lambda group: len(group.live)),
         Column("all_bytes", "all values", "bytes", total="sum", from_width=120,
-               of=lambda found: _bytes(found.group.members)),
+               of=lambda group: _bytes(group.group.members)),
         Column("all_values", "all values", "count", total="sum", from_width=120,
-               of=lambda found: len(found.group.members)),
-        *columns_of_part(key, lambda found: found.key),
-        Column("largest", "largest", "name", role="name", rank=7, of=lambda found: str(found.largest)),
+               of=lambda group: len(group.group.members)),
+        *columns_of_part(key, lambda group: group.key),
+        Column("largest", "largest", "name", role="name", rank=7, of=lambda group: str(group.largest)),
     )  # fmt: skip
 
 
@@ -279,12 +284,12 @@ def _bytes(values: Iterable[LiveValue]) -> int:
     return sum(value.padded_bytes for value in values)
 
 
-def _number(cell: Cell) -> int:
+def _count_in(cell: Cell) -> int:
     return cell if isinstance(cell, int) else 0
 
 
 # --- suggestions that lower the peak ---
-# Suggestions that lower the peak, in words: what to change in the user's program, and the peak that is left.
+# What to change in the user's program, and the peak that is left.
 
 
 _MAX_NAMES_IN_ADVICE: Final = 4
@@ -294,21 +299,24 @@ _KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "la
 
 def _advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
     """The suggestions for the main memory as a passage for people and a table for machines; nothing without any."""
-    found = () if space.number else suggestions(memory)
-    if not found:
+    # `suggestions` changes what main memory holds; the compiler alone decides what is in the others.
+    changes = () if space.number else suggestions(memory)
+    if not changes:
         return ()
-    lines = tuple(_in_words(memory, each) for each in found)
+    lines = tuple(_suggestion_in_words(memory, suggestion) for suggestion in changes)
     columns = (
         Column("kind", "kind", "text", of=lambda suggestion: _KINDS[type(suggestion.change)]),
         Column(
             "subject", "subject", "text", of=lambda suggestion: ", ".join(_subjects(suggestion.change, memory.module))
         ),
-        Column("edit", "edit", "text", of=lambda suggestion: _edit(suggestion.change)),
+        Column("edit", "edit", "text", of=lambda suggestion: _edit_of_program(suggestion.change)),
         Column("before_bytes", "before", "bytes", of=lambda suggestion: suggestion.before_bytes),
         Column("after_bytes", "after", "bytes", of=lambda suggestion: suggestion.peak_bytes),
-        Column("peak_instruction", "at instruction", "name", of=lambda suggestion: step_label(memory, suggestion.peak)),
+        Column(
+            "peak_instruction", "at instruction", "name", of=lambda suggestion: step_label(memory, suggestion.peak_step)
+        ),
     )
-    rows = rows_from(columns, found)
+    rows = rows_from(columns, changes)
     title = f"To reduce peak {space.name}"
     table = Table("suggestions", columns, rows, title=title, noun="suggestions", main=False, person=False)
     return Passage("advice", lines, title=title), table
@@ -318,23 +326,23 @@ def _change_in_words(change: Change, module: Module) -> Text:
     """What to change, as an instruction to the reader."""
     match change:
         case Donate():
-            return _donated(change)
+            return _donation_in_words(change)
         case ChangeLayouts():
-            return _ordered(change, _subjects(change, module))
+            return _order_in_words(change, _subjects(change, module))
         case RecomputeScan(stored=stored):
             return ("Recompute the body of the scan ", *_place_of(stored.forward, module), " for the gradient")
 
 
-def _in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
-    at = step_label(memory, suggestion.peak)
+def _suggestion_in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
+    instruction = step_label(memory, suggestion.peak_step)
     before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
-    edit = _edit(suggestion.change)
-    what = "allocated memory" if suggestion.is_allocated else "peak"
+    edit = _edit_of_program(suggestion.change)
+    quantity = "allocated memory" if suggestion.is_allocated else "peak"
     return (
         *line_of(_change_in_words(suggestion.change, memory.module)),
         f" with {edit}" if edit else "",
-        f": {what} drops from {before} to {after}",
-        f" at {at}" if at is not None and not suggestion.is_allocated else "",
+        f": {quantity} drops from {before} to {after}",
+        f" at {instruction}" if instruction is not None and not suggestion.is_allocated else "",
     )
 
 
@@ -362,12 +370,12 @@ def _place_of(loop: Instruction, module: Module) -> tuple[str | Run, ...]:
     return ("at ", Run(source, "name")) if source else (Run(loop.name, "name"),)
 
 
-def _donated(change: Donate) -> Text:
+def _donation_in_words(change: Donate) -> Text:
     """The arguments to donate, with the number of their arrays that then hold results."""
     words: list[str | Run] = ["Donate "]
-    for at, donor in enumerate(change.donors[:_MAX_NAMES_IN_ADVICE]):
-        is_last = at == len(change.donors) - 1
-        words += [("" if not at else " and " if is_last else ", "), Run(_donor_name(donor), "name")]
+    for position, donor in enumerate(change.donors[:_MAX_NAMES_IN_ADVICE]):
+        is_last = position == len(change.donors) - 1
+        words += [("" if not position else " and " if is_last else ", "), Run(_donor_name(donor), "name")]
     if (others := len(change.donors) - _MAX_NAMES_IN_ADVICE) > 0:
         words.append(f" and {format_count(others, 'more arguments')}")
     if len(change.pairs) > len(change.donors):
@@ -378,25 +386,27 @@ def _donated(change: Donate) -> Text:
 def _donor_name(donor: Donor) -> str:
     """The argument as the user calls it, else its number."""
     first = donor.arguments[0]
+    # Where the dump lacks the names of the user's program, the number is what donate_argnums takes.
     return donor.name if first.root_name else f"argument {first.number} ({donor.name})"
 
 
-def _ordered(change: ChangeLayouts, names: list[str]) -> Text:
+def _order_in_words(change: ChangeLayouts, names: list[str]) -> Text:
     """The arguments to pass, or results to return, in another dimension order."""
     first = change.layouts[0]
     is_argument = isinstance(first.array, Argument)
     words: list[str | Run] = ["Pass " if is_argument else "Return "]
+    # Equal arguments of several layers are one name, such as layers_*, so their number is told.
     several = len(change.layouts) > len(names)
     words.append(f"{len(change.layouts):,} × " if several else "")
-    for at, name in enumerate(names[:_MAX_NAMES_IN_ADVICE]):
-        words += [("" if not at else " and " if at == len(names) - 1 else ", "), Run(name, "name")]
+    for position, name in enumerate(names[:_MAX_NAMES_IN_ADVICE]):
+        words += [("" if not position else " and " if position == len(names) - 1 else ", "), Run(name, "name")]
     if (others := len(names) - _MAX_NAMES_IN_ADVICE) > 0:
         words.append(f" and {format_count(others, 'more')}")
     words.append(f" in dimension order {index_text(first.layout.minor_to_major)}")
     return tuple(words)
 
 
-def _edit(change: Change) -> str:
+def _edit_of_program(change: Change) -> str:
     """The argument of jax.jit that makes the change; empty if the dump does not have the names of the arguments."""
     match change:
         case Donate(donors=donors):
@@ -406,6 +416,7 @@ def _edit(change: Change) -> str:
             return f"donate_argnames={names[0]}" if len(names) == 1 else f"donate_argnames=({', '.join(names)})"
         case ChangeLayouts(layouts=layouts):
             first = layouts[0]
+            # jax's Layout lists dimensions the most major first, XLA the most minor.
             order = ", ".join(map(str, reversed(first.layout.minor_to_major)))
             where = "in_shardings" if isinstance(first.array, Argument) else "out_shardings"
             return f"Format(Layout(({order})), sharding) in {where}"
@@ -414,7 +425,7 @@ def _edit(change: Change) -> str:
 
 
 # --- XProf's memory viewer ---
-# The peak of XProf's memory viewer next to that of `hlo memspace`, which counts live values only.
+# Its peak next to that of `hlo memspace`, which counts live values only.
 
 
 def _viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict[str, Cell]:
@@ -428,8 +439,8 @@ def _viewer_numbers(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> dict
     ({'peak_counts': 'live values'}, {'main memory': 48})
     """
     numbers: dict[str, Cell] = {"peak_counts": "live values"}
-    found: dict[str, Cell] = {space.name: peak.peak_bytes for space, peak in _of_spaces(memory.spaces, peaks)}
-    return {**numbers, "xprof_peak_bytes": found} if found else numbers
+    peak_bytes: dict[str, Cell] = {space.name: peak.peak_bytes for space, peak in _peaks_by_space(memory.spaces, peaks)}
+    return {**numbers, "xprof_peak_bytes": peak_bytes} if peak_bytes else numbers
 
 
 def _viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple[Table, ...]:
@@ -446,7 +457,7 @@ def _viewer_tables(memory: MemoryAnalysis, peaks: Sequence[ViewerPeak]) -> tuple
         Column("peak_event", "event", "count", of=lambda space, peak: peak.position),
         Column("peak_instruction", "at instruction", "name", role="name", of=lambda space, peak: peak.instruction),
     )
-    rows = rows_from_tuples(columns, _of_spaces(memory.spaces, peaks))
+    rows = rows_from_tuples(columns, _peaks_by_space(memory.spaces, peaks))
     if not rows:
         return ()
     return (Table("memory_viewer", columns, rows, noun="spaces", main=False, person=False, limit=0),)
@@ -456,7 +467,7 @@ def _viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak
     """The difference between the two peaks, for the memory spaces of the report in which they differ."""
     differing = [
         f"{format_bytes(peak.peak_bytes)} of {space.name} ({format_bytes(abs(more))} {'more' if more > 0 else 'less'})"
-        for space, peak in _of_spaces(spaces, peaks)
+        for space, peak in _peaks_by_space(spaces, peaks)
         if (more := peak.peak_bytes - space.peak_bytes)
     ]
     if differing:
@@ -467,7 +478,7 @@ def _viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak
         )
 
 
-def _of_spaces(
+def _peaks_by_space(
     spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak]
 ) -> Iterator[tuple[MemorySpaceUsage, ViewerPeak]]:
     by_color = {peak.color: peak for peak in peaks}
@@ -510,7 +521,7 @@ def report_of_memory(
     if cause is not None:
         keys = keys_for(loaded, cause)
     limits = {each.space: each.limit_bytes for each in fits}
-    parts = _parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)
+    parts = _module_parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)
     if fit is not None and step is None and not (stage == "optimized" and devices == 1):
         answer = _fit_of_bound(fit, chip, stage, devices, is_verdict=is_verdict)
     else:
@@ -526,7 +537,9 @@ def report_of_memory(
             **stage_numbers(stage, devices),
         },
         parts=(*parts, *_viewer_tables(memory, viewer)),
-        next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
+        next=_next_of_cause(parts, cause, argument, options)
+        if cause is not None
+        else _next_commands(memory, spaces, argument),
         notes=(
             *partition_notes(loaded),
             *_notes(memory, chip),
@@ -602,12 +615,12 @@ def _reported_spaces(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage])
 
 
 def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
-    live = space.live_at(space.peak)
+    live = space.live_at(space.peak_step)
     padded = sum(value.padded_bytes for value in live)
     padding = 1 - sum(value.logical_bytes for value in live) / padded if padded else 0.0
     share = f" ({format_percent(padding)}% padding)" if padding > _MOSTLY_PADDING else ""
     peak = format_bytes(space.peak_bytes)
-    return f"{space.name} usage peaks at {peak} at {step_label(memory, space.peak)}{share}"
+    return f"{space.name} usage peaks at {peak} at {step_label(memory, space.peak_step)}{share}"
 
 
 def _module_numbers(
@@ -618,12 +631,13 @@ def _module_numbers(
     if chip is not None:
         numbers["chip"] = chip.name
     if fit is not None:
+        # None is unknown: fusion and scheduling still shrink a module that is not optimized.
         fits = fit.excess_bytes <= 0 or (False if is_verdict else None)
         numbers |= {"fits": fits, "limit_bytes": fit.limit_bytes, "needed_bytes": fit.needed_bytes}
     return {**numbers, "peak_bytes": peaks}
 
 
-def _parts(
+def _module_parts(
     memory: MemoryAnalysis,
     spaces: Sequence[MemorySpaceUsage],
     fit: MemoryFit | None,
@@ -634,14 +648,18 @@ def _parts(
     limits: Mapping[int, int],
     is_verdict: bool,
 ) -> tuple[Part, ...]:
+    # Without a verdict nothing is marked as too much: the program may fit once it is optimized.
     failing = fit if is_verdict else None
-    live = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
-    table = live_values_table(memory, live, title=_title(spaces, step), marked=_excess_values(live, failing))
+    live = [(space, value) for space in spaces for value in space.live_at(space.peak_step if step is None else step)]
+    table = live_values_table(
+        memory, live, title=_title_of_live_values(spaces, step), marked=_excess_values(live, failing)
+    )
     if options.where is not None:
         places = [(value.instruction, value.index) for _, value in live]
         table = _narrowed(with_origins(table, places, memory.module, options.where), options.where)
     selections, skipped = _select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
     if options.grouping == "value":
+        # Programs that read JSON get both causes without asking; screens have no room for them.
         sums = [_deferred_totals(memory, selections, "scope"), _deferred_totals(memory, selections, "source")]
     else:
         summed = _totals_table(memory, selections, options.grouping, keys=keys, title=table.title)
@@ -658,6 +676,7 @@ def _parts(
         chart,
     ]
     if step is None and len(spaces) == 1:
+        # Advice is on main memory, even if another space is the fullest; one that is asked for instead has none.
         main = memory.space(MemorySpace.MAIN) if options.space is None else None
         parts += _advice_parts(memory, main or spaces[0])
     return tuple(parts) if memory.spaces else (table,)
@@ -678,16 +697,17 @@ def _totals_in_words(
 def _narrowed(table: Table, where: str) -> Table:
     """The rows that match an expression; the title gives the number of matches."""
     narrowed = rows_where(where, table)
+    # The number of values in the title is that before the filter.
     place = table.title.partition(":")[0]
     return replace(
         narrowed, title=f"{place} ({len(narrowed.rows):,} of {format_count(len(table.rows), 'values')} match)"
     )
 
 
-def _title(spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
-    number = sum(len(space.live_at(space.peak if step is None else step)) for space in spaces)
+def _title_of_live_values(spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
+    number = sum(len(space.live_at(space.peak_step if step is None else step)) for space in spaces)
     if len(spaces) == 1:
-        place = f"Live in {spaces[0].name} at step {spaces[0].peak if step is None else step:,}"
+        place = f"Live in {spaces[0].name} at step {spaces[0].peak_step if step is None else step:,}"
     else:
         place = "Live at the peak of each memory space" if step is None else f"Live at step {step:,}"
     return f"{place}: {format_count(number, 'values')}"
@@ -695,14 +715,15 @@ def _title(spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
 
 def _excess_values(live: Sequence[tuple[MemorySpaceUsage, LiveValue]], fit: MemoryFit | None) -> frozenset[int]:
     """The indices of the largest buffers that together exceed the excess over the limit."""
-    left = fit.excess_bytes if fit is not None else 0
+    excess_bytes = fit.excess_bytes if fit is not None else 0
     marked: set[int] = set()
-    for at, (space, value) in enumerate(live):
-        if left <= 0:
+    for row, (space, value) in enumerate(live):
+        if excess_bytes <= 0:
             break
+        # `live` is sorted by size, so these are the fewest values whose removal would suffice.
         if fit is not None and space.number == fit.space:
-            marked.add(at)
-            left -= value.padded_bytes
+            marked.add(row)
+            excess_bytes -= value.padded_bytes
     return frozenset(marked)
 
 
@@ -711,11 +732,11 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     if fit is None or fit.excess_bytes <= 0 or not table.marked or not table.person:
         return ()
     name, size = table.column_index("value"), table.column_index("bytes")
-    rows = [table.rows[at] for at in sorted(table.marked)]
+    rows = [table.rows[position] for position in sorted(table.marked)]
     bytes_ = sum(number for row in rows if isinstance(number := row[size], int))
     words: list[str | Run] = ["Removing "]
-    for at, row in enumerate(rows[:_MAX_NAMES_IN_ANSWER]):
-        separator = "" if not at else ", " if len(rows) > _MAX_NAMES_IN_ANSWER else " and "
+    for position, row in enumerate(rows[:_MAX_NAMES_IN_ANSWER]):
+        separator = "" if not position else ", " if len(rows) > _MAX_NAMES_IN_ANSWER else " and "
         words += [separator, Run(str(row[name]), "name")]
     words.append(
         f", and {format_count(len(rows) - _MAX_NAMES_IN_ANSWER, 'more values')}"
@@ -726,8 +747,9 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     return (Passage("excess", ((*words, f" ({format_bytes(bytes_)}) {would}."),)),)
 
 
-def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
-    if not argument or argument == "-" or len(spaces) != 1 or not (live := spaces[0].live_at(spaces[0].peak)):
+def _next_commands(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
+    # Standard input was read already, so a command on it could not be run.
+    if not argument or argument == "-" or len(spaces) != 1 or not (live := spaces[0].live_at(spaces[0].peak_step)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
     more = (f"hlo memspace {argument} --space {other.name}",) if other is not None else ()
@@ -738,13 +760,14 @@ def _next_of_cause(parts: Sequence[Part], cause: By, argument: str, options: Mem
     tables = [part for part in parts if part.kind == "table" and part.name == f"by_{cause}"]
     if not argument or argument == "-" or not tables:
         return ()
-    at = tables[0].column_index(cause)
+    column = tables[0].column_index(cause)
     view = format_options((("--at", options.at), ("--space", options.space)))
-    return next_command(f"hlo memspace {argument} {view}".rstrip(), cause, [str(row[at]) for row in tables[0].rows])
+    return next_command(f"hlo memspace {argument} {view}".rstrip(), cause, [str(row[column]) for row in tables[0].rows])
 
 
-def _fallback(memory: MemoryAnalysis, limit: int) -> str:
+def _fallback_warning(memory: MemoryAnalysis, limit: int) -> str:
     """The warning that a TPU compiler changes its usual strategy because main memory is nearly full; else empty."""
+    # The first strategy that TPU compilers try (`TPU_STRATEGIES`): nothing was given up.
     if memory.strategy == "FAST_MERGE":
         return ""
     usual = f"HBM would need more than {format_bytes(limit)} with FAST_MERGE ({memory.generation} HBM less 2.5 GiB)"
@@ -754,7 +777,7 @@ def _fallback(memory: MemoryAnalysis, limit: int) -> str:
 def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
     if memory.target == "tpu" and not memory.is_generation_known:
         yield Diagnostic("note", f"assuming TPU generation {memory.generation}; use --chip NAME to set it")
-    if memory.limit is not None and (warning := _fallback(memory, memory.limit)):
+    if memory.limit is not None and (warning := _fallback_warning(memory, memory.limit)):
         yield Diagnostic("warning", warning)
     if memory.order == "text":
         yield text_order_note()
@@ -797,7 +820,7 @@ class _Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
+class _UsageOfModule:
     """Computes the memory usage of one module as numbers; called for every module."""
 
     options: MemspaceOptions
@@ -811,9 +834,10 @@ class _Ask:
         fits = memory_fits(memory, self.options.limit_bytes, chip)
         fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
         if module.is_part and self._verdict(fit, stage):
+            # A part of a module needs less than the whole, so that it fits proves nothing.
             raise HloError.of((part_error(given.path or STDIN),))
         space = self._space(memory, fit)
-        live = space.live_at(space.peak) if space is not None else ()
+        live = space.live_at(space.peak_step) if space is not None else ()
         return _Usage(
             module.name,
             stage,
@@ -824,7 +848,7 @@ class _Ask:
             fit.needed_bytes if fit is not None else None,
             fit.limit_bytes if fit is not None else None,
             self._verdict(fit, stage),
-            step_label(memory, space.peak) if space is not None else None,
+            step_label(memory, space.peak_step) if space is not None else None,
             len(memory.sequence),
             devices_together(loaded),
         )
@@ -847,8 +871,8 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     """Writes the table, highest usage of the limit or of memory first, and returns the exit code."""
     if options.chip is not None:
         find_chip(options.chip)
-    found = list(map_inputs(many, reading, options.jobs, _Ask(options)))
-    usages = [each.answer for each in found if each.answer is not None]
+    results = list(map_inputs(many, reading, options.jobs, _UsageOfModule(options)))
+    usages = [result.answer for result in results if result.answer is not None]
     if options.space is not None and usages and all(usage.space is None for usage in usages):
         raise HloError(
             f"no module has values in memory space '{options.space}'",
@@ -857,7 +881,7 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     has_limit = options.limit_bytes is not None or options.chip is not None
     return finish_each(
         "memspace",
-        found,
+        results,
         Rows(
             _module_columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
             by="limit_share" if has_limit else "peak_bytes",

@@ -29,7 +29,7 @@ from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
 # --- the chart ---
-# Memory usage at every step by kind of value: the chart of `hlo memspace` and `hlo schedule`.
+# Of `hlo memspace` and `hlo schedule`: memory usage at every step by kind of value.
 
 
 _MAX_USERS: Final = 12
@@ -93,8 +93,8 @@ def memory_timeline(
     marks = () if marked is None else (Mark(marked, step_label(memory, marked) or ""),)
     tracks: list[Track] = []
     for space in spaces:
-        found, limit = tuple(space.occupancies()), limits.get(space.number)
-        bands, details = _bands(memory, found), _details(memory, found)
+        occupancies, limit = tuple(space.occupancies()), limits.get(space.number)
+        bands, details = _bands(memory, occupancies), _details(memory, occupancies)
         tracks.append(Track(space.name, space.timeline, bands, limit_bytes=limit, marks=marks, details=details))
     names = tuple(instruction.name for instruction in memory.sequence)
     loops = tuple(loops_of(memory.runs))
@@ -104,6 +104,7 @@ def memory_timeline(
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
     """The memory spaces with a name or number, or `all`; by default, the one with the highest peak."""
     if wanted is None or not memory.spaces:
+        # Without a chip no limit is known, so that the fullest space stands for the program.
         return () if memory.fullest is None else (memory.fullest,)
     if wanted == EVERY_SPACE:
         return memory.spaces
@@ -139,6 +140,7 @@ def band_of(value: LiveValue, first: int, last: int, then: LiveValue | None, *, 
     return Band(
         str(value),
         first,
+        # A value that is overwritten at once has `last` before `first`: a band of one step without bytes.
         max(first, last),
         value.padded_bytes if first <= last else 0,
         kind=value.kind,
@@ -161,25 +163,24 @@ def _details_of(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> It
     users = computed_once(first_users, dataflow, memory.sequence, _MAX_USERS)
     for value, first, last, _ in occupancies:
         instruction, index = value.instruction, value.index
-        at = value_at(dataflow, instruction, index)
+        place = value_at(dataflow, instruction, index)
         origin = keys(instruction, index) if memory.module.location(instruction) is None else None
-        yield _Detail(value, first, last, origin, users.get(at) if at is not None else None)
+        yield _Detail(value, first, last, origin, users.get(place) if place is not None else None)
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:
     """The step at which the named instruction runs; HloError if it has no step of its own."""
     instruction = memory.module.instruction(name)
     if instruction not in memory.positions:
-        inside = instruction.computation.name
+        computation = instruction.computation.name
         raise HloError(
-            f"'{instruction.name}' has no step of its own: it is part of {inside}",
-            hint=f"use the instruction that calls {inside}",
+            f"'{instruction.name}' has no step of its own: it is part of {computation}",
+            hint=f"use the instruction that calls {computation}",
         )
     return memory.positions[instruction]
 
 
 # --- spaces and live values ---
-# The tables of `hlo memspace`: the memory spaces, and the live values at a step.
 
 
 def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) -> Table:
@@ -193,21 +194,22 @@ def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) ->
                of=lambda space: sum(value.logical_bytes for value in space.values)),
         Column("padded_bytes", "padded", "bytes", from_width=120,
                of=lambda space: sum(value.padded_bytes for value in space.values)),
-        Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space: space.totals.arguments),
-        Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space: space.totals.outputs),
-        Column("aliased_bytes", "aliased", "bytes", from_width=120, of=lambda space: space.totals.aliased),
-        Column("temporary_bytes", "temporaries", "bytes", from_width=120, of=lambda space: space.totals.temporaries),
-        Column("constant_bytes", "constants", "bytes", person=False, of=lambda space: space.totals.constants),
+        Column("argument_bytes", "arguments", "bytes", from_width=120, of=lambda space: space.totals.argument_bytes),
+        Column("output_bytes", "outputs", "bytes", from_width=120, of=lambda space: space.totals.output_bytes),
+        Column("aliased_bytes", "aliased", "bytes", from_width=120, of=lambda space: space.totals.aliased_bytes),
+        Column("temporary_bytes", "temporaries", "bytes", from_width=120,
+               of=lambda space: space.totals.temporary_bytes),
+        Column("constant_bytes", "constants", "bytes", person=False, of=lambda space: space.totals.constant_bytes),
         Column("fragmentation_bytes", "fragmentation", "bytes", person=False,
-               of=lambda space: space.totals.fragmentation),
+               of=lambda space: space.totals.fragmentation_bytes),
         Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes",
                of=lambda space: _allocated(memory, space)),
         Column("offsets", "offsets", person=False, of=lambda space: space.offsets),
         Column("limit_bytes", "limit", "bytes", person=False, of=lambda space: limits.get(space.number)),
         Column("peak_bytes", "live peak", "bytes", of=lambda space: space.peak_bytes),
-        Column("peak_step", "step", "step", of=lambda space: space.peak),
+        Column("peak_step", "step", "step", of=lambda space: space.peak_step),
         Column("peak_instruction", "at instruction", "name", role="name",
-               of=lambda space: step_label(memory, space.peak)),
+               of=lambda space: step_label(memory, space.peak_step)),
     )  # fmt: skip
     rows = rows_from(columns, memory.spaces)
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)

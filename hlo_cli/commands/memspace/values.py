@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
@@ -26,6 +25,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.buffer_assignment import BufferAssignment, DumpedLiveRanges
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.notation import read_value_name
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
@@ -37,14 +37,11 @@ from hlo_cli.source import HloError
 # `hlo memspace DUMP --value NAME`: the live range of one value, its users, and the values that share its memory.
 
 
-_NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
-
-
 def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report:
     """The live range and uses of a value, its aliases, and the values in the same memory at other times."""
     places = places_of(memory.module)
     dataflow = dataflow_of(places, async_chains(places.instructions))
-    space, value = _chosen(memory, dataflow, name)
+    space, value = _value_named(memory, dataflow, name)
     uses = _uses(memory, dataflow, value)
     return Report(
         "memspace",
@@ -60,7 +57,7 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
             "uses": len(uses),
         },
         parts=(
-            _facts(memory, space, value),
+            _value_facts(memory, space, value),
             _uses_table(memory, uses),
             _aliases_table(memory, value),
             _same_memory_table(memory, value),
@@ -70,25 +67,27 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
     )
 
 
-def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[MemorySpaceUsage, LiveValue]:
-    match = _NAME.fullmatch(text)
-    if match is None:
+def _value_named(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[MemorySpaceUsage, LiveValue]:
+    named = read_value_name(text)
+    if named is None:
         raise HloError(
             f"invalid value name '{text}'", hint="use a name such as fusion.2, or fusion.2{1} for a tuple element"
         )
-    instruction = memory.module.instruction(match[1])
-    index = tuple(int(part) for part in match[2].split(",")) if match[2] else ()
-    found = [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction and not v.is_phi]
-    found = found or [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction]
-    exact = [pair for pair in found if pair[1].index == index]
-    if exact or (found and not match[2]):
-        return max(exact or found, key=lambda pair: pair[1].padded_bytes)
+    name, index = named
+    instruction = memory.module.instruction(name)
+    defined = [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction and not v.is_phi]
+    defined = defined or [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction]
+    exact = [pair for pair in defined if pair[1].index == index]
+    if exact or (defined and not index):
+        # A name without an index means the largest of the values that its instruction defines.
+        return max(exact or defined, key=lambda pair: pair[1].padded_bytes)
     forwarded = _forwarded_value(memory, dataflow, instruction, index)
     if forwarded is not None:
         return forwarded
-    if found:
+    if defined:
         raise HloError(
-            f"value '{text}' not found", hint=f"available: {', '.join(str(value) for _, value in found[:5])}"
+            f"value '{text}' not found",
+            hint=f"available: {', '.join(str(value) for _, value in defined[:5])}",
         )
     is_executed = instruction in memory.positions
     hint = f"use --at {instruction.name} to list values live at that point" if is_executed else None
@@ -123,7 +122,7 @@ def _value_answer(
     return f"{live_range}; last used by {uses[-1].name}" if uses else f"{live_range}; never used"
 
 
-def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) -> Facts:
+def _value_facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) -> Facts:
     instruction = value.instruction
     location = memory.module.location(instruction)
     allocation = memory.allocation_of(value)
@@ -183,14 +182,15 @@ def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     """Values of other buffers in the same memory at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()
-    rows = rows_from(_VALUE_COLUMNS, (other for other in others if _overlaps(value, other)))
+    rows = rows_from(_VALUE_COLUMNS, (other for other in others if _share_bytes(value, other)))
     title = "Same memory at other times"
     return Table(
         "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
     )
 
 
-def _overlaps(value: LiveValue, other: LiveValue) -> bool:
+def _share_bytes(value: LiveValue, other: LiveValue) -> bool:
+    # Values of one buffer are its aliases, which have a table of their own.
     if other.buffer == value.buffer or value.offset is None or other.offset is None:
         return False
     return other.offset < value.offset + value.padded_bytes and value.offset < other.offset + other.padded_bytes
@@ -200,7 +200,7 @@ def _overlaps(value: LiveValue, other: LiveValue) -> bool:
 # `hlo memspace DUMP --traffic`: transfers between memory spaces, and their distance from the first use.
 
 
-_ONCE = 2  # a value that is copied once is in two spaces, which is no surprise
+_SPACES_OF_ONE_COPY = 2  # a value that is copied once is in two spaces, which is no surprise
 
 
 def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:
@@ -209,7 +209,7 @@ def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None)
     everything = _transfer_table(memory, transfers)
     table = everything if where is None else rows_where(where, everything)
     checked = Passage("nothing", (f"Checked {format_count(len(memory.sequence), 'instructions')}.",))
-    parts = _directions_table(memory, transfers), table, _several_table(memory, transfers)
+    parts = _directions_table(memory, transfers), table, _repeated_copies_table(memory, transfers)
     return Report(
         "memspace",
         _traffic_answer(memory, transfers),
@@ -227,9 +227,10 @@ def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None)
 
 def _traffic_answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
     if not transfers:
-        return "No transfers between memory spaces" + _only_space(memory)
+        return "No transfers between memory spaces" + _only_space_in_words(memory)
     moved = format_bytes(sum(transfer.shape.padded_bytes for transfer in transfers))
     prefetched = [transfer for transfer in transfers if transfer.is_prefetch]
+    # With nothing in between, the transfer might as well be synchronous.
     late = sum(transfer.done_step == transfer.start_step + 1 for transfer in transfers)
     words = f"{format_count(len(transfers), 'transfers')} {'moves' if len(transfers) == 1 else 'move'} {moved}"
     if prefetched:
@@ -239,12 +240,12 @@ def _traffic_answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> st
     return words
 
 
-def _only_space(memory: MemoryAnalysis) -> str:
+def _only_space_in_words(memory: MemoryAnalysis) -> str:
     spaces = [space.name for space in memory.spaces]
     return f": all values are in {spaces[0]}" if len(spaces) == 1 else ""
 
 
-def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
+def _repeated_copies_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
     """Values that are copied more than once, with the memory spaces that hold each, in the order of the copies."""
     spaces: dict[Instruction, list[int]] = {}
     for transfer in transfers:
@@ -259,7 +260,9 @@ def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Tab
         ),
         Column("copies", "copies", "count", of=lambda source, visited: len(visited) - 1),
     )
-    rows = rows_from_tuples(columns, ((source, visited) for source, visited in spaces.items() if len(visited) > _ONCE))
+    rows = rows_from_tuples(
+        columns, ((source, visited) for source, visited in spaces.items() if len(visited) > _SPACES_OF_ONE_COPY)
+    )
     title = "Copied more than once"
     return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
@@ -281,7 +284,7 @@ def _directions_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> 
                of=lambda spaces, moved: sum(transfer.shape.padded_bytes for transfer in moved)),
         Column("opcodes", "opcodes", of=lambda spaces, moved: _opcodes(moved)),
     )  # fmt: skip
-    ranked = sorted(directions.items(), key=lambda each: names(each[0]))
+    ranked = sorted(directions.items(), key=lambda direction: names(direction[0]))
     rows = rows_from_tuples(columns, ranked)
     return Table("directions", columns, rows, noun="directions", main=False)
 
@@ -322,8 +325,8 @@ def _location(memory: MemoryAnalysis, instruction: Instruction) -> str | None:
 def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: BufferAssignment) -> Report:
     """The totals of every space in both versions, and the values whose sizes, offsets, or live ranges differ."""
     theirs = compiled_memory(memory, assignment)
-    totals = tuple(_totals(memory, theirs))
-    differing = tuple(_differing(memory, assignment))
+    totals = tuple(_compared_totals(memory, theirs))
+    differing = tuple(_differing_values(memory, assignment))
     ranges = compiler_live_ranges(loaded)
     differing_ranges = _differing_live_ranges(memory, ranges) if ranges is not None else None
     return Report(
@@ -334,7 +337,7 @@ def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: Buf
             "differing_values": len(differing),
             "differing_totals": sum(total.differs for total in totals),
             "differing_live_ranges": UNKNOWN if differing_ranges is None else len(differing_ranges),
-            "live_range_peak_step": memory.live_range_peak,
+            "live_range_peak_step": memory.live_range_peak_step,
             "compiler_live_range_peak_step": UNKNOWN if ranges is None else ranges.peak_time,
         },
         parts=(_totals_table(totals), _values_table(differing), _live_ranges_table(differing_ranges or ())),
@@ -393,11 +396,11 @@ class _Total:
         return difference if isinstance(difference, int) else 0
 
 
-def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[_Total]:
+def _compared_totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[_Total]:
     for our, their in zip(ours.spaces, theirs.spaces, strict=True):
         is_known = our.offsets != "unknown"
-        mine: Cell = our.totals.temporaries if is_known else UNKNOWN
-        yield _Total(our.name, "temporaries", mine, their.totals.temporaries)
+        mine: Cell = our.totals.temporary_bytes if is_known else UNKNOWN
+        yield _Total(our.name, "temporaries", mine, their.totals.temporary_bytes)
         mine = allocated_bytes(ours, our) if is_known else UNKNOWN
         yield _Total(our.name, "allocations", mine, allocated_bytes(theirs, their))
 
@@ -414,7 +417,7 @@ def _totals_table(totals: Sequence[_Total]) -> Table:
     return Table("totals", columns, rows_from(columns, totals), noun="totals", limit=0)
 
 
-def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[_Difference]:
+def _differing_values(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[_Difference]:
     """Values that the assignment lacks, or has with another size or offset."""
     assigned = assigned_values(assignment)
     for value in memory.values:
@@ -432,30 +435,32 @@ def _differing_live_ranges(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> 
 
     A value of the compiler whose name sugar hides from the text matches any value with the same live range.
     """
-    theirs = {str(found.place): (found.start, found.end) for found in ranges.ranges}
+    theirs = {str(dumped.place): (dumped.start, dumped.end) for dumped in ranges.ranges}
     ours = {str(value): (value.start, value.end) for value in memory.values}
-    hidden = {str(found.place): (found.start, found.end) for found in ranges.ranges if found.place.instruction is None}
+    hidden = {
+        str(dumped.place): (dumped.start, dumped.end) for dumped in ranges.ranges if dumped.place.instruction is None
+    }
     spare = Counter(live_range for name, live_range in ours.items() if name not in theirs)
-    found: list[_RangePair] = []
+    differing: list[_RangePair] = []
     for name in dict.fromkeys((*theirs, *ours)):
         our, their = ours.get(name), theirs.get(name)
         if our is None and name in hidden and spare[hidden[name]]:
             spare[hidden[name]] -= 1
         elif our is not None and their is not None and our != their:
-            found.append((name, our, their))
+            differing.append((name, our, their))
         elif our is None and their is not None:
-            found.append((name, None, their))
-    left = [(name, own, None) for name, own in ours.items() if name not in theirs and spare[own] > 0]
-    return (*found, *left)
+            differing.append((name, None, their))
+    only_computed = [(name, own, None) for name, own in ours.items() if name not in theirs and spare[own] > 0]
+    return (*differing, *only_computed)
 
 
-_Range: TypeAlias = tuple[int, int]
-_RangePair: TypeAlias = tuple[str, _Range | None, _Range | None]
+_LiveRange: TypeAlias = tuple[int, int]
+_RangePair: TypeAlias = tuple[str, _LiveRange | None, _LiveRange | None]
 """A value with its live range in the text and in the compiler, None where it is not."""
 
 
 def _live_ranges_table(pairs: Sequence[_RangePair]) -> Table:
-    columns: tuple[Column[str, _Range | None, _Range | None], ...] = (
+    columns: tuple[Column[str, _LiveRange | None, _LiveRange | None], ...] = (
         Column("value", "value", "name", role="name", of=lambda name, ours, theirs: name),
         Column("start", "start", "step", of=lambda name, ours, theirs: ours[0] if ours else None),
         Column("end", "end", "step", of=lambda name, ours, theirs: ours[1] if ours else None),
@@ -478,14 +483,14 @@ class _Difference:
 
 def _values_table(differences: Sequence[_Difference]) -> Table:
     columns: tuple[Column[_Difference], ...] = (
-        Column("difference", "difference", of=lambda found: found.words),
-        Column("computed_bytes", "computed", "bytes", exact=True, of=lambda found: found.value.padded_bytes),
-        Column("compiler_bytes", "compiler", "bytes", exact=True, of=lambda found: found.compiler_bytes),
-        Column("computed_offset", "offset", "address", of=lambda found: found.value.offset),
-        Column("compiler_offset", "compiler offset", "address", of=lambda found: found.compiler_offset),
-        Column("kind", "kind", rank=3, of=lambda found: found.value.kind),
-        Column("value", "value", "name", role="name", of=lambda found: str(found.value)),
-        Column("shape", "shape", "shape", of=lambda found: str(found.value.shape)),
+        Column("difference", "difference", of=lambda difference: difference.words),
+        Column("computed_bytes", "computed", "bytes", exact=True, of=lambda difference: difference.value.padded_bytes),
+        Column("compiler_bytes", "compiler", "bytes", exact=True, of=lambda difference: difference.compiler_bytes),
+        Column("computed_offset", "offset", "address", of=lambda difference: difference.value.offset),
+        Column("compiler_offset", "compiler offset", "address", of=lambda difference: difference.compiler_offset),
+        Column("kind", "kind", rank=3, of=lambda difference: difference.value.kind),
+        Column("value", "value", "name", role="name", of=lambda difference: str(difference.value)),
+        Column("shape", "shape", "shape", of=lambda difference: str(difference.value.shape)),
     )
     rows = rows_from(columns, differences)
     return Table("differences", columns, rows, noun="values", main=False, limit=10, person=bool(rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -18,13 +17,12 @@ from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.notation import index_suffix, read_index
+from hlo_cli.ir.notation import index_suffix, read_value_name
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
 
-_NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
 _PASSED: Final = (
     "argument of a branch",
     "carried by a loop from",
@@ -83,12 +81,12 @@ def report_of_origin(loaded: Loaded, name: str, reading: InputOptions, argument:
 
 
 def _chosen(module: Module, text: str) -> tuple[Instruction, ShapeIndex]:
-    match = _NAME.fullmatch(text)
-    if match is None:
+    named = read_value_name(text)
+    if named is None:
         hint = "use a name such as fusion.2, or fusion.2{1} for a tuple element"
         raise HloError(f"invalid instruction name '{text}'", hint=hint)
-    instruction = module.instruction(match[1])
-    index = read_index(match[2].replace(" ", "")) if match[2] else ()
+    name, index = named
+    instruction = module.instruction(name)
     if subshape(instruction.shape, index) is None:
         raise HloError(f"{instruction.name} has no element {index_suffix(index)}: its shape is {instruction.shape}")
     return instruction, index

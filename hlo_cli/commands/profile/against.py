@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import LoadedProfile
 
 # --- the difference of a kernel ---
-# The difference in the code of a kernel in a few words, as `hlo diff` names operations and changes.
+# In a few words, as `hlo diff` names operations and changes.
 
 
 _MAX_OPCODES: Final = 3  # they describe a kernel in a cell
@@ -98,7 +98,6 @@ def _place(kernel: ComparedKernel, when: str) -> str | None:
 
 
 # --- tables of two profiles ---
-# Sums of changed and unchanged code, kernels, and programs.
 
 
 _SIGNS: Final[Mapping[Body, str | None]] = {"changed": "~", "new": "+", "gone": "-", "same": None, "unknown": None}
@@ -268,7 +267,6 @@ def _count_of(count: Callable[[ModuleDiff], int]) -> Callable[[ProgramPair], int
 
 
 # --- the comparison ---
-# `hlo profile NEW --against OLD`: what changed code costs, and how the rest of the program ran.
 
 
 _CALM: Final[tuple[Body, ...]] = ("same", "unknown")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
 
 # --- the first line ---
-# The first line of a profile, and the facts below it.
 
 
 _NOUNS: Final = {"TPU": "core"}
@@ -196,7 +195,6 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
 
 
 # --- columns of times ---
-# Columns of measured times: for each device, share, calls, rates, and the part of the roof.
 
 
 EVENT_COLUMNS: Final[tuple[Column[Measure], ...]] = (

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.profile.measured import Measured
 
 # --- completion of names in a trace ---
-# Shell completion of the names in a trace: its instructions and its steps.
 
 
 _MAX_BYTES: Final = 32 << 20
@@ -66,7 +65,6 @@ def _profiles(ctx: click.Context) -> Iterator[Profile]:
 
 
 # --- options ---
-# Options of `hlo profile`.
 
 
 GROUPINGS: Final = (

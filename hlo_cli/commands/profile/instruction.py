@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.time_model import Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
 # --- the operation of a name ---
-# The operation that a name means, and the error for a name that the trace does not have.
 
 
 def _find_timed(measured: Measured, name: str) -> Timed:
@@ -76,7 +75,6 @@ def _reason(module: Module, name: str) -> str:
 
 
 # --- figures ---
-# Figures of one operation: how its times are spread, and what its tiles take at the peak bandwidth.
 
 
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
@@ -132,7 +130,6 @@ def _bars_of(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) ->
 
 
 # --- predicted times ---
-# Predicted times of instructions on a chip, next to the measured ones.
 
 
 def _prediction_of(measured: Measured, timed: Timed) -> Estimate | None:

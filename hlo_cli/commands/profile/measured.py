@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.commands.modules.loading import Loaded
 # --- the profile of a command line ---
-# The profile that a command line names: its traces, and the modules of a dump for programs that they lack.
 
 
 _NAMED: Final = 3
@@ -152,7 +151,7 @@ def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenM
 
 
 # --- measured trip counts ---
-# Measured trip counts for loops whose trip count a module does not determine.
+# Of loops whose trip count a module does not determine.
 
 
 _MAX_NAMED: Final = 3  # the note is one sentence
@@ -194,7 +193,6 @@ def _with_trips(loaded: Loaded, trips: Mapping[str, int]) -> Loaded:
 
 
 # --- the selected operations ---
-# The subject of every screen of `hlo profile`: a profile, the roof of its devices, and the selected operations.
 
 
 _DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # --- peak rates ---
-# The peak rates that operations are compared with: those in the trace, or of `--chip`.
+# Those in the trace, or of `--chip`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,6 @@ def _element_type(operation: Operation) -> str:
 
 
 # --- operations with their rates ---
-# Measured operations with the rates that they achieve, their sums, and which events a sum and a mean count.
 
 
 NO_INSTRUCTION: Final = "(no instruction)"

@@ -286,7 +286,7 @@ def _of_memory(sources: Sources) -> Verdict:
 
 def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     """Where the peak of a memory is, and how to check it against a limit."""
-    place = f"At {step_label(memory, space.peak)}, step {space.peak:,} of {len(memory.sequence):,}"
+    place = f"At {step_label(memory, space.peak_step)}, step {space.peak_step:,} of {len(memory.sequence):,}"
     return f"{place}." if memory.target == "cpu" else f"{place}. Use --chip NAME to check the limits of a chip."
 
 

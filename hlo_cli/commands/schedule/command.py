@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 # --- options ---
-# Options of `hlo schedule`.
 
 
 MODELS: Final = ("bytes", "flops", "kernels", "time")

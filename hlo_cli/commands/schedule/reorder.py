@@ -36,7 +36,6 @@ from hlo_cli.transform.schedule.latency_scheduler import BY_BYTES, times_on_chip
 from hlo_cli.transform.sugar import desugar, sugar
 
 # --- the new order ---
-# The module of `hlo schedule --reorder`: rescheduled for a goal, within a limit, and with the times of a chip.
 
 
 def new_order(module: Module, goal: Goal, *, limit: str | None, throughput: ChipSpec | None) -> ReorderedModule:
@@ -55,7 +54,6 @@ def new_order(module: Module, goal: Goal, *, limit: str | None, throughput: Chip
 
 
 # --- moved blocks ---
-# The table of blocks that moved between two orders: old and new steps, and the reason for each move.
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def _sequence_answer(
     words = format_count(len(overlap.sequence), "steps")
     if execution:
         words += f", {execution}"
-    peaks = [f"{space.name} peaks at {format_bytes(space.peak_bytes)} at step {space.peak:,}" for space in spaces]
+    peaks = [f"{space.name} peaks at {format_bytes(space.peak_bytes)} at step {space.peak_step:,}" for space in spaces]
     most = "no async operations in flight"
     if overlap.intervals:
         operations = format_count(max(in_flight.number), "async operations")
@@ -205,7 +205,7 @@ def _steps_table(
     steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
     rows = rows_from(columns, steps)
-    peaks = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
+    peaks = {at for at, step in enumerate(steps) if any(space.peak_step == step for space in spaces)}
     return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks))
 
 

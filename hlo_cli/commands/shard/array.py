@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 # --- sizes in sentences ---
-# Sizes and slices of shards in sentences.
 
 
 _EXACT: Final = 10_000_000
@@ -80,7 +79,6 @@ def quoted_argument(text: str) -> str:
 
 
 # --- the grid of devices ---
-# The drawing of an array on devices: tiles as cells, with the devices that hold each.
 
 
 _MOST: Final = 8
@@ -243,7 +241,6 @@ def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
 
 
 # --- tables ---
-# Tables of an array on devices: its dimensions, its devices, and the facts on its bytes, copies, and axes.
 
 
 _MOST_LISTED: Final = 12  # a line of 80 columns
@@ -422,7 +419,7 @@ def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
 
 
 # --- the leaves of a tuple ---
-# `hlo shard SHAPE SHARDING` of a tuple: one row for each leaf.
+# `hlo shard SHAPE SHARDING` of a tuple.
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,6 @@ from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
 # --- bytes and seconds ---
-# Sums over collectives: bytes by an algorithm, and seconds on a chip.
 
 
 _Number = TypeVar("_Number", int, float, Fraction, "Estimate")
@@ -159,7 +158,6 @@ def _time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
 
 
 # --- tables ---
-# Tables of collectives: a row for each axis and kind, each axis, each cause, or each collective.
 
 
 def _kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:

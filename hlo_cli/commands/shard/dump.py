@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
 # --- parameters and results ---
-# Parameters and results in tables: how each is divided along the axes of the mesh, and which of them match --where.
 
 
 UNKNOWN_SPEC: Final = "?"
@@ -181,7 +180,6 @@ def _axes_cell(axes: Sequence[AxisRef]) -> str:
 
 
 # --- tables ---
-# Tables of parameters and results: a row for each shape and sharding, each array, each cause, or each mesh axis.
 
 
 MIN_SAVING: Final = 0.01
@@ -386,7 +384,7 @@ def _text(shape: ArrayShape | None) -> str:
 
 
 # --- one dump ---
-# `hlo shard DUMP`: parameters and results with their shardings and bytes per device.
+# `hlo shard DUMP`.
 
 
 def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Report:
@@ -542,7 +540,7 @@ def _mesh_words(mesh: Mesh) -> str:
 
 
 # --- the array of one instruction ---
-# `hlo shard DUMP:NAME`: the whole array of an instruction, its sharding, and the mesh of its module.
+# `hlo shard DUMP:NAME`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,7 +591,6 @@ def _hint(named: NamedShape) -> str:
 
 
 # --- many modules ---
-# `hlo shard` on several modules: a row for each.
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 # --- --mesh ---
-# `--mesh data=2,fsdp=4`: the axes of the mesh, named by the user.
 
 
 _AXIS = lazy_regex(r"\s*+['\"]?([\w.\-]++)['\"]?\s*+[=:]\s*+([0-9]{1,9})\s*+")
@@ -50,7 +49,6 @@ def _read_mesh(text: str) -> Mesh:
 
 
 # --- options ---
-# Options of `hlo shard`.
 
 
 ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 
 # --- steps in tables and sentences ---
-# Reshards in tables and sentences: both shardings, the steps, and the sharding that avoids full rematerialization.
 
 
 _LONGEST = 60  # a sharding beside the words of a sentence; iota forms with `<=` are short anyway
@@ -289,7 +288,6 @@ def _next(given: GivenArray) -> tuple[str, ...]:
 
 
 # --- what a warning says ---
-# Equal resharding warnings as one, with both shardings, the instruction, and the steps of the partitioner.
 
 
 AnySharding = Sharding | NamedSharding
@@ -446,7 +444,6 @@ def is_maximal(sharding: Sharding | NamedSharding | None) -> bool:
 
 
 # --- tables of a warning ---
-# The tables of a resharding warning: bytes on a device, the sizes of each dimension, and all warnings.
 
 
 _WARNINGS: Final[tuple[Column[WarnedReshard], ...]] = (

@@ -86,7 +86,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
     for fit in memory_fits(memory, settings.max_peak_bytes, chip):
         space = memory.space(fit.space)
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _NEEDS:
-            largest = space.live_at(space.peak)[:1]
+            largest = space.live_at(space.peak_step)[:1]
             yield context.finding(
                 f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
                 f"{format_bytes(fit.limit_bytes)} ({source})",
@@ -233,7 +233,7 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
     if donations.arguments:
         most = max(donations.arguments, key=lambda each: each.padded_bytes)
         return donation_hint(context, donations, most)
-    largest = space.live_at(space.peak)[:1]
+    largest = space.live_at(space.peak_step)[:1]
     if not largest:
         return None
     name, needed = context.user_name(largest[0].instruction), format_bytes(largest[0].padded_bytes)
