@@ -111,8 +111,8 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
 
         options = options_for_gpu(options, loaded, output)
     if options.changes.is_requested and output.is_module:
-        return _write(loaded, options, output)
-    report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
+        return _write_module(loaded, options, output)
+    report = _selected_report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
     if not (options.is_one_fusion or options.why_not or options.changes.is_requested):
         from hlo_cli.commands.modules.loading import bounded_report
 
@@ -132,7 +132,7 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     return tuple(arguments[:-1]), arguments[-1]
 
 
-def _write(loaded: Loaded, options: FuseOptions, output: OutputOptions) -> int:
+def _write_module(loaded: Loaded, options: FuseOptions, output: OutputOptions) -> int:
     """Writes the changed module as canonical text."""
     from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.modules.loading import notes_of
@@ -157,7 +157,7 @@ def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:
     return None if options.computation is None else loaded.module.computation(options.computation)
 
 
-def _report(
+def _selected_report(
     loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, argument: str, columns: Collection[str]
 ) -> Report:
     within, where = _within(loaded, options), options.where
@@ -195,7 +195,7 @@ def _report(
             where=where,
             timing=timing,
             argument=argument,
-            asked=columns,
+            requested_columns=columns,
         )
     if options.dots:
         from hlo_cli.commands.fuse.costs import report_of_dots

@@ -56,7 +56,7 @@ from hlo_cli.source import Diagnostic
 # `hlo fuse DUMP --cost`: the cost of every instruction, as XLA's cost analysis counts.
 
 
-_XLA_VALUES = "exact XLA values: float32 sums in XLA's order, with -1 for each custom call"
+_XLA_VALUES_NOTE = "exact XLA values: float32 sums in XLA's order, with -1 for each custom call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,74 +90,76 @@ def report_of_costs(
     where: str | None,
     timing: TimingColumns | None,
     argument: str,
-    asked: Collection[str] = (),
+    requested_columns: Collection[str] = (),
 ) -> Report:
     """One row for each instruction of the entry or of the selected computation, those with most bytes accessed first.
 
     An expression without a computation selects from all of them, without totals: a call has the cost of its callee.
-    `asked` are the columns that the user names; they may be those of collectives.
+    `requested_columns` are the columns that the user names; they may be those of collectives.
     """
     module, rules = loaded.module, XLA if as_xla else EXACT
-    found = _Counted(loaded, within or module.entry, cost_analysis(module, rules=rules), as_xla, timing)
+    counted = _Counted(loaded, within or module.entry, cost_analysis(module, rules=rules), as_xla, timing)
     is_everywhere = within is None and where is not None
-    candidates = tuple(module.instructions) if is_everywhere else found.computation.instructions
+    candidates = tuple(module.instructions) if is_everywhere else counted.computation.instructions
     test = None if where is None else instructions_where(where, module)
     chosen, passed_over = chosen_among(test, candidates, "instructions")
-    table = _cost_table(found, chosen, asked, is_summed=not is_everywhere)
+    table = _cost_table(counted, chosen, requested_columns, is_summed=not is_everywhere)
     no_rows = Passage("nothing", (f"No matches among {format_count(len(candidates), 'instructions')}.",))
-    total = computation_cost(found.computation, rules=rules)
+    total = computation_cost(counted.computation, rules=rules)
     return Report(
         "fuse",
-        _cost_answer(found, total),
+        _cost_answer(counted, total),
         numbers={
             "rules": "xla float32" if as_xla else "exact",
-            "computation": found.computation.name,
-            "flops": found.number(total.flops),
-            "transcendentals": found.number(total.transcendentals),
-            "bytes": found.number(total.bytes_accessed),
+            "computation": counted.computation.name,
+            "flops": counted.number(total.flops),
+            "transcendentals": counted.number(total.transcendentals),
+            "bytes": counted.number(total.bytes_accessed),
             "operations_of_unknown_cost": total.unknown,
             "properties": dict(total.properties),
             **model_of(timing),
         },
         parts=(table,) if table.rows else (no_rows, table),
-        next=_next_of_cost(found, chosen, argument),
+        next=_next_of_cost(counted, chosen, argument),
         notes=(*passed_over, *program_notes(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
         input=input_facts(loaded),
     )
 
 
-def _cost_answer(found: _Counted, total: Cost) -> str:
-    name = found.loaded.module.name if found.computation.is_entry else found.computation.name
+def _cost_answer(counted: _Counted, total: Cost) -> str:
+    name = counted.loaded.module.name if counted.computation.is_entry else counted.computation.name
     accessed = round(total.bytes_accessed)
     size = format_bytes(accessed) if accessed >= 0 else f"{accessed:,} B"
-    bound = "at least " if total.unknown and not found.as_xla else ""
+    bound = "at least " if total.unknown and not counted.as_xla else ""
     words = f"{name}: {bound}{round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals,"
     words += f" {size} accessed"
     return f"{words}; {format_count(total.unknown, 'operations')} of unknown cost" if total.unknown else words
 
 
-def _cost_table(found: _Counted, chosen: Iterable[Instruction], asked: Collection[str], *, is_summed: bool) -> Table:
-    origins = origins_of(found.loaded.module)
+def _cost_table(
+    counted: _Counted, chosen: Iterable[Instruction], requested_columns: Collection[str], *, is_summed: bool
+) -> Table:
+    origins = origins_of(counted.loaded.module)
     total: Literal["sum"] | None = "sum" if is_summed else None
     columns: tuple[Column[_CostRow], ...] = (
-        Column("flops", "flops", "count", total=total, of=lambda row: found.figure(row.cost.flops, row.instruction)),
+        Column("flops", "flops", "count", total=total, of=lambda row: counted.figure(row.cost.flops, row.instruction)),
         Column("transcendentals", "transc.", "count", total=total,
-               of=lambda row: found.figure(row.cost.transcendentals, row.instruction)),
+               of=lambda row: counted.figure(row.cost.transcendentals, row.instruction)),
         Column("bytes", "accessed", "bytes", total=total,
-               of=lambda row: found.figure(row.cost.bytes_accessed, row.instruction)),
+               of=lambda row: counted.figure(row.cost.bytes_accessed, row.instruction)),
         Column("output_bytes", "output", "bytes", total=total,
-               of=lambda row: found.figure(row.cost.output_bytes, row.instruction)),
+               of=lambda row: counted.figure(row.cost.output_bytes, row.instruction)),
         Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6,
                of=lambda row: (
-                   tuple(found.figure(row.cost.operand_bytes(number), row.instruction) for number in row.operands)
+                   tuple(counted.figure(row.cost.operand_bytes(number), row.instruction) for number in row.operands)
                    or None)),
         Column("operand_utilization", "utilization", align="right", from_width=200, rank=3,
                of=lambda row: (
                    tuple(row.cost.operand_utilization(number) for number in row.operands) or None)),
         Column("intensity", "flops/B", "count", from_width=120, of=lambda row: row.cost.intensity),
-        *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
+        *columns_of_part(columns_for(counted.timing), lambda row: row.prediction),
         Column("unknown_costs", "unknown cost", "count", total=total,
-               person=any(found.costs[i].unknown for i in chosen),
+               person=any(counted.costs[i].unknown for i in chosen),
                of=lambda row: row.cost.unknown),
         Column("instruction", "instruction", "name", role="name", of=lambda row: row.instruction.name),
         Column("opcode", "opcode", rank=7, of=lambda row: row.instruction.opcode),
@@ -168,11 +170,11 @@ def _cost_table(found: _Counted, chosen: Iterable[Instruction], asked: Collectio
         Column("op_name", "op_name", "op_name", from_width=120, rank=2, of=lambda row: row.origin.op_name or None),
         Column("properties", "properties", person=False, of=lambda row: dict(row.cost.properties)),
     )  # fmt: skip
-    ranked = sorted(chosen, key=lambda each: _cost_rank(found.costs[each], each.name))
-    rows = rows_from(columns, (_cost_row(found, instruction, origins) for instruction in ranked))
-    footnote = _XLA_VALUES if found.as_xla else ""
+    ranked = sorted(chosen, key=lambda each: _cost_rank(counted.costs[each], each.name))
+    rows = rows_from(columns, (_cost_row(counted, instruction, origins) for instruction in ranked))
+    footnote = _XLA_VALUES_NOTE if counted.as_xla else ""
     table = Table("costs", columns, rows, noun="instructions", footnote=footnote)
-    return with_traffic(table, ranked, found.loaded.module, asked)
+    return with_traffic(table, ranked, counted.loaded.module, requested_columns)
 
 
 def _cost_rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
@@ -194,18 +196,18 @@ class _CostRow:
         return range(len(self.instruction.operands))
 
 
-def _cost_row(found: _Counted, instruction: Instruction, origins: Origins) -> _CostRow:
-    cost = found.costs[instruction]
-    prediction = None if found.timing is None else found.timing.prediction(instruction, cost)
+def _cost_row(counted: _Counted, instruction: Instruction, origins: Origins) -> _CostRow:
+    cost = counted.costs[instruction]
+    prediction = None if counted.timing is None else counted.timing.prediction(instruction, cost)
     return _CostRow(instruction, cost, prediction, origins.own(instruction))
 
 
-def _next_of_cost(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
+def _next_of_cost(counted: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
     """Commands to see inside the most expensive loop or call or, without one, the most expensive fusion."""
     callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, opcodes.FUSION)]
     if not argument or argument == "-" or not callers:
         return ()
-    first = max(callers, key=lambda each: (each.opcode != opcodes.FUSION, found.costs[each].bytes_accessed))
+    first = max(callers, key=lambda each: (each.opcode != opcodes.FUSION, counted.costs[each].bytes_accessed))
     return (f"hlo fuse {argument} --cost --computation {first.called_computations[0].name}",)
 
 
@@ -218,23 +220,23 @@ def report_of_dots(
 ) -> Report:
     """One row for each matmul, those with most flops first; the answer is about the rows that `where` selects."""
     every = matmuls_of(loaded.module)
-    found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
-    everything = _dots_table(loaded, found, executions_of(loaded.module), timing)
+    matmuls = [each for each in every if within in (None, _place(each), each.instruction.computation)]
+    everything = _dots_table(loaded, matmuls, executions_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
     total = _total_of(table)
     checked = Passage("nothing", (f"Checked {format_count(loaded.module.instruction_count, 'instructions')}.",))
-    no_matches = Passage("nothing", (f"No matches among {format_count(len(found), 'matmuls')}.",))
+    no_matches = Passage("nothing", (f"No matches among {format_count(len(matmuls), 'matmuls')}.",))
     return Report(
         "fuse",
-        _dots_answer(found, table, total),
+        _dots_answer(matmuls, table, total),
         numbers={
             "matmuls": len(table.rows),
             "flops": total.flops if total.is_exact else None,
             "known_flops": total.flops,
             **model_of(timing),
         },
-        parts=(table,) if table.rows else (no_matches if found else checked, table),
-        notes=(*notes_of(loaded), *_dots_notes(loaded, found, timing)),
+        parts=(table,) if table.rows else (no_matches if matmuls else checked, table),
+        notes=(*notes_of(loaded), *_dots_notes(loaded, matmuls, timing)),
         input=input_facts(loaded),
     )
 
@@ -244,12 +246,12 @@ def _place(matmul: Matmul) -> Computation:
     return (matmul.fusion or matmul.instruction).computation
 
 
-def _dots_notes(loaded: Loaded, found: Sequence[Matmul], timing: TimingColumns | None) -> Iterator[Diagnostic]:
+def _dots_notes(loaded: Loaded, matmuls: Sequence[Matmul], timing: TimingColumns | None) -> Iterator[Diagnostic]:
     """How costs are counted, and which matmuls may run more or less often than they count."""
-    if not found:
+    if not matmuls:
         return
     yield from notes_on_costs(loaded, timing)
-    runs = [executions_of(loaded.module).get(_place(each), NO_EXECUTIONS) for each in found]
+    runs = [executions_of(loaded.module).get(_place(each), NO_EXECUTIONS) for each in matmuls]
     if unknown := sum(each.known is None for each in runs):
         loops = "is in a loop" if unknown == 1 else "are in loops"
         yield Diagnostic("note", f"{format_count(unknown, 'matmuls')} {loops} of unknown trip count, counted as 1")
@@ -270,39 +272,42 @@ class _Total:
 
 def _total_of(table: Table) -> _Total:
     """The sum over the rows: the flops of each matmul, as often as it runs."""
-    at, times = table.column_index("flops"), table.column_index("execution_count")
-    runs = [(number_of(row[at]), number_of(row[times])) for row in table.rows]
+    flops_column, count_column = table.column_index("flops"), table.column_index("execution_count")
+    runs = [(number_of(row[flops_column]), number_of(row[count_column])) for row in table.rows]
     flops = sum(round(flops or 0) * (1 if number is None else round(number)) for flops, number in runs)
     return _Total(flops, all(number is not None for _, number in runs))
 
 
-def _dots_answer(found: Sequence[Matmul], table: Table, total: _Total) -> str:
+def _dots_answer(matmuls: Sequence[Matmul], table: Table, total: _Total) -> str:
     """The number of matmuls in the table, and their flops in one execution of the module."""
     if not table.rows:
         return "No matmuls"
-    at, fusion = table.column_index("kind"), table.column_index("fusion")
-    convolutions = sum(row[at] in ("convolution", "cuDNN") for row in table.rows)
+    kind_column, fusion_column = table.column_index("kind"), table.column_index("fusion")
+    convolutions = sum(row[kind_column] in ("convolution", "cuDNN") for row in table.rows)
     numbers = ((len(table.rows) - convolutions, "matmuls"), (convolutions, "convolutions"))
     words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
-    shown = f" of {len(found):,}" if len(table.rows) < len(found) else ""
-    if fused := sum(row[fusion] is not None for row in table.rows):
+    shown = f" of {len(matmuls):,}" if len(table.rows) < len(matmuls) else ""
+    if fused := sum(row[fusion_column] is not None for row in table.rows):
         some = f"{fused:,} in fusions" if fused < len(table.rows) else "all in fusions" if fused > 1 else "in a fusion"
         words += f" ({some})"
     return f"{words}{shown}: {'' if total.is_exact else 'at least '}{format_flops(total.flops)}"
 
 
 def _dots_table(
-    loaded: Loaded, found: Sequence[Matmul], executions: Mapping[Computation, Executions], timing: TimingColumns | None
+    loaded: Loaded,
+    matmuls: Sequence[Matmul],
+    executions: Mapping[Computation, Executions],
+    timing: TimingColumns | None,
 ) -> Table:
     origins = origins_of(loaded.module)
-    repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in found)
+    repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in matmuls)
     columns: tuple[Column[_DotRow], ...] = (
         Column("total_flops", "total flops", "count", total="sum", person=repeats,
                of=lambda row: UNKNOWN if row.times is None else row.matmul.flops * row.times),
         Column("flops", "flops", "count", total=None if repeats else "sum", of=lambda row: row.matmul.flops),
         Column("execution_count", "executions", "count", person=repeats,
                of=lambda row: UNKNOWN if row.times is None else row.times),
-        Column("batch", "batch", "count", person=any(each.batch != 1 for each in found),
+        Column("batch", "batch", "count", person=any(each.batch != 1 for each in matmuls),
                of=lambda row: row.matmul.batch),
         Column("m", "m", "count", of=lambda row: row.matmul.m),
         Column("n", "n", "count", of=lambda row: row.matmul.n),
@@ -324,8 +329,8 @@ def _dots_table(
         Column("computation", "computation", "name", person=False,
                of=lambda row: row.matmul.instruction.computation.name),
     )  # fmt: skip
-    counted = {each: executions.get(_place(each), NO_EXECUTIONS) for each in found}
-    ranked = sorted(found, key=lambda each: (-each.flops * counted[each].count, each.instruction.name))
+    counted = {each: executions.get(_place(each), NO_EXECUTIONS) for each in matmuls}
+    ranked = sorted(matmuls, key=lambda each: (-each.flops * counted[each].count, each.instruction.name))
     rows = rows_from(columns, (_dot_row(matmul, counted[matmul].known, origins, timing) for matmul in ranked))
     return Table("dots", columns, rows, noun="matmuls")
 
@@ -349,13 +354,13 @@ def _dot_row(matmul: Matmul, times: int | None, origins: Origins, timing: Timing
 
 def _types(matmul: Matmul) -> str:
     """The element types, `bf16×s8→f32`, or the one that all share."""
-    lhs, rhs, result = (_name(shape) for shape in (matmul.lhs, matmul.rhs, matmul.result))
+    lhs, rhs, result = (_type_name(shape) for shape in (matmul.lhs, matmul.rhs, matmul.result))
     if lhs == rhs:
         return lhs if lhs == result else f"{lhs}→{result}"
     return f"{lhs}×{rhs}→{result}"
 
 
-def _name(shape: ArrayShape) -> str:
+def _type_name(shape: ArrayShape) -> str:
     return shape.element_type.name
 
 
@@ -429,13 +434,13 @@ def _works(loaded: Loaded, timing: TimingColumns | None, within: Computation | N
     costs = cost_analysis(loaded.module)
     saved = {fusion.instruction: fusion.saved_bytes for fusion in fusions_of(loaded.module, costs=costs)}
     kernels = {kernel.instruction: kernel for kernel in kernels_of(loaded.module)}
-    beside = asynchronous_computations(loaded.module)
+    asynchronous = asynchronous_computations(loaded.module)
     calls = (instruction for instruction in kernels if instruction.opcode == opcodes.CUSTOM_CALL)
     costs_of_calls = costs_among(calls, rules=RUN)
     for instruction in {**kernels, **saved}:
         if within is None or instruction.computation is within:
             cost = costs_of_calls.get(instruction) or costs[instruction]
-            timed = None if instruction.computation in beside else timing
+            timed = None if instruction.computation in asynchronous else timing
             yield _work(instruction, kernels.get(instruction), cost, saved.get(instruction, 0), timed)
 
 

@@ -44,7 +44,7 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 # `hlo fuse DUMP NAME --custom-calls`: a custom call with its buffers and configuration.
 
 
-_CALLED_BY: Final = {
+_CONVENTIONS: Final = {
     CustomCallApiVersion.ORIGINAL: "untyped pointers, no error status",
     CustomCallApiVersion.STATUS_RETURNING: "untyped pointers with a status",
     CustomCallApiVersion.STATUS_RETURNING_UNIFIED: "untyped pointers, opaque config, and status, also on CPU",
@@ -54,7 +54,7 @@ _SCHEDULES: Final = {
     CustomCallSchedule.LATEST: "scheduled as late as possible",
     CustomCallSchedule.EARLIEST: "scheduled as early as possible",
 }
-_DIGITS: Final = 12  # of a sha256: enough to tell the payloads of a module apart
+_DIGEST_DIGITS: Final = 12  # of a sha256: enough to tell the payloads of a module apart
 
 
 def _report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
@@ -82,7 +82,7 @@ def _report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
             "schedule": str(spec.schedule),
             "opaque": call.config.opaque or None,
             "operand_layout_constraints": tuple(map(str, layouts)) if layouts is not None else None,
-            "output_to_operand_aliasing": tuple(map(_alias, spec.output_to_operand_aliasing)),
+            "output_to_operand_aliasing": tuple(map(_alias_record, spec.output_to_operand_aliasing)),
             "called_computations": tuple(computation.name for computation in call.instruction.called_computations),
             **{f"{platform}_signature": c_signature(call, name, platform) for platform in platforms},
         },
@@ -103,19 +103,19 @@ def _alias_text(call: DecodedCall) -> str:
     )
 
 
-def _alias(alias: OutputOperandAlias) -> Mapping[str, Cell]:
+def _alias_record(alias: OutputOperandAlias) -> Mapping[str, Cell]:
     return {"output": alias.output_index, "operand": alias.operand_number, "operand_index": alias.operand_index}
 
 
 def _call_parts(loaded: Loaded, call: DecodedCall) -> Iterator[Part]:
     yield _buffers_table(loaded, call)
     if _passes_pointers(loaded, call) and call.has_nested_tuples:
-        yield Passage("tuples", (_TUPLES,))
-    yield Facts("call", tuple(_facts(loaded, call)))
+        yield Passage("tuples", (_NESTED_TUPLES,))
+    yield Facts("call", tuple(_call_facts(loaded, call)))
     yield _fields_table(call)
 
 
-_TUPLES: Final = (
+_NESTED_TUPLES: Final = (
     "CPU: the documented calling convention (one pointer table per tuple). CPU thunks: releases that use the thunk "
     "runtime, such as jaxlib 0.10.2, pass all leaves in one flat table."
 )
@@ -212,12 +212,12 @@ def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
     return _ffi_place(buffer) if call.is_typed else call.value(buffer) + index_suffix(buffer.index)
 
 
-def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
+def _call_facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
     spec, instruction = call.spec, call.instruction
     yield Fact("call", remark=f"{instruction.name} in {instruction.computation.name}")
     yield Fact("target", remark=call.target.description)
     if call.is_typed or _passes_pointers(loaded, call):
-        yield Fact("api", remark=f"{spec.api_version}: {_CALLED_BY[spec.api_version]}")
+        yield Fact("api", remark=f"{spec.api_version}: {_CONVENTIONS[spec.api_version]}")
     yield from (Fact(label, remark=words) for label, words in describe_library_call(instruction))
     yield Fact("config", remark=_describe_config(call))
     for field in call.config.programs:
@@ -242,9 +242,9 @@ def _describe_config(call: DecodedCall) -> str:
     if payload.kind == "none":
         return "empty" if payload.bytes else "none"
     what = "opaque" if payload.kind in ("text", "bytes") else payload.kind
-    held = f", {format_count(len(payload.fields), 'values')}" if payload.fields else ""
+    values = f", {format_count(len(payload.fields), 'values')}" if payload.fields else ""
     opaque = f": {payload.opaque}" if payload.kind == "text" else ""
-    return f"{what}, {format_bytes(payload.bytes)}{held}, sha256 {payload.digest[:_DIGITS]}{opaque}"
+    return f"{what}, {format_bytes(payload.bytes)}{values}, sha256 {payload.digest[:_DIGEST_DIGITS]}{opaque}"
 
 
 def _program_facts(field: ConfigField) -> Iterator[Fact]:
@@ -254,7 +254,9 @@ def _program_facts(field: ConfigField) -> Iterator[Fact]:
     version = "" if body.version is None else f" version {body.version}"
     packed = f", encoded as {body.packing}" if body.packing else ""
     label = field.path.rpartition(".")[2] or "program"
-    yield Fact(label, remark=f"{body.kind}{version}, {body.bytes:,} bytes{packed}, sha256 {body.digest[:_DIGITS]}")
+    yield Fact(
+        label, remark=f"{body.kind}{version}, {body.bytes:,} bytes{packed}, sha256 {body.digest[:_DIGEST_DIGITS]}"
+    )
     if body.producer:
         yield Fact("producer", remark=body.producer)
     if body.operations:
@@ -326,9 +328,9 @@ def report_of_custom_calls(
     loaded: Loaded, *, name: str | None, within: Computation | None, where: str | None, argument: str
 ) -> Report:
     """The call of this name, or the only one; otherwise every call, with totals by target."""
-    calls = _within(custom_calls_of(loaded.module), within)
+    calls = _calls_within(custom_calls_of(loaded.module), within)
     if name is not None:
-        return _report_of_call(loaded, _named(loaded, calls, name), argument)
+        return _report_of_call(loaded, _call_named(loaded, calls, name), argument)
     if len(calls) == 1 and where is None:
         return _report_of_call(loaded, calls[0], argument)
     everything = _calls_table(loaded, calls)
@@ -361,18 +363,18 @@ def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: 
     if option := next((option for option, given in tabular.items() if given), None):
         raise HloError(f"{option} cannot be used with --c-signature", hint=f"remove {option}; --c-signature prints C")
 
-    calls = _within(custom_calls_of(loaded.module), within)
-    chosen = calls if name is None else (_named(loaded, calls, name),)
+    calls = _calls_within(custom_calls_of(loaded.module), within)
+    chosen = calls if name is None else (_call_named(loaded, calls, name),)
     lines = source_of(chosen) if chosen else (f"/* {escape_comment(loaded.module.name)} has no custom calls. */",)
     write((f"{line}\n" for line in lines), output.path)
     return print_diagnostics(notes_of(loaded), loaded.module.errors, output, read=what_was_read(loaded.module))
 
 
-def _within(calls: tuple[DecodedCall, ...], within: Computation | None) -> tuple[DecodedCall, ...]:
+def _calls_within(calls: tuple[DecodedCall, ...], within: Computation | None) -> tuple[DecodedCall, ...]:
     return tuple(call for call in calls if within is None or call.instruction.computation is within)
 
 
-def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCall:
+def _call_named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCall:
     """The call of this name, or the first one with this target."""
     bare = name.removeprefix("%")
     for call in calls:
@@ -430,8 +432,8 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         Column("description", "description", of=lambda target: target.calls[0].target.description),
     )  # fmt: skip
     targets = [
-        _Target(name, api, made, tuple(map(sum, zip(*map(_sizes, made), strict=True))))
-        for (name, api), made in groups.items()
+        _Target(name, api, members, tuple(map(sum, zip(*map(_sizes, members), strict=True))))
+        for (name, api), members in groups.items()
     ]
     targets.sort(key=lambda target: (-len(target.calls), str(row_from(columns, target))))
     several = len(targets) > 1 and len(calls) > len(targets)

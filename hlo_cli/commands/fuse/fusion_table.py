@@ -47,7 +47,7 @@ from hlo_cli.commands.modules.loading import (
     program_notes,
     stage_of,
 )
-from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
+from hlo_cli.commands.modules.many import ERRORS, UPPER_BOUND, ModuleAnswer, Rows, finish_each, map_inputs
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
@@ -81,15 +81,17 @@ from hlo_cli.source import Diagnostic, HloError
 # `hlo fuse DUMP`: one row for each fusion, the memory traffic that fusion avoids, and the kinds of kernels.
 
 
-_MAX_OPCODES = 3
+_MAX_NAMED_OPCODES = 3
 """The most opcodes of kernels that the answer names."""
 
-_OF_LAUNCHES = Diagnostic("note", "costs of fusions are per execution; those of kernel kinds are of all launches")
-_SAVED = Diagnostic("note", "saved is the memory traffic of the operations without fusion, minus that of the fusion")
+_LAUNCHES_NOTE = Diagnostic("note", "costs of fusions are per execution; those of kernel kinds are of all launches")
+_SAVED_NOTE = Diagnostic(
+    "note", "saved is the memory traffic of the operations without fusion, minus that of the fusion"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FusedModule:
     """A module with its costs, kernels, and fusions."""
 
     loaded: Loaded
@@ -117,53 +119,53 @@ def report_of_fusions(
     if fusion := next((each for each in fusions if each.body is within), None):
         raise HloError(f"{fusion.body.name} is the body of {fusion.name}", hint=f"run `hlo fuse DUMP {fusion.name}`")
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
-    found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
-    everything = _table(found)
-    table = everything if where is None else _narrowed(everything, found, where)
+    fused = _FusedModule(loaded, costs, listed, chosen, timing, target_of(module) is not None)
+    everything = _fusions_table(fused)
+    table = everything if where is None else _narrowed(everything, fused, where)
     return Report(
         "fuse",
-        _table_answer(found),
-        numbers={**_numbers(found, within), **model_of(timing)},
-        parts=_parts(found, everything, table),
-        next=_next_of_table(found, table, argument),
-        notes=(*program_notes(loaded), *_notes(found)),
+        _table_answer(fused),
+        numbers={**_numbers(fused, within), **model_of(timing)},
+        parts=_parts(fused, everything, table),
+        next=_next_of_table(fused, table, argument),
+        notes=(*program_notes(loaded), *_notes(fused)),
         input=input_facts(loaded),
     )
 
 
-def _narrowed(everything: Table, found: _Found, where: str) -> Table:
-    ranked = {fusion.name: fusion.instruction for fusion in found.fusions}
-    at = everything.column_index("fusion")
-    places = [(ranked[str(row[at])], ()) for row in everything.rows]
-    return rows_where(where, with_origins(everything, places, found.loaded.module, where))
+def _narrowed(everything: Table, fused: _FusedModule, where: str) -> Table:
+    ranked = {fusion.name: fusion.instruction for fusion in fused.fusions}
+    fusion_column = everything.column_index("fusion")
+    operations = [(ranked[str(row[fusion_column])], ()) for row in everything.rows]
+    return rows_where(where, with_origins(everything, operations, fused.loaded.module, where))
 
 
-def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
-    launched = tuple(found.kernels.values())
+def _parts(fused: _FusedModule, everything: Table, table: Table) -> tuple[Part, ...]:
+    launched = tuple(fused.kernels.values())
     calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
-    costs = {**found.costs, **costs_among(calls, rules=RUN)}
-    kinds = kernel_kinds_table(launched, costs, found.timing)
-    every = kernels_table(launched, costs, found.timing, fusions=found.fusions, module=found.loaded.module)
+    costs = {**fused.costs, **costs_among(calls, rules=RUN)}
+    kinds = kernel_kinds_table(launched, costs, fused.timing)
+    every = kernels_table(launched, costs, fused.timing, fusions=fused.fusions, module=fused.loaded.module)
     if not everything.rows:
-        return Passage("nothing", (_why_nothing(found),)), table, replace(kinds, person=found.is_compiled), every
+        return Passage("nothing", (_why_nothing(fused),)), table, replace(kinds, person=fused.is_compiled), every
     if not table.rows:
         return Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'fusions')}.",)), table, every
     return table, kinds, every
 
 
-def _why_nothing(found: _Found) -> str:
-    if not found.is_compiled:
+def _why_nothing(fused: _FusedModule) -> str:
+    if not fused.is_compiled:
         return "The module is not optimized yet, so it has no fusions."
-    return f"Checked {format_count(found.loaded.module.instruction_count, 'instructions')}."
+    return f"Checked {format_count(fused.loaded.module.instruction_count, 'instructions')}."
 
 
-def _table_answer(found: _Found) -> str:
-    kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
+def _table_answer(fused: _FusedModule) -> str:
+    kernels = [kernel for kernel in fused.kernels.values() if not kernel.is_transfer]
     opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
-    named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_MAX_OPCODES]]
-    rest = sum(number for _, number in opcodes[_MAX_OPCODES:])
+    named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_MAX_NAMED_OPCODES]]
+    rest = sum(number for _, number in opcodes[_MAX_NAMED_OPCODES:])
     named += [format_count(rest, "others")] if rest else []
-    if not found.fusions and not found.is_compiled:
+    if not fused.fusions and not fused.is_compiled:
         return f"No fusions yet in {format_count(len(kernels), 'operations')}{_in_detail(named)}"
     words = f"{format_count(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernels"
     launches = _launches(kernels)
@@ -173,10 +175,10 @@ def _table_answer(found: _Found) -> str:
             if launches is None
             else f"; {format_count(launches, 'launches')}"
         )
-    if not found.fusions:
+    if not fused.fusions:
         return f"{words}; no fusions"
-    saved = sum(fusion.saved_bytes for fusion in found.fusions)
-    whole = sum(fusion.unfused_bytes for fusion in found.fusions)
+    saved = sum(fusion.saved_bytes for fusion in fused.fusions)
+    whole = sum(fusion.unfused_bytes for fusion in fused.fusions)
     return f"{words}; {_avoided_traffic(saved, whole)}"
 
 
@@ -203,18 +205,18 @@ def _launches(kernels: Sequence[Kernel]) -> int | None:
     return sum(known) if len(known := [each for each in times if each is not None]) == len(times) else None
 
 
-def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float | str | None]:
-    kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
-    summed = [found.costs[each] for each in (within or found.loaded.module.entry).instructions]
+def _numbers(fused: _FusedModule, within: Computation | None) -> dict[str, int | float | str | None]:
+    kernels = [kernel for kernel in fused.kernels.values() if not kernel.is_transfer]
+    summed = [fused.costs[each] for each in (within or fused.loaded.module.entry).instructions]
     return {
         "kernels": len(kernels),
         "launches": _launches(kernels),
-        "transfers": len(found.kernels) - len(kernels),
-        "fusions": len(found.fusions),
-        "read_bytes": sum(fusion.read_bytes for fusion in found.fusions),
-        "written_bytes": sum(fusion.written_bytes for fusion in found.fusions),
-        "saved_bytes": sum(fusion.saved_bytes for fusion in found.fusions),
-        "unfused_bytes": sum(fusion.unfused_bytes for fusion in found.fusions),
+        "transfers": len(fused.kernels) - len(kernels),
+        "fusions": len(fused.fusions),
+        "read_bytes": sum(fusion.read_bytes for fusion in fused.fusions),
+        "written_bytes": sum(fusion.written_bytes for fusion in fused.fusions),
+        "saved_bytes": sum(fusion.saved_bytes for fusion in fused.fusions),
+        "unfused_bytes": sum(fusion.unfused_bytes for fusion in fused.fusions),
         "flops": sum(round(cost.flops) for cost in summed),
         "transcendentals": sum(round(cost.transcendentals) for cost in summed),
         "bytes": sum(round(cost.bytes_accessed) for cost in summed),
@@ -222,11 +224,11 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
     }
 
 
-def _table(found: _Found) -> Table:
-    module = found.loaded.module
+def _fusions_table(fused: _FusedModule) -> Table:
+    module = fused.loaded.module
     origins = origins_of(module)
-    cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in found.fusions)
-    repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
+    cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in fused.fusions)
+    repeats = any(fused.times(fusion.instruction) not in (0, 1) for fusion in fused.fusions)
     columns: tuple[Column[_FusionRow], ...] = (
         Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda row: row.fusion.saved_bytes),
         Column("read_bytes", "read", "bytes", total="sum", of=lambda row: row.fusion.read_bytes),
@@ -235,7 +237,7 @@ def _table(found: _Found) -> Table:
         Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5,
                of=lambda row: round(row.fusion.cost.transcendentals)),
         Column("intensity", "flops/B", "count", from_width=120, rank=5, of=lambda row: row.fusion.cost.intensity),
-        *columns_of_part(columns_for(found.timing), lambda row: row.prediction),
+        *columns_of_part(columns_for(fused.timing), lambda row: row.prediction),
         Column("execution_count", "executions", "count", person=repeats, rank=7,
                of=lambda row: UNKNOWN if row.times is None else row.times),
         Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7,
@@ -267,10 +269,10 @@ def _table(found: _Found) -> Table:
         Column("sources", "sources", person=False, of=lambda row: row.sources),
     )  # fmt: skip
     ranked = sorted(
-        found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
+        fused.fusions, key=lambda each: (-each.saved_bytes * (fused.times(each.instruction) or 1), each.name)
     )
-    rows = rows_from(columns, (_row(found, fusion, origins) for fusion in ranked))
-    return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(found.fusions))
+    rows = rows_from(columns, (_fusion_row(fused, fusion, origins) for fusion in ranked))
+    return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(fused.fusions))
 
 
 def _on_negative(fusions: Sequence[Fusion]) -> str:
@@ -297,35 +299,35 @@ class _FusionRow:
     sources: tuple[str, ...]
 
 
-def _row(found: _Found, fusion: Fusion, origins: Origins) -> _FusionRow:
+def _fusion_row(fused: _FusedModule, fusion: Fusion, origins: Origins) -> _FusionRow:
     instruction = fusion.instruction
     op_names, sources = origins.of_all(fusion.body.instructions)
     return _FusionRow(
         fusion,
-        found.kernels.get(instruction),
-        found.times(instruction),
-        None if found.timing is None else found.timing.prediction(instruction, fusion.cost),
+        fused.kernels.get(instruction),
+        fused.times(instruction),
+        None if fused.timing is None else fused.timing.prediction(instruction, fusion.cost),
         origins.own(instruction),
         op_names,
         sources,
     )
 
 
-def _notes(found: _Found) -> tuple[Diagnostic, ...]:
+def _notes(fused: _FusedModule) -> tuple[Diagnostic, ...]:
     """Notes on how costs are counted, if any are shown."""
-    if not (found.fusions or found.is_compiled):
+    if not (fused.fusions or fused.is_compiled):
         return ()
-    costs = notes_on_costs(found.loaded, found.timing)
-    if any(kernel.times != 1 for kernel in found.kernels.values()):
-        costs = (*costs, _OF_LAUNCHES)
-    return (*costs, _SAVED) if found.fusions else costs
+    costs = notes_on_costs(fused.loaded, fused.timing)
+    if any(kernel.times != 1 for kernel in fused.kernels.values()):
+        costs = (*costs, _LAUNCHES_NOTE)
+    return (*costs, _SAVED_NOTE) if fused.fusions else costs
 
 
-def _next_of_table(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
+def _next_of_table(fused: _FusedModule, table: Table, argument: str) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
-    if not found.fusions:
-        return (f"hlo fuse {argument} {'--why-not' if found.is_compiled else '--run-pass'}",) if found.kernels else ()
+    if not fused.fusions:
+        return (f"hlo fuse {argument} {'--why-not' if fused.is_compiled else '--run-pass'}",) if fused.kernels else ()
     if not table.rows:
         return ()
     first = table.rows[0][table.column_index("fusion")]
@@ -336,8 +338,8 @@ def _next_of_table(found: _Found, table: Table, argument: str) -> tuple[str, ...
 # Short notes on operations inside a fusion: repeated or compared operands, changed layouts.
 
 
-_SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
-_IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
+_COMPARISON_SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
+_ARITHMETIC_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
 _MAX_INLINE_LENGTH: Final = 12
 """The longest constant that is quoted."""
 
@@ -353,12 +355,12 @@ def _operand_note(instruction: Instruction) -> str:
     """
     match instruction.opcode:
         case opcodes.BROADCAST:
-            return _broadcast(instruction)
+            return _broadcast_note(instruction)
         case opcodes.COMPARE:
-            sign = _SIGNS.get(instruction.attribute("direction") or "", "?")
+            sign = _COMPARISON_SIGNS.get(instruction.attribute("direction") or "", "?")
             return _with_constant(instruction, sign)
         case opcodes.CONVERT:
-            return f"from {_type_of(instruction)}"
+            return f"from {_converted_type(instruction)}"
         case opcodes.CONSTANT:
             return f"constant {instruction.raw[0]}" if _is_inline_constant(instruction) else "constant"
         case opcodes.FUSION:
@@ -369,7 +371,7 @@ def _operand_note(instruction: Instruction) -> str:
             return _layout_change(instruction) or f"permutation {index_text(instruction.integers('dimensions'))}"
         case opcodes.CUSTOM_CALL:
             return instruction.string("custom_call_target") or ""
-    return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
+    return _layout_change(instruction) or _with_constant(instruction, _ARITHMETIC_SIGNS.get(instruction.opcode, ""))
 
 
 def _is_inline_constant(operand: Instruction) -> bool:
@@ -388,18 +390,18 @@ def _repeated_operations(instructions: Iterable[Instruction]) -> str:
     >>> _repeated_operations(parse_module(text).entry.instructions)
     '1 broadcast, × 32 (b)'
     """
-    found = tuple(instructions)
-    widest = max(((repeats, i.name) for i in found if (repeats := _repeats(i)) > 1), default=None)
-    laid = [(i.name, change) for i in found if (change := _layout_change(i))]
+    operations = tuple(instructions)
+    widest = max(((repeats, i.name) for i in operations if (repeats := _repeats(i)) > 1), default=None)
+    changes = [(i.name, change) for i in operations if (change := _layout_change(i))]
     words = []
     if widest is not None:
-        number = sum(_repeats(i) > 1 for i in found)
+        number = sum(_repeats(i) > 1 for i in operations)
         words.append(
             f"{format_count(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} ({widest[1]})"
         )
-    if laid:
-        name, change = laid[0]
-        words.append(f"{format_count(len(laid), 'layout changes')}, {change.removeprefix('layout ')} ({name})")
+    if changes:
+        name, change = changes[0]
+        words.append(f"{format_count(len(changes), 'layout changes')}, {change.removeprefix('layout ')} ({name})")
     return "; ".join(words)
 
 
@@ -411,13 +413,13 @@ def _repeats(instruction: Instruction) -> int:
         or _is_inline_constant(instruction.operands[0])
     ):
         return 1
-    given, shape = instruction.operand_shape(0), instruction.shape
-    if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
+    operand_shape, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(operand_shape, ArrayShape) or not isinstance(shape, ArrayShape) or not operand_shape.elements:
         return 1
-    return shape.elements // given.elements
+    return shape.elements // operand_shape.elements
 
 
-def _broadcast(broadcast: Instruction) -> str:
+def _broadcast_note(broadcast: Instruction) -> str:
     if not broadcast.operands:
         return "broadcast"
     operand = broadcast.operands[0]
@@ -436,18 +438,18 @@ def _with_constant(instruction: Instruction, sign: str) -> str:
 
 
 def _constant_of(operand: Instruction) -> str:
-    found = operand.operands[0] if operand.opcode == opcodes.BROADCAST and operand.operands else operand
-    return found.raw[0] if _is_inline_constant(found) else ""
+    constant = operand.operands[0] if operand.opcode == opcodes.BROADCAST and operand.operands else operand
+    return constant.raw[0] if _is_inline_constant(constant) else ""
 
 
 def _layout_change(instruction: Instruction) -> str:
     """The change of the dimension order in memory; empty if there is none."""
     if not instruction.operands or not isinstance(instruction.shape, ArrayShape):
         return ""
-    given, shape = instruction.operand_shape(0), instruction.shape
-    if not isinstance(given, ArrayShape) or given.rank != shape.rank:
+    operand_shape, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(operand_shape, ArrayShape) or operand_shape.rank != shape.rank:
         return ""
-    before, after = given.layout.minor_to_major, shape.layout.minor_to_major
+    before, after = operand_shape.layout.minor_to_major, shape.layout.minor_to_major
     return f"layout {index_text(before)} → {index_text(after)}" if before != after and before and after else ""
 
 
@@ -458,16 +460,16 @@ def _reduced_dimensions(reduce: Instruction) -> str:
     return f"over {noun} {', '.join(map(str, reduced))}" if reduced else ""
 
 
-def _type_of(convert: Instruction) -> str:
-    given = convert.operand_shape(0) if convert.operands else None
-    return given.element_type.name if isinstance(given, ArrayShape) else "?"
+def _converted_type(convert: Instruction) -> str:
+    operand_shape = convert.operand_shape(0) if convert.operands else None
+    return operand_shape.element_type.name if isinstance(operand_shape, ArrayShape) else "?"
 
 
 # --- one fusion as a tree ---
 # `hlo fuse DUMP NAME`: one fusion, its body as a tree from the result down to its operands.
 
 
-_AGAIN: Final = "(shown above)"
+_SHOWN_ABOVE: Final = "(shown above)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,7 +480,7 @@ class _BodyRow:
     """
 
     instruction: Instruction
-    note: str | None = _AGAIN
+    note: str | None = _SHOWN_ABOVE
     outside: str | None = None
     bytes: int | None = None
     origin: Origin | None = None
@@ -516,9 +518,9 @@ _BODY_COLUMNS: Final[tuple[Column[_BodyRow], ...]] = (
 def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
     """The fusion of this name, or the fusion that calls the computation of this name."""
     module = loaded.module
-    instruction = _named(module, name)
+    instruction = _fusion_named(module, name)
     fusion = fusion_of(instruction)
-    parts: tuple[Part, ...] = (Facts(opcodes.FUSION, _facts(module, fusion, timing)), _tree(module, fusion))
+    parts: tuple[Part, ...] = (Facts(opcodes.FUSION, _fusion_facts(module, fusion, timing)), _body_tree(module, fusion))
     return Report(
         "fuse",
         _tree_answer(fusion),
@@ -545,17 +547,19 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None,
     )
 
 
-def _named(module: Module, name: str) -> Instruction:
+def _fusion_named(module: Module, name: str) -> Instruction:
     bare = name.removeprefix("%")
     called = {c.name: i for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
-    found = called.get(bare) or module.instruction(bare)
-    if found.opcode == opcodes.FUSION and found.called_computations:
-        return found
-    if found.opcode == opcodes.FUSION:
-        raise HloError(f"the body of {found.name} is not in the text")
-    around = next((i for i in called.values() if found.computation in i.called_computations), None)
-    hint = f"it is part of {around.name}" if around is not None else f"run `hlo parse DUMP --explain {found.name}`"
-    raise HloError(f"'{found.name}' is not a fusion: its opcode is {found.opcode}", hint=hint)
+    instruction = called.get(bare) or module.instruction(bare)
+    if instruction.opcode == opcodes.FUSION and instruction.called_computations:
+        return instruction
+    if instruction.opcode == opcodes.FUSION:
+        raise HloError(f"the body of {instruction.name} is not in the text")
+    around = next((i for i in called.values() if instruction.computation in i.called_computations), None)
+    hint = (
+        f"it is part of {around.name}" if around is not None else f"run `hlo parse DUMP --explain {instruction.name}`"
+    )
+    raise HloError(f"'{instruction.name}' is not a fusion: its opcode is {instruction.opcode}", hint=hint)
 
 
 def _tree_answer(fusion: Fusion) -> str:
@@ -567,36 +571,36 @@ def _tree_answer(fusion: Fusion) -> str:
     return f"1 kernel{f' instead of {number:,}' if number > 1 else ''}: {sizes}, {avoided}"
 
 
-def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tuple[Fact, ...]:
+def _fusion_facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tuple[Fact, ...]:
     cost, backend = fusion.cost, backend_of(fusion.instruction, target_of(module))
-    made = ", ".join(
+    kernel = ", ".join(
         word
         for word in (fusion.kind, backend.provider if backend.provider != "unknown" else "", backend.details)
         if word
     )
-    words = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
+    cost_words = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
     if cost.intensity is not None:
-        words += f", {format_scaled(cost.intensity, decimals=1)} flops/byte"
+        cost_words += f", {format_scaled(cost.intensity, decimals=1)} flops/byte"
     if cost.unknown:
-        words += f", {format_count(cost.unknown, 'operations')} of unknown cost"
+        cost_words += f", {format_count(cost.unknown, 'operations')} of unknown cost"
     facts = [
-        Fact("kernel", remark=made),
+        Fact("kernel", remark=kernel),
         Fact("hero", remark=", ".join(f"{hero.name} ({hero.opcode})" for hero in fusion.heroes)),
-        Fact("cost", remark=words),
+        Fact("cost", remark=cost_words),
     ]
     if timing is not None:
         facts.append(Fact("time", remark=timing.describe(fusion.instruction, cost)))
         facts += model_facts(timing.prediction(fusion.instruction, cost), fusion.instruction)
     if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
         summary = (
-            Fact("reads", remark=_read(fusion)),
+            Fact("reads", remark=_largest_read(fusion)),
             Fact("contains", remark=_repeated_operations(fusion.body.instructions)),
         )
         facts += [fact for fact in summary if fact.remark]
     return tuple(facts)
 
 
-def _read(fusion: Fusion) -> str:
+def _largest_read(fusion: Fusion) -> str:
     """The number of operands, and the operand of which most bytes are read."""
     read = {i.name: round(fusion.cost.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
     if not read:
@@ -618,34 +622,34 @@ class _Pending:
     """An unfinished row: its instruction, the branches added so far, and the operands left to add."""
 
     instruction: Instruction
-    below: list[Branch]
-    coming: list[Instruction]
+    branches: list[Branch]
+    left: list[Instruction]
 
 
-def _tree(module: Module, fusion: Fusion) -> Tree:
+def _body_tree(module: Module, fusion: Fusion) -> Tree:
     """Every instruction once, from the root to the parameters; repeated ones are marked `(shown above)`."""
-    rows = _Rows(module, fusion)
+    rows = _BodyRows(module, fusion)
     root = fusion.body.root
-    stack = [_Pending(root, [], rows.coming(root))] if root is not None else []
-    seen = {root}
+    stack = [_Pending(root, [], rows.shown_operands(root))] if root is not None else []
+    shown = {root}
     roots: list[Branch] = []
     while stack:
         top = stack[-1]
-        if top.coming:
-            operand = top.coming.pop(0)
-            if operand in seen and rows.coming(operand):
-                top.below.append(Branch(row_from(_BODY_COLUMNS, rows.again(operand))))
+        if top.left:
+            operand = top.left.pop(0)
+            if operand in shown and rows.shown_operands(operand):
+                top.branches.append(Branch(row_from(_BODY_COLUMNS, rows.repeated_row(operand))))
             else:
-                seen.add(operand)
-                stack.append(_Pending(operand, [], rows.coming(operand)))
+                shown.add(operand)
+                stack.append(_Pending(operand, [], rows.shown_operands(operand)))
             continue
         stack.pop()
-        done = Branch(row_from(_BODY_COLUMNS, rows.row(top.instruction)), tuple(top.below))
-        (stack[-1].below if stack else roots).append(done)
+        done = Branch(row_from(_BODY_COLUMNS, rows.row(top.instruction)), tuple(top.branches))
+        (stack[-1].branches if stack else roots).append(done)
     return Tree("body", _BODY_COLUMNS, tuple(roots), noun="instructions")
 
 
-class _Rows:
+class _BodyRows:
     """The rows of a fusion's body."""
 
     def __init__(self, module: Module, fusion: Fusion) -> None:
@@ -656,11 +660,11 @@ class _Rows:
         is_tuple = root is not None and root.opcode == opcodes.TUPLE
         self._written = set(root.operands if is_tuple and root is not None else (root,))
 
-    def coming(self, instruction: Instruction) -> list[Instruction]:
+    def shown_operands(self, instruction: Instruction) -> list[Instruction]:
         """The operands that get rows of their own, each once, without constants of one element."""
         return [operand for operand in dict.fromkeys(instruction.operands) if not _is_inline_constant(operand)]
 
-    def again(self, instruction: Instruction) -> _BodyRow:
+    def repeated_row(self, instruction: Instruction) -> _BodyRow:
         """The row of an instruction that is shown further up."""
         return _BodyRow(instruction)
 
@@ -689,36 +693,33 @@ class _Rows:
 # `hlo fuse` of many dumps: the traffic that fusion avoids in each module, and violations of XLA's fusion rules.
 
 
-_MODULE_COLUMNS: Final[tuple[Column[Seen], ...]] = (
-    Column("kernels", "kernels", "count", total="sum", of=lambda seen: seen.numbers["kernels"]),
-    Column("launches", "launches", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["launches"]),
-    Column("fusions", "fusions", "count", total="sum", of=lambda seen: seen.numbers["fusions"]),
-    Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda seen: seen.numbers["saved_bytes"]),
+_MODULE_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
+    Column("kernels", "kernels", "count", total="sum", of=lambda answer: answer.numbers["kernels"]),
+    Column("launches", "launches", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["launches"]),
+    Column("fusions", "fusions", "count", total="sum", of=lambda answer: answer.numbers["fusions"]),
+    Column("saved_bytes", "saved", "bytes", role="saving", total="sum",
+           of=lambda answer: answer.numbers["saved_bytes"]),
     Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120,
-           of=lambda seen: seen.numbers["unfused_bytes"]),
+           of=lambda answer: answer.numbers["unfused_bytes"]),
     Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes"),
-           of=lambda seen: seen.numbers["saved_share"]),
-    Column("flops", "flops", "count", total="sum", from_width=120, of=lambda seen: seen.numbers["flops"]),
-    Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda seen: seen.numbers["bytes"]),
+           of=lambda answer: answer.numbers["saved_share"]),
+    Column("flops", "flops", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["flops"]),
+    Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda answer: answer.numbers["bytes"]),
 )  # fmt: skip
-_TIMES: Final[tuple[Column[Seen], ...]] = (
-    Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda seen: seen.numbers["estimated_seconds"]),
-)
-_BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
-_BROKEN: Final[tuple[Column[Seen], ...]] = (
-    Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),
+_TIME_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
+    Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda answer: answer.numbers["estimated_seconds"]),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
+class _ModuleReport:
     """The report of one module, reduced to numbers; called for every module."""
 
     timing: TimingColumns | None
 
-    def __call__(self, module: Module, given: Input) -> Seen:
+    def __call__(self, module: Module, input: Input) -> ModuleAnswer:
         check_running(module)
-        loaded = Loaded(module, given)
+        loaded = Loaded(module, input)
         timing = timing_of(loaded, None if self.timing is None else self.timing.throughput)  # it remembers kernels
         report = report_of_fusions(loaded, within=None, where=None, timing=timing, argument="")
         saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
@@ -732,31 +733,31 @@ class _Ask:
             "saved_share": share,
             "estimated_seconds": seconds,
         }
-        broken = tuple(each.excerpt() for each in verify_fusions(module))
-        return Seen(stage_of(loaded) == "optimized", numbers, broken, devices_together(loaded))
+        violations = tuple(each.excerpt() for each in verify_fusions(module))
+        return ModuleAnswer(stage_of(loaded) == "optimized", numbers, violations, devices_together(loaded))
 
 
 def fuse_each(
     many: Many, reading: InputOptions, jobs: int | None, timing: TimingColumns | None, output: OutputOptions
 ) -> int:
     """Writes the table, modules with most avoided traffic first, and returns the exit code."""
-    found = list(map_inputs(many, reading, jobs, _Ask(timing)))
-    seen = [each.answer for each in found if each.answer is not None]
-    unfinished = sum(not each.is_program for each in seen)
-    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if timing is not None else ()
-    columns = (*_MODULE_COLUMNS, *times, *_BROKEN)
+    results = list(map_inputs(many, reading, jobs, _ModuleReport(timing)))
+    answers = [each.answer for each in results if each.answer is not None]
+    unfinished = sum(not each.is_program for each in answers)
+    times = (*_TIME_COLUMNS, replace(UPPER_BOUND, person=unfinished > 0)) if timing is not None else ()
+    columns = (*_MODULE_COLUMNS, *times, ERRORS)
     return finish_each(
         "fuse",
-        found,
+        results,
         Rows(
             columns,
             by="saved_bytes",
-            findings=lambda seen: seen.broken,
-            fails=lambda seen: bool(seen.broken),
-            devices=lambda seen: seen.devices,
+            findings=lambda answer: answer.broken,
+            fails=lambda answer: bool(answer.broken),
+            devices=lambda answer: answer.devices,
         ),
-        answer=_modules_answer(seen),
-        numbers={"errors": sum(each.errors for each in seen)},
+        answer=_modules_answer(answers),
+        numbers={"errors": sum(each.errors for each in answers)},
         unfinished=None if timing is None else unfinished,
         output=output,
     )
@@ -767,16 +768,15 @@ def _total_seconds(kinds: Table) -> Cell:
     return kinds.total_of(tuple(kinds.rows))[kinds.column_index("estimated_seconds")]
 
 
-def _modules_answer(seen: Sequence[Seen]) -> str:
+def _modules_answer(answers: Sequence[ModuleAnswer]) -> str:
     kernels, fusions, saved, unfused = (
-        sum(int(number_of(each.numbers[name]) or 0) for each in seen)
+        sum(int(number_of(each.numbers[name]) or 0) for each in answers)
         for name in ("kernels", "fusions", "saved_bytes", "unfused_bytes")
     )
-    words = (
-        f"{format_count(len(seen), 'modules')}: {format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
-    )
+    totals = f"{format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
+    words = f"{format_count(len(answers), 'modules')}: {totals}"
     if fusions and unfused:
         words += f"; {_avoided_traffic(saved, unfused)}"
-    if failing := sum(bool(each.broken) for each in seen):
+    if failing := sum(bool(each.broken) for each in answers):
         words += f"; {failing:,} with malformed fusions"
     return words

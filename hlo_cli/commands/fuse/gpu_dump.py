@@ -43,7 +43,7 @@ from hlo_cli.ir.compiler_messages import FusionProcess
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
-from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
+from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -76,13 +76,13 @@ def gpus_named(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def gpu_of_dump(loaded: Loaded, process: FusionProcess | None = None) -> str | None:
     """The GPU that a module was compiled for, by the figures that XLA wrote next to it; None if they are not known."""
-    if process is not None and (found := gpu_with(process.core_count, process.memory_bandwidth)) is not None:
-        return found
+    if process is not None and (gpu := gpu_with(process.core_count, process.memory_bandwidth)) is not None:
+        return gpu
     texts = tuple(target_texts(loaded.input))
     for text in texts:
         cores, bandwidth = _CORES.search(text), _BANDWIDTH.search(text)
-        if cores and bandwidth and (found := gpu_with(int(cores[1]), int(bandwidth[1]))) is not None:
-            return found
+        if cores and bandwidth and (gpu := gpu_with(int(cores[1]), int(bandwidth[1]))) is not None:
+            return gpu
     name = chip_in(texts)
     return name if name is not None and gpus_named((name,)) else None
 
@@ -138,7 +138,7 @@ def chip_note(chip: str) -> str:
 
 FLAGS: Final = "--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=priority-fusion"
 """The flags with which XLA:GPU writes the file: jaxlib 0.10.2 does so only if priority-fusion is a dumped pass."""
-_AFTER: Final = "after_priority-fusion"
+_STAGE_AFTER_PASS: Final = "after_priority-fusion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ class FusionDump:
 
 def fusion_dump(loaded: Loaded) -> FusionDump | None:
     """The decisions of priority fusion next to a dump, None without the file; HloError if it cannot be read."""
-    given = loaded.input
-    path = fusion_dump_of(given.path, given.dump) if given.path is not None and given.dump is not None else None
+    input = loaded.input
+    path = fusion_dump_of(input.path, input.dump) if input.path is not None and input.dump is not None else None
     if path is None:
         return None
     from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
@@ -164,12 +164,12 @@ def fusion_dump(loaded: Loaded) -> FusionDump | None:
 
 def _module_after(loaded: Loaded) -> Module | None:
     """The module right after priority fusion, if its per-pass dump is next to the dump and can be read."""
-    given = loaded.input
-    if given.path is None or given.dump is None:
+    input = loaded.input
+    if input.path is None or input.dump is None:
         return None
     with suppress(HloError, OSError):
-        for path, stage in earlier_dumps(given.path, given.dump):
-            if _AFTER in stage:
+        for path, stage in earlier_dumps(input.path, input.dump):
+            if _STAGE_AFTER_PASS in stage:
                 return next((read_input(each) for each in read_inputs([path])), None)
     return None
 
@@ -191,24 +191,24 @@ def _fusing_pass(loaded: Loaded, name: str) -> FusingPass | None:
 
     Reads the dumps of the latest passes first, and only those that have the name.
     """
-    given = loaded.input
-    if given.path is None or given.dump is None:
+    input = loaded.input
+    if input.path is None or input.dump is None:
         return None
-    later, stage = loaded.module, given.stage or ""
-    for path, earlier in reversed(earlier_dumps(given.path, given.dump)):
+    later, stage = loaded.module, input.stage or ""
+    for path, earlier in reversed(earlier_dumps(input.path, input.dump)):
         with suppress(HloError, OSError):
-            for each in read_inputs([path]):
-                if f"{name} = " not in each.source.text:
+            for text in read_inputs([path]):
+                if f"{name} = " not in text.source.text:
                     continue
-                module = read_input(each)
-                if (found := _kernel(module, name)) is not None:
-                    return FusingPass(pass_between(earlier, stage).name, _fusion_with(later, found))
+                module = read_input(text)
+                if (kernel := _kernel_named(module, name)) is not None:
+                    return FusingPass(pass_between(earlier, stage).name, _fusion_with(later, kernel))
                 later = module
         stage = earlier
     return None
 
 
-def _kernel(module: Module, name: str) -> Instruction | None:
+def _kernel_named(module: Module, name: str) -> Instruction | None:
     """The instruction of this name if it is executed on its own."""
     return next(
         (each for computation in fusible_computations(module) if (each := computation.instruction(name)) is not None),
@@ -235,7 +235,7 @@ def _fusion_with(module: Module, instruction: Instruction) -> str:
 # What priority fusion decided on the pairs of a module, by the dump that it wrote, which has the names of its time.
 
 
-_FUSED: Final = "priority-fusion fused the producer into"
+_FUSED_INTO: Final = "priority-fusion fused the producer into"
 NOT_SEEN: Final = "no decision found in the priority fusion dump"
 COPIED: Final = "no decision found; the copy was inserted after fusion"
 
@@ -273,7 +273,7 @@ def decisions_of(
         and is_selected(chosen, pair.producer.name, pair.consumer.name)
     ]
     is_after = loaded.module.is_scheduled or bool(names)
-    left = rows if is_after else [row for row in rows if not row.reason.startswith(_FUSED)]
+    left = rows if is_after else [row for row in rows if not row.reason.startswith(_FUSED_INTO)]
     return Decisions(
         sorted_rows(left),
         len(rows) - len(left),
@@ -324,15 +324,15 @@ class _Fates:
 
     def name_then(self, name: str) -> str | None:
         """The name in the pass, before which XLA adds `.0` to names; None if the pass did not see the instruction."""
-        seen = self.outcome.fused_into, self.outcome.verdicts
-        return next((each for each in (name, f"{name}.0") if any(each in names for names in seen)), None)
+        known_names = self.outcome.fused_into, self.outcome.verdicts
+        return next((each for each in (name, f"{name}.0") if any(each in names for names in known_names)), None)
 
     def last_name(self, name: str) -> str:
         """The fusion of which an instruction became a part, or its own name."""
-        seen = {name}
-        while (into := self.outcome.fused_into.get(name)) and into[0] not in seen:
+        visited = {name}
+        while (into := self.outcome.fused_into.get(name)) and into[0] not in visited:
             name = into[0]
-            seen.add(name)
+            visited.add(name)
         return name
 
 
@@ -340,19 +340,21 @@ def _place(name: str, fates: _Fates | None, loaded: Loaded) -> _Place:
     """The kernel of a name in the module or, if it has none, in an earlier stage; HloError for an unknown name."""
     if any(computation.instruction(name) is not None for computation in fusible_computations(loaded.module)):
         return _Place(name)
-    if fates is not None and (then := fates.name_then(name)) is not None:
-        last = fates.last_name(then)
+    if fates is not None and (name_then := fates.name_then(name)) is not None:
+        last = fates.last_name(name_then)
         kernel = fates.kernels.get(last, last)
-        others = len(fates.outcome.fused_into.get(then, ())) - 1
+        others = len(fates.outcome.fused_into.get(name_then, ())) - 1
         more = f" and {format_count(others, 'more fusions')}" if others > 0 else ""
-        words = f"priority-fusion fused {name} into {last}{more}" if last != then else f"priority-fusion kept {name}"
+        words = (
+            f"priority-fusion fused {name} into {last}{more}" if last != name_then else f"priority-fusion kept {name}"
+        )
         note = Diagnostic("note", words + (f"; {last} is now {kernel}" if kernel != last else ""))
-        return _Place(kernel, (note,), then)
+        return _Place(kernel, (note,), name_then)
     if (fusion := fusion_with(name, loaded.module)) is not None:
         return _Place(fusion, (Diagnostic("note", f"{name} is part of {fusion}"),))
-    if (found := _fusing_pass(loaded, name)) is not None:
-        words = f"{found.name} fused {name}" + (f" into {found.fusion}" if found.fusion else "")
-        return _Place(found.fusion or name, (Diagnostic("note", words),))
+    if (fusing_pass := _fusing_pass(loaded, name)) is not None:
+        words = f"{fusing_pass.name} fused {name}" + (f" into {fusing_pass.fusion}" if fusing_pass.fusion else "")
+        return _Place(fusing_pass.fusion or name, (Diagnostic("note", words),))
     loaded.module.instruction(name)
     return _Place(name)
 
@@ -374,7 +376,7 @@ def _row_of(pair: KernelPair, fates: _Fates | None) -> PairRow:
     row = replace(row, name_in_pass=name)
     verdict = fates.outcome.verdicts.get(name) if name is not None else None
     if verdict is None and name is not None and (into := fates.outcome.fused_into.get(name)):
-        return replace(row, reason=f"{_FUSED} {into[0]}")
+        return replace(row, reason=f"{_FUSED_INTO} {into[0]}")
     if verdict is None:
         is_copy = opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode)
         return replace(row, reason=COPIED if is_copy else NOT_SEEN)
@@ -393,7 +395,7 @@ def _row_of(pair: KernelPair, fates: _Fates | None) -> PairRow:
 _UNKNOWN: Final = "unknown"
 _ROUNDING: Final = 2e-9
 """Seconds by which sums of times that XLA printed differ from times in whole ticks."""
-_EARLIER: Final = "The module is from before fusion; the dump has no decision on a pair of its instructions"
+_BEFORE_FUSION: Final = "The module is from before fusion; the dump has no decision on a pair of its instructions"
 _NAME_A_GPU: Final = "To compute the pairs of kernels that XLA leaves apart, name the GPU with --chip."
 
 
@@ -410,11 +412,11 @@ def report_of_dumped_why_not(
 
     `names` limit the rows to one instruction or one pair; they can be names from before the pass.
     """
-    found = decisions_of(loaded, dump, names=names, within=within)
+    decisions = decisions_of(loaded, dump, names=names, within=within)
     if dump is not None:
-        found = replace(found, rows=_with_kernels(found, dump, gpu_of_dump(loaded, dump.process)))
-    rows, chosen = found.rows, found.kernels
-    is_earlier = dump is not None and found.fused > 0 and not loaded.module.is_scheduled and not (rows or chosen)
+        decisions = replace(decisions, rows=_with_kernels(decisions, dump, gpu_of_dump(loaded, dump.process)))
+    rows, chosen = decisions.rows, decisions.kernels
+    is_earlier = dump is not None and decisions.fused > 0 and not loaded.module.is_scheduled and not (rows or chosen)
     everything = pairs_table(rows)
     table = everything if where is None else rows_where(where, everything)
     parts: list[Part] = (
@@ -425,35 +427,35 @@ def report_of_dumped_why_not(
     reasons = reasons_table(rows) if dump is not None and len(rows) > 1 else None
     return Report(
         "fuse",
-        _EARLIER if is_earlier else _answer(rows, chosen, has_reasons=dump is not None),
+        _BEFORE_FUSION if is_earlier else _pairs_answer(rows, chosen, has_reasons=dump is not None),
         numbers={
             "pairs": len(rows),
-            "fused_pairs": found.fused,
+            "fused_pairs": decisions.fused,
             "decided_by": "priority-fusion" if dump is not None else _UNKNOWN,
             "decided_pairs": sum(row.reason not in ("", NOT_SEEN, COPIED) for row in rows),
         },
         parts=(*((reasons,) if reasons is not None else ()), *parts),
-        next=_next(argument, rows, has_reasons=dump is not None),
-        notes=(*found.notes, *_notes(dump, found.fused), *notes_of(loaded)),
+        next=_next_of_pairs(argument, rows, has_reasons=dump is not None),
+        notes=(*decisions.notes, *_reason_notes(dump, decisions.fused), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
-def _with_kernels(found: Decisions, dump: FusionDump, chip: str | None) -> list[PairRow]:
+def _with_kernels(decisions: Decisions, dump: FusionDump, chip: str | None) -> list[PairRow]:
     """The rows with the times of their kernels, where these are what XLA estimated for the chip."""
-    timed = {row.name_in_pass: row for row in found.rows if row.name_in_pass and row.fused_seconds is not None}
-    names = timed.keys() - found.opaque
+    timed = {row.name_in_pass: row for row in decisions.rows if row.name_in_pass and row.fused_seconds is not None}
+    names = timed.keys() - decisions.opaque
     module = module_before(dump.process) if chip is not None and names else None
     if chip is None or module is None:
-        return found.rows
+        return decisions.rows
     kernels = {}
     for name, (saved, by_consumer) in kernels_of_dump(module, dump.process, chip, names).items():
         row = timed[name]
         assert row.fused_seconds is not None
         assert row.unfused_seconds is not None
         if is_same_time(seconds(saved), row.unfused_seconds - row.fused_seconds):
-            kernels[name] = {found.names_now.get(user, user): times for user, times in by_consumer.items()}
-    return [replace(row, kernels=kernels.get(row.name_in_pass or "", {}).get(row.consumer)) for row in found.rows]
+            kernels[name] = {decisions.names_now.get(user, user): times for user, times in by_consumer.items()}
+    return [replace(row, kernels=kernels.get(row.name_in_pass or "", {}).get(row.consumer)) for row in decisions.rows]
 
 
 def module_before(process: FusionProcess) -> Module | None:
@@ -475,13 +477,12 @@ def is_same_time(computed: float, printed: float) -> bool:
     return abs(computed - printed) <= _ROUNDING + 1e-5 * abs(computed)
 
 
-def _answer(rows: Sequence[PairRow], names: Sequence[str], *, has_reasons: bool) -> str:
+def _pairs_answer(rows: Sequence[PairRow], names: Sequence[str], *, has_reasons: bool) -> str:
     if not rows:
         if len(names) > 1 and len(set(names)) == 1:
             return f"Both are in one kernel, {names[0]}"
         return no_pair(names) if names else "No kernel reads the result of another kernel"
-    verb = "is" if len(rows) == 1 else "are"
-    words = f"{format_count(len(rows), 'producer–consumer pairs')} {verb} not fused"
+    words = f"{format_count(len(rows), 'producer–consumer pairs')} {verb(len(rows), 'is', 'are')} not fused"
     if not has_reasons:
         return f"{words}; XLA's reasons are not in the dump"
     if len(rows) == 1:
@@ -506,7 +507,7 @@ def _nothing(everything: Table, names: Sequence[str]) -> str:
     return "No pairs have these names." if names else "All kernels read only parameters and constants."
 
 
-def _notes(dump: FusionDump | None, fused: int) -> Iterator[Diagnostic]:
+def _reason_notes(dump: FusionDump | None, fused: int) -> Iterator[Diagnostic]:
     if dump is None:
         yield Diagnostic("note", f"to get XLA's reasons, compile with XLA_FLAGS='{FLAGS}'")
         yield Diagnostic(
@@ -526,7 +527,7 @@ def dump_notes(dump: FusionDump) -> Iterator[Diagnostic]:
         yield Diagnostic("warning", f"{dump.path} is truncated; later decisions are missing")
 
 
-def _next(argument: str, rows: Sequence[PairRow], *, has_reasons: bool) -> tuple[str, ...]:
+def _next_of_pairs(argument: str, rows: Sequence[PairRow], *, has_reasons: bool) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     if has_reasons:

@@ -61,9 +61,9 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
         Column("unfused_seconds", "separate", "seconds", person=False, of=lambda row: row.unfused_seconds),
         Column("fused_seconds", "fused", "seconds", person=False, of=lambda row: row.fused_seconds),
         Column("unfused_time", "separate", align="right", person=has_times, machine=False,
-               of=lambda row: _time(row.unfused_seconds)),
+               of=lambda row: _seconds_text(row.unfused_seconds)),
         Column("fused_time", "fused", align="right", person=has_times, machine=False,
-               of=lambda row: _time(row.fused_seconds)),
+               of=lambda row: _seconds_text(row.fused_seconds)),
         Column("producer", "producer", "name", role="name", of=lambda row: row.producer),
         Column("consumer", "consumer", "name", role="name", of=lambda row: row.consumer),
         Column("reason", "XLA's reason", person=has_reasons, of=lambda row: row.reason or UNKNOWN),
@@ -94,7 +94,7 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
     return Table("pairs", columns, rows_from(columns, rows), noun="pairs", person=is_shown, sorted_by="unfused_time")
 
 
-def _time(time: float | None) -> str | None:
+def _seconds_text(time: float | None) -> str | None:
     return None if time is None else format_seconds(time)
 
 
@@ -109,8 +109,8 @@ def reasons_table(rows: Sequence[PairRow]) -> Table:
         Column("reason", "XLA's reason", of=lambda reason, sizes: reason),
     )
     ordered = sorted(groups.items(), key=lambda group: (-max(group[1]), group[0]))
-    made = rows_from_tuples(columns, ordered)
-    return Table("reasons", columns, made, noun="reasons", main=False, limit=10)
+    rows_of_reasons = rows_from_tuples(columns, ordered)
+    return Table("reasons", columns, rows_of_reasons, noun="reasons", main=False, limit=10)
 
 
 def seconds(ticks: int) -> float:
@@ -154,17 +154,17 @@ def no_pair(names: Sequence[str]) -> str:
 
 def next_pair(argument: str, rows: Sequence[PairRow], option: str = "") -> tuple[str, ...]:
     """The command that explains the first of several pairs whose times decided; none for a single pair."""
-    found = next((row for row in rows if row.fused_seconds is not None), rows[0] if rows else None)
-    if found is None or len(rows) == 1 or not argument or argument == "-":
+    timed = next((row for row in rows if row.fused_seconds is not None), rows[0] if rows else None)
+    if timed is None or len(rows) == 1 or not argument or argument == "-":
         return ()
-    return (f"hlo fuse {argument} {found.producer},{found.consumer} --why-not{option}",)
+    return (f"hlo fuse {argument} {timed.producer},{timed.consumer} --why-not{option}",)
 
 
 # --- one sentence on a decision ---
 # One sentence on what decided about a pair: repeated reads, recomputation, another launch, or a rule.
 
 
-_FEW: Final = 1.05
+_MAX_UNREPEATED: Final = 1.05
 """Reading or computing an array at most so many times is not called repeated."""
 
 
@@ -178,26 +178,26 @@ def deciding_words(pair: GpuPair, chip: str) -> str:
     if pair.fused_ticks is None or pair.unfused_ticks is None or not pair.users:
         return ""
     if pair.fused_ticks <= pair.unfused_ticks:
-        return _saved(pair)
-    worst = max(pair.users, key=_more)
+        return _saved_words(pair)
+    worst = max(pair.users, key=_added_ticks)
     if worst.name != pair.consumer and len(pair.users) > 1:
-        more = format_seconds(seconds(_more(worst)))
+        more = format_seconds(seconds(_added_ticks(worst)))
         return f"XLA decides on all {len(pair.users)} consumers at once: {worst.name} would take {more} longer."
-    return _slower(pair, gpu_device(chip).core_count)
+    return _slower_words(pair, gpu_device(chip).core_count)
 
 
-def _more(user: UserTimes) -> int:
+def _added_ticks(user: UserTimes) -> int:
     return (user.fused_ticks or 0) - (user.alone_ticks or 0)
 
 
-def _saved(pair: GpuPair) -> str:
-    one, other, both = pair.kernels
-    if one is None or other is None or both is None:
+def _saved_words(pair: GpuPair) -> str:
+    producer, consumer, fused = pair.kernels
+    if producer is None or consumer is None or fused is None:
         return ""
     words = "One kernel less saves its launch (1 µs)"
     if len(pair.users) > 1:
         return f"{words}, and {format_count(len(pair.users), 'consumers')} compute {pair.producer} themselves."
-    traffic = sum(_traffic(each) for each in (one, other)) - _traffic(both)
+    traffic = sum(_traffic(each) for each in (producer, consumer)) - _traffic(fused)
     if traffic > 0:
         return f"{words} and {format_bytes(traffic)} of memory traffic."
     return (
@@ -207,44 +207,46 @@ def _saved(pair: GpuPair) -> str:
     )
 
 
-def _slower(pair: GpuPair, cores: int) -> str:
+def _slower_words(pair: GpuPair, cores: int) -> str:
     """The part of the fused kernel that takes most time beyond that of the two."""
-    one, other, both = pair.kernels
-    if one is None or other is None or both is None:
+    producer, consumer, fused = pair.kernels
+    if producer is None or consumer is None or fused is None:
         return ""
-    compute = both.compute_ticks - one.compute_ticks - other.compute_ticks
-    memory = both.memory_ticks - one.memory_ticks - other.memory_ticks
+    compute = fused.compute_ticks - producer.compute_ticks - consumer.compute_ticks
+    memory = fused.memory_ticks - producer.memory_ticks - consumer.memory_ticks
     if compute >= memory:
-        return _slower_compute(pair, one, other, both, cores)
-    return _slower_memory(one, other, both, cores)
+        return _slower_compute(pair, producer, consumer, fused, cores)
+    return _slower_memory(producer, consumer, fused, cores)
 
 
-def _slower_compute(pair: GpuPair, one: KernelParts, other: KernelParts, both: KernelParts, cores: int) -> str:
-    before, after = one.compute_ticks + other.compute_ticks, both.compute_ticks
+def _slower_compute(pair: GpuPair, producer: KernelParts, consumer: KernelParts, fused: KernelParts, cores: int) -> str:
+    before, after = producer.compute_ticks + consumer.compute_ticks, fused.compute_ticks
     instead = f"computing takes {format_seconds(seconds(after))} instead of {format_seconds(seconds(before))}"
-    if pair.uses > _FEW and one.time.flops:
-        cycles = f"{both.time.flops:,} cycles instead of {one.time.flops + other.time.flops:,}"
+    if pair.uses > _MAX_UNREPEATED and producer.time.flops:
+        cycles = f"{fused.time.flops:,} cycles instead of {producer.time.flops + consumer.time.flops:,}"
         return f"Fusing would compute {pair.producer} {times(pair.uses)} ({cycles}): {instead}."
-    return f"The fused kernel has {_launch(both, cores)}, the producer {_launch(one, cores)}: {instead}."
+    return f"The fused kernel has {_launch(fused, cores)}, the producer {_launch(producer, cores)}: {instead}."
 
 
-def _slower_memory(one: KernelParts, other: KernelParts, both: KernelParts, cores: int) -> str:
-    before = {read.operand: read for read in one.reads}
-    beside = {read.operand: read for read in other.reads}
-    nothing = OperandRead("", 0, 1, 0)
+def _slower_memory(producer: KernelParts, consumer: KernelParts, fused: KernelParts, cores: int) -> str:
+    producer_reads = {read.operand: read for read in producer.reads}
+    consumer_reads = {read.operand: read for read in consumer.reads}
+    no_read = OperandRead("", 0, 1, 0)
 
     def ticks_before(read: OperandRead) -> int:
-        return before.get(read.operand, nothing).ticks + beside.get(read.operand, nothing).ticks
+        return producer_reads.get(read.operand, no_read).ticks + consumer_reads.get(read.operand, no_read).ticks
 
-    worst = max(both.reads, key=lambda read: read.ticks - ticks_before(read), default=nothing)
+    worst = max(fused.reads, key=lambda read: read.ticks - ticks_before(read), default=no_read)
     old, new = format_seconds(seconds(ticks_before(worst))), format_seconds(seconds(worst.ticks))
     instead = f"reading it takes {new} instead of {old}"
-    known = [reads[worst.operand].bytes_read for reads in (before, beside) if worst.operand in reads]
-    if worst.size_bytes and worst.bytes_read > _FEW * max(known, default=0):
+    known = [reads[worst.operand].bytes_read for reads in (producer_reads, consumer_reads) if worst.operand in reads]
+    if worst.size_bytes and worst.bytes_read > _MAX_UNREPEATED * max(known, default=0):
         return f"Fusing would read {worst.operand} {times(worst.bytes_read / worst.size_bytes)}: {instead}."
-    if not both.time.is_coalesced and one.time.is_coalesced:
+    if not fused.time.is_coalesced and producer.time.is_coalesced:
         return f"Reads of the fused kernel are not coalesced, such as of {worst.operand}: {instead}."
-    return f"The fused kernel has {_launch(both, cores)}, too few to read {worst.operand} at full bandwidth: {instead}."
+    return (
+        f"The fused kernel has {_launch(fused, cores)}, too few to read {worst.operand} at full bandwidth: {instead}."
+    )
 
 
 def times(number: float) -> str:
@@ -281,12 +283,12 @@ def chosen_pair(pairs: Sequence[GpuPair], name: str) -> GpuPair:
     blocked = next((pair for pair in own if pair.reason is not None and pair.blocker is None), None)
     if blocked is not None and own[0].producer == name:
         return blocked
-    return max(own, key=_extra)
+    return max(own, key=_added_ticks_of_pair)
 
 
-def _extra(pair: GpuPair) -> int:
+def _added_ticks_of_pair(pair: GpuPair) -> int:
     user = next((user for user in pair.users if user.name == pair.consumer), None)
-    return 0 if user is None else (user.fused_ticks or 0) - (user.alone_ticks or 0)
+    return 0 if user is None else _added_ticks(user)
 
 
 def decision_answer(pair: GpuPair, chip: str) -> str:
@@ -298,7 +300,7 @@ def decision_answer(pair: GpuPair, chip: str) -> str:
         return f"{into}: {pair.reason}"
     if pair.fused_ticks is None or pair.unfused_ticks is None:
         return into
-    instead = f"{_shown(pair.fused_ticks)} instead of {_shown(pair.unfused_ticks)}"
+    instead = f"{format_ticks(pair.fused_ticks)} instead of {format_ticks(pair.unfused_ticks)}"
     if pair.is_fused:
         return f"{into}: {instead}"
     if pair.fused_ticks <= pair.unfused_ticks:
@@ -398,23 +400,30 @@ def _launches_table(pair: GpuPair) -> Table:
 
 def _reads_table(pair: GpuPair) -> Table:
     """The operands of the kernels, with what each reads of them."""
-    one, other, both = ({r.operand: r for r in parts.reads} if parts is not None else {} for parts in pair.kernels)
+    producer, consumer, fused = (
+        {r.operand: r for r in parts.reads} if parts is not None else {} for parts in pair.kernels
+    )
     columns: tuple[Column[OperandRead], ...] = (
         Column("operand", "operand", "name", role="name", of=lambda read: read.operand),
         Column("size_bytes", "size", "bytes", of=lambda read: read.size_bytes),
-        Column("producer_bytes", "producer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, one)),
-        Column("consumer_bytes", "consumer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, other)),
-        Column("fused_bytes", "fused", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, both)),
+        Column("producer_bytes", "producer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, producer)),
+        Column("consumer_bytes", "consumer", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, consumer)),
+        Column("fused_bytes", "fused", "bytes", like="size_bytes", of=lambda read: _bytes_read(read, fused)),
         Column("repeats", "repeats", "ratio",
                of=lambda read: (
-                   both[read.operand].bytes_read / read.size_bytes
-                   if read.operand in both and read.size_bytes else None)),
-        Column("fused_seconds", "time", "seconds", of=lambda read: _read_seconds(read, both)),
+                   fused[read.operand].bytes_read / read.size_bytes
+                   if read.operand in fused and read.size_bytes else None)),
+        Column("fused_seconds", "time", "seconds", of=lambda read: _read_seconds(read, fused)),
     )  # fmt: skip
-    operands = {**one, **other, **both}.values()
+    operands = {**producer, **consumer, **fused}.values()
     ranked = sorted(
         operands,
-        key=lambda read: (read.operand not in both, -(_read_seconds(read, both) or 0), -read.size_bytes, read.operand),
+        key=lambda read: (
+            read.operand not in fused,
+            -(_read_seconds(read, fused) or 0),
+            -read.size_bytes,
+            read.operand,
+        ),
     )
     rows = rows_from(columns, ranked)
     return Table("reads", columns, rows, noun="operands", title="reads", main=False, limit=8)
@@ -441,5 +450,5 @@ def _users_table(pair: GpuPair) -> Table:
     return Table("consumers", columns, rows, noun="consumers", title="all consumers", main=False, limit=8)
 
 
-def _shown(ticks: int) -> str:
+def format_ticks(ticks: int) -> str:
     return format_seconds(seconds(ticks))

@@ -58,44 +58,46 @@ MODEL_COLUMNS: Final[tuple[Column[GpuKernel], ...]] = (
     Column("kernel_written_bytes", "kernel writes", "bytes", person=False, of=lambda kernel: kernel.time.bytes_written),
     Column("is_coalesced", "coalesced", "flag", person=False, of=lambda kernel: kernel.time.is_coalesced),
 )
-_REPEATED: Final = 1.5
+_MIN_REPEATED_READS: Final = 1.5
 """From this many reads of an operand on, they are a reason why a kernel is slow."""
-_WHOLE: Final = 10
+_WHOLE_NUMBERS_FROM: Final = 10
 """From this many reads on, they are shown without a fraction."""
-_FULL: Final = 0.9
+_FULL_SHARE: Final = 0.9
 """The share of busy cores from which on idle ones matter little."""
 
 
-def model_numbers(found: Prediction | None, instruction: Instruction) -> Mapping[str, Cell]:
+def model_numbers(prediction: Prediction | None, instruction: Instruction) -> Mapping[str, Cell]:
     """The account of a kernel, for programs; empty without one."""
-    if found is None or found.kernel is None:
+    if prediction is None or prediction.kernel is None:
         return {}
     names = [operand.name for operand in instruction.operands]
-    named = zip((column.name for column in MODEL_COLUMNS), row_from(MODEL_COLUMNS, found.kernel), strict=True)
+    named = zip((column.name for column in MODEL_COLUMNS), row_from(MODEL_COLUMNS, prediction.kernel), strict=True)
     return {
         "kernel": {
-            "kernel_seconds": found.kernel_seconds,
-            "launch_seconds": found.estimate.launch_seconds,
-            "estimate_source": ", ".join(sorted(found.estimate.sources)),
+            "kernel_seconds": prediction.kernel_seconds,
+            "launch_seconds": prediction.estimate.launch_seconds,
+            "estimate_source": ", ".join(sorted(prediction.estimate.sources)),
             **dict(named),
-            "cores": found.kernel.device.core_count,
+            "cores": prediction.kernel.device.core_count,
             "operands": tuple(
                 {"operand": name, "bytes": size, "read_bytes": read}
-                for name, size, read in zip(names, found.kernel.operand_bytes, found.kernel.reads, strict=False)
+                for name, size, read in zip(
+                    names, prediction.kernel.operand_bytes, prediction.kernel.reads, strict=False
+                )
             ),
-            "slow_because": tuple(_slow_reasons(found, instruction)),
+            "slow_because": tuple(_slow_reasons(prediction, instruction)),
         }
     }
 
 
-def model_facts(found: Prediction | None, instruction: Instruction) -> Iterator[Fact]:
+def model_facts(prediction: Prediction | None, instruction: Instruction) -> Iterator[Fact]:
     """The account of a kernel in words: its parts, its launch, its accesses, and what makes it slow."""
-    if found is None or found.kernel is None:
+    if prediction is None or prediction.kernel is None:
         return
-    kernel = found.kernel
+    kernel = prediction.kernel
     time = kernel.time
     parts = f"arithmetic {format_seconds(kernel.arithmetic_seconds)}, memory {format_seconds(kernel.memory_seconds)}"
-    launch = f"launch {format_seconds(found.estimate.launch_seconds)}"
+    launch = f"launch {format_seconds(prediction.estimate.launch_seconds)}"
     yield Fact("XLA model", remark=f"kernel {format_seconds(kernel.seconds)} ({parts}), {launch}", is_whole=True)
     cores = f"{kernel.busy_cores:,} of {format_count(kernel.device.core_count, 'cores')}"
     blocks = f"{format_count(time.blocks, 'blocks')} of {format_count(time.threads, 'threads')} on {cores}"
@@ -106,23 +108,23 @@ def model_facts(found: Prediction | None, instruction: Instruction) -> Iterator[
         remark=f"reads {format_bytes(time.bytes_read)}, {coalesced}; writes {format_bytes(time.bytes_written)}",
         is_whole=True,
     )
-    if reasons := list(_slow_reasons(found, instruction)):
+    if reasons := list(_slow_reasons(prediction, instruction)):
         yield Fact("slow because", remark="; ".join(reasons), is_whole=True)
 
 
-def _slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
+def _slow_reasons(prediction: Prediction, instruction: Instruction) -> Iterator[str]:
     """What keeps a kernel below the memory bandwidth, most important first."""
-    kernel = found.kernel
+    kernel = prediction.kernel
     if kernel is None:
         return
     time, device = kernel.time, kernel.device
-    if kernel.seconds < found.estimate.launch_seconds:
+    if kernel.seconds < prediction.estimate.launch_seconds:
         yield "the launch takes longer than the kernel"
     if kernel.is_compute_bound:
         yield "its arithmetic takes longer than its memory accesses"
     if not time.is_coalesced:
         yield f"reads are not coalesced: {device.dram_transaction_bytes} B are transferred for each element"
-    if kernel.busy_cores < _FULL * device.core_count:
+    if kernel.busy_cores < _FULL_SHARE * device.core_count:
         yield f"too few blocks: {device.core_count - time.blocks:,} of {device.core_count:,} cores are idle"
     if kernel.bytes_per_second < device.memory_bandwidth:
         yield f"{format_count(time.blocks, 'blocks')} read at most {format_rate(kernel.bytes_per_second, 'B')}"
@@ -130,8 +132,8 @@ def _slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
     most = max(range(len(extra)), key=extra.__getitem__, default=None)
     if most is not None and most < len(instruction.operands) and kernel.operand_bytes[most]:
         times = kernel.reads[most] / kernel.operand_bytes[most]
-        if times >= _REPEATED:
-            number = f"{times:,.1f}" if times < _WHOLE else f"{times:,.0f}"
+        if times >= _MIN_REPEATED_READS:
+            number = f"{times:,.1f}" if times < _WHOLE_NUMBERS_FROM else f"{times:,.0f}"
             yield f"{instruction.operands[most].name} is read {number} times"
 
 
@@ -139,10 +141,10 @@ def _slow_reasons(found: Prediction, instruction: Instruction) -> Iterator[str]:
 # `--chip NAME` of `hlo fuse`: the bound of an operation on a chip, its predicted time, and its minimum time.
 
 
-_MODEL: Final = "costs follow XLA's cost analysis"
+_XLA_COSTS: Final = "costs follow XLA's cost analysis"
 TIME_TITLES: Final = {False: "est.", True: "est. unfused"}
 """The titles of estimated times of kernels: of those that run, or of operations that are not fused yet."""
-_COLUMNS: Final[tuple[Column[Prediction], ...]] = (
+_TIME_COLUMNS: Final[tuple[Column[Prediction], ...]] = (
     Column("bottleneck", "bottleneck", of=lambda found: found.roofline.bound),
     Column("estimated_seconds", "est.", "seconds", total="sum", of=lambda found: found.estimate.seconds),
     Column("low_seconds", "low", "seconds", total="sum", person=False, of=lambda found: found.estimate.low),
@@ -180,15 +182,19 @@ class TimingColumns:
 
     def seconds(self, instruction: Instruction, cost: Cost) -> tuple[float, bool]:
         """The predicted time of an operation as far as it is known, and whether it is known."""
-        found = self.times.least(instruction, cost)
-        return (0.0, False) if found is None else (found.estimate.seconds, found.roofline.bound != "unknown")
+        prediction = self.times.least(instruction, cost)
+        return (
+            (0.0, False)
+            if prediction is None
+            else (prediction.estimate.seconds, prediction.roofline.bound != "unknown")
+        )
 
     def describe(self, instruction: Instruction, cost: Cost) -> str:
         """The estimated and the minimum time of an operation, and its bottleneck."""
-        found = self.times.known(instruction, cost)
-        if found is None:
+        prediction = self.times.known(instruction, cost)
+        if prediction is None:
             return "unknown"
-        bound, estimate, _ = found
+        bound, estimate, _ = prediction
         bottleneck = "no cost" if bound.bound == "free" else f"{bound.bound}-bound"
         seconds = format_seconds_range(estimate.low, estimate.seconds, estimate.high)
         least = f"; at least {format_seconds(bound.at_least_seconds)}" if bound.at_least_seconds else ""
@@ -207,7 +213,7 @@ def columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None]
     if timing is None:
         return ()
     titled = (
-        replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _COLUMNS
+        replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _TIME_COLUMNS
     )
     return unknown_without(tuple(titled))
 
@@ -218,8 +224,8 @@ def _model_columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction 
 
 
 def _of_kernel(column: Column[GpuKernel]) -> Callable[[Prediction | None], Cell]:
-    def cell(found: Prediction | None) -> Cell:
-        return None if found is None or found.kernel is None else row_from((column,), found.kernel)[0]
+    def cell(prediction: Prediction | None) -> Cell:
+        return None if prediction is None or prediction.kernel is None else row_from((column,), prediction.kernel)[0]
 
     return cell
 
@@ -247,7 +253,7 @@ def notes_on_costs(
         *(["bytes exclude tile padding"] if target_of(loaded.module) == "tpu" else []),
         *(["loop bodies are counted once"] if has_loops else []),
     ]
-    words = f"{_MODEL}; {', and '.join(assumptions)}" if assumptions else _MODEL
+    words = f"{_XLA_COSTS}; {', and '.join(assumptions)}" if assumptions else _XLA_COSTS
     return (*times, Diagnostic("note", words))
 
 
@@ -271,7 +277,7 @@ def kernel_kinds_table(
     for kernel in kernels:
         groups.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
     repeats = any(kernel.times != 1 for kernel in kernels)
-    kinds = [_KernelKind(kind, provider, made) for (kind, provider), made in groups.items()]
+    kinds = [_KernelKind(kind, provider, members) for (kind, provider), members in groups.items()]
     kinds.sort(key=lambda kind: (kind.name == "transfer", -len(kind.kernels), str((kind.name, kind.provider))))
     predictions = {} if timing is None else _predictions(kinds, costs, timing)
     columns: tuple[Column[_KernelKind], ...] = (
@@ -343,10 +349,10 @@ def _of_all_launches(
     return with_cell(column, cell)
 
 
-def _of_launches(made: Sequence[Kernel], cost_of: Callable[[Kernel], Cell]) -> Cell:
+def _of_launches(kernels: Sequence[Kernel], cost_of: Callable[[Kernel], Cell]) -> Cell:
     """The cost of all launches of kernels; unknown if that of one is, or how often a kernel with a cost is launched."""
     total: int | float = 0
-    for kernel in made:
+    for kernel in kernels:
         cost = number_of(cost_of(kernel))
         if cost is None or (cost and kernel.times is None):
             return UNKNOWN
@@ -406,8 +412,8 @@ def fused_operations(fusion: Fusion) -> str | None:
     >>> fused_operations(fusions_of(parse_module(text))[0])
     'negate 1, add 1'
     """
-    opcodes = Counter(each.opcode for each in fusion.operations)
-    return ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None
+    counts = Counter(each.opcode for each in fusion.operations)
+    return ", ".join(f"{opcode} {number}" for opcode, number in counts.most_common()) or None
 
 
 @dataclass(frozen=True, slots=True)

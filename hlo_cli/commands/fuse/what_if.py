@@ -13,7 +13,7 @@ from hlo_cli.analysis.fusion.gpu_rules import TRITON
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.gpu_dump import check_target, chip_note, gpu_of_dump, is_for_gpu, state_notes
-from hlo_cli.commands.fuse.gpu_pairs import SLOWER, deciding_words, seconds
+from hlo_cli.commands.fuse.gpu_pairs import SLOWER, deciding_words, format_ticks
 from hlo_cli.commands.fuse.options import FuseOptions, RefusionOptions
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.modules.rewriting import module_diff
@@ -36,7 +36,7 @@ from hlo_cli.transform.in_place_hazards import copies_note
 # `--run-pass`, `--fuse`, and `--unfuse` for a GPU: fusions that XLA:GPU would make, and the predicted times.
 
 
-_WORDS: Final = {
+_CERTAINTY_WORDS: Final = {
     EXACT: ("is exact", "are exact"),
     TIE: (
         "depends on a tie, decided by names and the order of the file; protos decide it exactly",
@@ -53,8 +53,8 @@ def _fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
     """Each fusion with what was fused, and how certain it is, those of constants alone last; the steps for programs."""
     members: dict[str, list[str]] = {}
     for step in fusion.fused:
-        found = members.setdefault(step.fusion, [])
-        found += members.get(step.producer, [step.producer])
+        producers = members.setdefault(step.fusion, [])
+        producers += members.get(step.producer, [step.producer])
     columns = (
         Column("fusion", "fusion", "name", role="name", of=lambda name: name),
         Column("certainty", "certainty", of=lambda name: fusion.certainty[name]),
@@ -62,9 +62,9 @@ def _fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
                of=lambda name: ", ".join(dict.fromkeys(members[name])) if name in members else None),
         Column("steps", "steps", "count", person=False, of=lambda name: len(members.get(name, ()))),
     )  # fmt: skip
-    made = [name for name in members if name in fusion.certainty]
+    named = [name for name in members if name in fusion.certainty]
     others = [name for name in fusion.certainty if name not in members]
-    rows = rows_from(columns, (*made, *others))
+    rows = rows_from(columns, (*named, *others))
     yield Table("fusions", columns, rows, noun="fusions", title="fusions", main=False)
     parts = (
         Column("producer", "producer", "name", role="name", of=lambda step: step.producer),
@@ -81,32 +81,28 @@ def _certainty_notes(fusion: GpuFusion, chip: str) -> Iterator[str]:
     yield f"fusions are those of XLA:GPU in jaxlib 0.10.2 for {chip}: priority fusion, then multi-output fusion"
     counts = Counter(fusion.certainty.values())
     total = sum(counts.values())
-    for certainty, words in _WORDS.items():
+    for certainty, words in _CERTAINTY_WORDS.items():
         if counts[certainty]:
             yield f"{counts[certainty]:,} of {format_count(total, 'fusions')} {verb(counts[certainty], *words)}"
 
 
 def _decision_note(module: Module, chip: str, producer: str, consumer: str) -> str:
     """Whether XLA would fuse a pair of a module as it is, and why not."""
-    found = [pair for pair in pairs_of(module, chip, (producer, consumer), as_is=True) if pair.producer == producer]
-    if not found:
+    pairs = [pair for pair in pairs_of(module, chip, (producer, consumer), as_is=True) if pair.producer == producer]
+    if not pairs:
         return f"XLA:GPU makes no such decision: {consumer} does not read {producer}"
-    pair = found[0]
+    pair = pairs[0]
     if pair.reason is not None:
         why = f", because of {pair.blocker}" if pair.blocker is not None else ""
         return f"XLA:GPU would not fuse these for {chip}{why}: {pair.reason}"
     if pair.fused_ticks is None or pair.unfused_ticks is None:
         return f"XLA:GPU would fuse these for {chip} without an estimate of times"
     is_slower = pair.fused_ticks > pair.unfused_ticks
-    times = f"{_time(pair.fused_ticks)} instead of {_time(pair.unfused_ticks)}"
+    times = f"{format_ticks(pair.fused_ticks)} instead of {format_ticks(pair.unfused_ticks)}"
     would = f"would not fuse these for {chip}: {SLOWER}," if is_slower else f"would fuse these for {chip}:"
     several = f" with all {len(pair.users)} consumers" if len(pair.users) > 1 else ""
     because = deciding_words(pair, chip) if is_slower else ""
     return f"XLA:GPU {would} {times}{several}" + (f". {because}".rstrip(".") if because else "")
-
-
-def _time(ticks: int) -> str:
-    return format_seconds(seconds(ticks))
 
 
 def _time_answer(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> str:
@@ -187,8 +183,8 @@ def options_for_gpu(options: FuseOptions, loaded: Loaded, output: OutputOptions)
         raise HloError(_several_chips_error(changes.gpus), hint="select one chip with --chip NAME")
     if options.chip or options.chip_file or changes.switches or not is_for_gpu(loaded):
         return options
-    found = gpu_of_dump(loaded)
-    return options if found is None else replace(options, chip=found, is_chip_of_dump=True)
+    gpu = gpu_of_dump(loaded)
+    return options if gpu is None else replace(options, chip=gpu, is_chip_of_dump=True)
 
 
 # --- another module as a diff ---
@@ -229,9 +225,9 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     notes: list[str] = []
     copies: list[str] = []
     if options.unfuse:
-        kept = unfused(module, None if options.unfuse == ("all",) else options.unfuse)
-        module = kept.module
-        copies += kept.copies
+        changed = unfused(module, None if options.unfuse == ("all",) else options.unfuse)
+        module = changed.module
+        copies += changed.copies
     producers, consumer = _by_hand(options)
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
@@ -241,17 +237,17 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
             notes.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
-        kept = fused_pair(module, producer, consumer, keep=options.keep)
-        module = kept.module
-        copies += kept.copies
+        changed = fused_pair(module, producer, consumer, keep=options.keep)
+        module = changed.module
+        copies += changed.copies
         if place.opcode != opcodes.FUSION:
             consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
         return Result(module, notes=tuple(notes), copies=tuple(copies))
     if options.gpu is not None:
-        made = gpu_fuse(module, options.gpu)
-        notes += _certainty_notes(made, options.gpu)
-        return Result(made.module, notes=tuple(notes), copies=tuple(copies), gpu=made)
+        fusion = gpu_fuse(module, options.gpu)
+        notes += _certainty_notes(fusion, options.gpu)
+        return Result(fusion.module, notes=tuple(notes), copies=tuple(copies), gpu=fusion)
     if target_of(module) == "gpu" and not options.switches:
         hint = "add --chip h100 or another GPU, or --fusion-rules cpu for the rules of the CPU compiler"
         raise HloError("--run-pass on a GPU module requires --chip NAME", hint=hint)
@@ -276,8 +272,8 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     path = loaded.input.path or "-"
     before, after = _kernel_totals(old), _kernel_totals(new)
     diff = module_diff(old, new, old_name=path, new_name=f"{path}, {options.option}")
-    parts: list[Part] = [_compared(before, after)]
-    answer = _answer(before, after, has_changed=bool(diff.hunks))
+    parts: list[Part] = [_totals_table(before, after)]
+    answer = _change_answer(before, after, has_changed=bool(diff.hunks))
     times: tuple[GpuKernelTimes, GpuKernelTimes] | None = None
     if options.gpu is not None:
         times = gpu_kernel_times(old, options.gpu), gpu_kernel_times(new, options.gpu)
@@ -305,7 +301,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
             **({} if times is None or options.gpu is None else _time_numbers(*times, options.gpu)),
         },
         parts=(*parts, diff),
-        next=_next(argument, options) if diff.hunks else (),
+        next=_next_of_change(argument, options) if diff.hunks else (),
         notes=notes,
         input=input_facts(loaded),
     )
@@ -321,7 +317,7 @@ def _notes(
             *(state_notes(loaded, options.gpu) if options.apply else ()),
             *_unknown_note(times[1]),
         )
-    first, second = tuple(_label(loaded, options)), result.notes
+    first, second = tuple(_reliability_notes(loaded, options)), result.notes
     if gpu:
         first, second = (*second, *gpu), first
     return (*first, *second, *copies_note(result.copies))
@@ -338,17 +334,17 @@ def _kernel_totals(module: Module) -> _Totals:
     return len(kernels), accessed, sum(kernel.opcode == opcodes.FUSION for kernel in kernels)
 
 
-def _answer(before: _Totals, after: _Totals, *, has_changed: bool) -> str:
+def _change_answer(before: _Totals, after: _Totals, *, has_changed: bool) -> str:
     if not has_changed:
         return f"No change: {format_count(before[0], 'kernels')}, {format_bytes(before[1])} of memory traffic"
-    return f"Kernels: {_kernels(before[0], after[0])}; memory traffic: {_bytes(before[1], after[1])}"
+    return f"Kernels: {_kernels_change(before[0], after[0])}; memory traffic: {_bytes_change(before[1], after[1])}"
 
 
-def _kernels(before: int, after: int) -> str:
+def _kernels_change(before: int, after: int) -> str:
     return f"{after:,} (unchanged)" if before == after else f"{before:,} → {after:,}"
 
 
-def _bytes(before: int, after: int) -> str:
+def _bytes_change(before: int, after: int) -> str:
     if before == after:
         return f"{format_bytes(after)} (unchanged)"
     words = "less" if after < before else "more"
@@ -358,7 +354,7 @@ def _bytes(before: int, after: int) -> str:
     return f"{format_bytes(before)} → {format_bytes(after)}{change}"
 
 
-def _compared(before: _Totals, after: _Totals) -> Table:
+def _totals_table(before: _Totals, after: _Totals) -> Table:
     columns = (
         Column("when", "", of=lambda when, totals: when),
         Column("kernels", "kernels", "count", of=lambda when, totals: totals[0]),
@@ -404,7 +400,7 @@ def _is_before_the_pass(loaded: Loaded) -> bool:
     ) not in ("tpu", "gpu")
 
 
-def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
+def _reliability_notes(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
     """Notes on how reliable the answer is."""
     if options.gpu is not None:
         pass
@@ -419,5 +415,5 @@ def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
     yield "bytes are from XLA's cost analysis; each kernel counts once"
 
 
-def _next(argument: str, options: RefusionOptions) -> tuple[str, ...]:
+def _next_of_change(argument: str, options: RefusionOptions) -> tuple[str, ...]:
     return (f"hlo fuse {argument} {options.option} -o new.hlo",) if argument and argument != "-" else ()

@@ -82,7 +82,7 @@ def _report_of_computed_why_not(
 ) -> Report:
     """One row for each pair, those with most at stake first."""
     rows = sorted_rows(
-        row_of(each)
+        row_of_decision(each)
         for each in gpu_decisions(loaded.module, chip)
         if within is None or each.consumer.computation is within
     )
@@ -101,7 +101,7 @@ def _report_of_computed_why_not(
     )
 
 
-def row_of(decision: GpuDecision) -> PairRow:
+def row_of_decision(decision: GpuDecision) -> PairRow:
     """The row of a decision: the reason in XLA's words, or the comparison of the times."""
     reason = decision.reason
     if reason is None:
@@ -123,10 +123,8 @@ def row_of(decision: GpuDecision) -> PairRow:
 def _computed_answer(rows: Sequence[PairRow], chip: str, *, is_scheduled: bool) -> str:
     if not rows:
         return "No kernel reads the result of another kernel"
-    verb = "is" if len(rows) == 1 else "are"
-    words = f"{format_count(len(rows), 'producer–consumer pairs')} {verb} not fused on {chip}" + (
-        "" if is_scheduled else " by priority fusion"
-    )
+    words = f"{format_count(len(rows), 'producer–consumer pairs')} {verb(len(rows), 'is', 'are')} not fused on {chip}"
+    words += "" if is_scheduled else " by priority fusion"
     (reason, number), *_ = Counter(row.reason for row in rows).most_common(1)
     largest = max(row.saving_bytes for row in rows)
     return f"{words}. Most common reason: {reason} ({number:,}). Largest possible saving: {format_bytes(largest)}"
@@ -159,10 +157,12 @@ def _report_of_computed_pair(
     else:
         pairs = _within(pairs_of(loaded.module, chip, kernels), loaded, within)
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
-    rows = [_row_of(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
-    notes = (*notes, *_homes(pairs, kernels))
-    said = (*notes, *(Diagnostic("note", words) for words in _computed_notes(loaded, chip)), *notes_of(loaded))
-    return _report(loaded, pairs, rows, kernels, chip, decided_by=chip, notes=said, where=where, argument=argument)
+    rows = [_row_of_pair(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
+    notes = (*notes, *_notes_on_fused_names(pairs, kernels))
+    all_notes = (*notes, *(Diagnostic("note", words) for words in _computed_notes(loaded, chip)), *notes_of(loaded))
+    return _report_of_pair(
+        loaded, pairs, rows, kernels, chip, decided_by=chip, notes=all_notes, where=where, argument=argument
+    )
 
 
 def _report_of_dumped_pair(
@@ -176,30 +176,30 @@ def _report_of_dumped_pair(
 ) -> Report:
     """One decision of XLA, with the parts of its times by the model, if both agree."""
     chip = gpu_of_dump(loaded, dump.process)
-    found = decisions_of(loaded, dump, names=names, within=within)
+    decisions = decisions_of(loaded, dump, names=names, within=within)
     module = module_before(dump.process)
     if chip is None or module is None:
         return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
-    pairs = pairs_of_dump(module, dump.process, chip, found.names_in_pass)
-    pairs = [_renamed(_confirmed(pair, dump.process, found.opaque), found.names_now) for pair in pairs]
-    if not any(pair.is_fused or pair.reason or pair.fused_ticks is not None for pair in pairs) and found.rows:
+    pairs = pairs_of_dump(module, dump.process, chip, decisions.names_in_pass)
+    pairs = [_renamed(_confirmed(pair, dump.process, decisions.opaque), decisions.names_now) for pair in pairs]
+    if not any(pair.is_fused or pair.reason or pair.fused_ticks is not None for pair in pairs) and decisions.rows:
         return report_of_dumped_why_not(loaded, dump, names=names, within=within, where=where, argument=argument)
-    kernels = tuple(found.names_now.get(name, name) for name in found.names_in_pass)
+    kernels = tuple(decisions.names_now.get(name, name) for name in decisions.names_in_pass)
     notes = (
-        *found.notes,
-        *_homes(pairs, kernels),
+        *decisions.notes,
+        *_notes_on_fused_names(pairs, kernels),
         *dump_notes(dump),
         *notes_of(loaded),
     )
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
-    own = {(row.producer, row.consumer): row for row in (_row_of(pair, computation) for pair in pairs)}
+    own = {(row.producer, row.consumer): row for row in (_row_of_pair(pair, computation) for pair in pairs)}
     rows = [
         replace(row, kernels=own[pair].kernels) if (pair := (row.producer, row.consumer)) in own else row
-        for row in found.rows
+        for row in decisions.rows
     ]
     if not loaded.module.is_scheduled:
         rows = [own[pair.producer, pair.consumer] for pair in pairs if not pair.is_fused and pair.emitted_in is None]
-    return _report(
+    return _report_of_pair(
         loaded,
         pairs,
         rows,
@@ -212,7 +212,7 @@ def _report_of_dumped_pair(
     )
 
 
-def _report(
+def _report_of_pair(
     loaded: Loaded,
     pairs: Sequence[GpuPair],
     rows: Sequence[PairRow],
@@ -232,7 +232,7 @@ def _report(
     has_parts = pair is None or pair.fused_ticks is None or bool(pair.users)
     by_hand = pair is not None and not pair.is_fused and pair.kernels[2] is not None
     command = f"hlo fuse {argument} --fuse {pair.producer},{pair.consumer} --chip {chip}" if pair else ""
-    names_it = by_hand and pair is not None and _has(loaded, pair)
+    names_it = by_hand and pair is not None and _has_both(loaded, pair)
     return Report(
         "fuse",
         no_pair(names) if pair is None else decision_answer(pair, chip),
@@ -250,12 +250,12 @@ def _report(
     )
 
 
-def _has(loaded: Loaded, pair: GpuPair) -> bool:
+def _has_both(loaded: Loaded, pair: GpuPair) -> bool:
     names = {each.name for computation in gpu_computations(loaded.module) for each in computation.instructions}
     return {pair.producer, pair.consumer} <= names
 
 
-def _homes(pairs: Sequence[GpuPair], names: Sequence[str]) -> Iterator[Diagnostic]:
+def _notes_on_fused_names(pairs: Sequence[GpuPair], names: Sequence[str]) -> Iterator[Diagnostic]:
     """A note on instructions that the pass had fused into the producer or the consumer of the first pair."""
     shown = {name for pair in pairs[:1] for name in (pair.producer, pair.consumer)}
     gone = [name for name in names if shown and name not in shown]
@@ -284,18 +284,22 @@ def _within(pairs: Iterable[GpuPair], loaded: Loaded, within: Computation | None
     return [pair for pair in pairs if within.instruction(pair.consumer) or within.instruction(pair.producer)]
 
 
-def _row_of(pair: GpuPair, computations: dict[str, str]) -> PairRow:
+def _row_of_pair(pair: GpuPair, computations: dict[str, str]) -> PairRow:
     fused, unfused = pair.fused_ticks, pair.unfused_ticks
     reason = pair.reason
     if reason is None and fused is not None and unfused is not None:
         reason = SLOWER if fused > unfused else FASTER
-    one, other, both = pair.kernels
-    kernels = None if one is None or other is None or both is None else (one.time, other.time, both.time)
+    producer, consumer, fused_kernel = pair.kernels
+    kernels = (
+        None
+        if producer is None or consumer is None or fused_kernel is None
+        else (producer.time, consumer.time, fused_kernel.time)
+    )
     return PairRow(
         pair.producer,
         pair.consumer,
         computations.get(pair.consumer) or computations.get(pair.producer, ""),
-        2 * one.time.bytes_written if one is not None else 0,
+        2 * producer.time.bytes_written if producer is not None else 0,
         reason or "",
         pair.blocker,
         None if fused is None else seconds(fused),
@@ -332,23 +336,23 @@ def _confirmed(pair: GpuPair, process: FusionProcess, opaque: frozenset[str]) ->
 def _renamed(pair: GpuPair, names: Mapping[str, str]) -> GpuPair:
     """The pair with the names that kernels have in the module; those that are gone keep their name in the pass."""
 
-    def now(name: str) -> str:
+    def name_now(name: str) -> str:
         return names.get(name, name)
 
     def parts(kernel: KernelParts | None) -> KernelParts | None:
         if kernel is None:
             return None
-        return kernel._replace(reads=tuple(read._replace(operand=now(read.operand)) for read in kernel.reads))
+        return kernel._replace(reads=tuple(read._replace(operand=name_now(read.operand)) for read in kernel.reads))
 
-    one, other, both = (parts(kernel) for kernel in pair.kernels)
+    producer, consumer, fused = (parts(kernel) for kernel in pair.kernels)
     return replace(
         pair,
-        producer=now(pair.producer),
-        consumer=now(pair.consumer),
-        blocker=None if pair.blocker is None else now(pair.blocker),
-        emitted_in=None if pair.emitted_in is None else now(pair.emitted_in),
-        kernels=(one, other, both),
-        users=tuple(user._replace(name=now(user.name)) for user in pair.users),
+        producer=name_now(pair.producer),
+        consumer=name_now(pair.consumer),
+        blocker=None if pair.blocker is None else name_now(pair.blocker),
+        emitted_in=None if pair.emitted_in is None else name_now(pair.emitted_in),
+        kernels=(producer, consumer, fused),
+        users=tuple(user._replace(name=name_now(user.name)) for user in pair.users),
     )
 
 
@@ -370,24 +374,24 @@ def _verdict(pair: GpuPair, process: FusionProcess) -> FusionVerdict | None:
 def _report_of_decision_by_chip(loaded: Loaded, chips: Sequence[str], names: Sequence[str]) -> Report:
     """The decision on each chip, side by side, and what differs."""
     kernels, notes = kernels_of(loaded, names)
-    found: dict[str, GpuPair] = {}
+    by_chip: dict[str, GpuPair] = {}
     for chip in chips:
         pairs = pairs_of(loaded.module, chip, kernels)
         if pairs:
-            found[chip] = pairs[0] if len(kernels) > 1 else chosen_pair(pairs, kernels[0])
-    said = (*notes, *_chips_notes(loaded, chips), *notes_of(loaded))
+            by_chip[chip] = pairs[0] if len(kernels) > 1 else chosen_pair(pairs, kernels[0])
+    all_notes = (*notes, *_chips_notes(loaded, chips), *notes_of(loaded))
     numbers: dict[str, Cell] = {"chips": tuple(chips)}
-    if not found:
-        return Report("fuse", no_pair(kernels), numbers=numbers, notes=said, input=input_facts(loaded))
-    parts = [_decisions_table(found), _parts_table(found), _devices_table(chips)]
-    words = tuple(_on_chip(chip, pair) for chip, pair in found.items() if deciding_words(pair, chip))
-    numbers["decisions"] = tuple({"chip": chip, **decision_numbers(pair, chip)} for chip, pair in found.items())
+    if not by_chip:
+        return Report("fuse", no_pair(kernels), numbers=numbers, notes=all_notes, input=input_facts(loaded))
+    parts = [_decisions_table(by_chip), _parts_table(by_chip), _devices_table(chips)]
+    words = tuple(_on_chip(chip, pair) for chip, pair in by_chip.items() if deciding_words(pair, chip))
+    numbers["decisions"] = tuple({"chip": chip, **decision_numbers(pair, chip)} for chip, pair in by_chip.items())
     return Report(
         "fuse",
-        _one_answer(found, kernels),
+        _one_answer(by_chip, kernels),
         numbers=numbers,
-        parts=(Passage("deciding", (*words, *_difference(found))), *(table for table in parts if table.rows)),
-        notes=said,
+        parts=(Passage("deciding", (*words, *_difference(by_chip))), *(table for table in parts if table.rows)),
+        notes=all_notes,
         input=input_facts(loaded),
     )
 
@@ -396,31 +400,31 @@ def _on_chip(chip: str, pair: GpuPair) -> str:
     return f"{chip}: {deciding_words(pair, chip)}"
 
 
-def _one_answer(found: dict[str, GpuPair], names: Sequence[str]) -> str:
-    fused = [chip for chip, pair in found.items() if pair.is_fused]
-    apart = [chip for chip, pair in found.items() if not pair.is_fused and pair.emitted_in is None]
+def _one_answer(by_chip: dict[str, GpuPair], names: Sequence[str]) -> str:
+    fused = [chip for chip, pair in by_chip.items() if pair.is_fused]
+    apart = [chip for chip, pair in by_chip.items() if not pair.is_fused and pair.emitted_in is None]
     if not fused or not apart:
-        chips, (first, *others) = list(found), found.values()
+        chips, (first, *others) = list(by_chip), by_chip.values()
         is_same = all(_essence(pair) == _essence(first) for pair in others) and first.emitted_in is None
         if not is_same:
-            return "; ".join(decision_answer(each, chip) for chip, each in found.items())
+            return "; ".join(decision_answer(each, chip) for chip, each in by_chip.items())
         reason = first.reason or ("" if first.is_fused or _saved(first) >= 0 else SLOWER)
-        words = f"{first.producer} is{'' if first.is_fused else ' not'} fused into {first.consumer} on {_list(chips)}"
+        words = f"{first.producer} is{'' if first.is_fused else ' not'} fused into {first.consumer} on {_joined(chips)}"
         return f"{words}: {reason}" if reason else words
     if len(names) > 1:
-        return f"{names[0]} and {names[1]} are one kernel on {_list(fused)}, but not on {_list(apart)}"
-    return f"{names[0]} is fused on {_list(fused)}, but not on {_list(apart)}"
+        return f"{names[0]} and {names[1]} are one kernel on {_joined(fused)}, but not on {_joined(apart)}"
+    return f"{names[0]} is fused on {_joined(fused)}, but not on {_joined(apart)}"
 
 
 def _essence(pair: GpuPair) -> tuple[bool, str | None, bool]:
     return pair.is_fused, pair.reason, _saved(pair) < 0
 
 
-def _list(words: Sequence[str]) -> str:
+def _joined(words: Sequence[str]) -> str:
     return _and_list(words) if len(words) > 1 else words[0]
 
 
-def _decisions_table(found: dict[str, GpuPair]) -> Table:
+def _decisions_table(by_chip: dict[str, GpuPair]) -> Table:
     columns = (
         Column("chip", "chip", "name", of=lambda chip, pair: chip),
         Column("is_fused", "fused", "flag", of=lambda chip, pair: pair.is_fused),
@@ -435,7 +439,7 @@ def _decisions_table(found: dict[str, GpuPair]) -> Table:
         Column("reason", "reason",
                of=lambda chip, pair: pair.reason or (SLOWER if not pair.is_fused and _saved(pair) < 0 else None)),
     )  # fmt: skip
-    rows = rows_from_tuples(columns, found.items())
+    rows = rows_from_tuples(columns, by_chip.items())
     return Table("decisions", columns, rows, noun="decisions", main=False)
 
 
@@ -443,7 +447,7 @@ def _saved(pair: GpuPair) -> int:
     return (pair.unfused_ticks or 0) - (pair.fused_ticks or 0)
 
 
-def _parts_table(found: dict[str, GpuPair]) -> Table:
+def _parts_table(by_chip: dict[str, GpuPair]) -> Table:
     """The fused kernel on each chip."""
     columns = (
         Column("chip", "fused kernel", "name", of=lambda chip, kernel: chip),
@@ -457,7 +461,7 @@ def _parts_table(found: dict[str, GpuPair]) -> Table:
         Column("kernel_seconds", "time", "seconds", like="memory_seconds",
                of=lambda chip, kernel: seconds(kernel.time.ticks)),
     )  # fmt: skip
-    kernels = [(chip, kernel) for chip, pair in found.items() if (kernel := pair.kernels[2]) is not None]
+    kernels = [(chip, kernel) for chip, pair in by_chip.items() if (kernel := pair.kernels[2]) is not None]
     rows = rows_from_tuples(columns, kernels)
     return Table("fused_kernels", columns, rows, noun="kernels", main=False)
 
@@ -478,46 +482,49 @@ def _devices_table(chips: Sequence[str]) -> Table:
     return Table("devices", columns, rows, noun="chips", main=False)
 
 
-def _difference(found: dict[str, GpuPair]) -> tuple[str, ...]:
+def _difference(by_chip: dict[str, GpuPair]) -> tuple[str, ...]:
     """The part of the saved time that differs most between the first chip that fuses and the first that does not."""
     chips = [
-        next((chip for chip, pair in found.items() if pair.is_fused is is_fused and None not in pair.kernels), None)
+        next((chip for chip, pair in by_chip.items() if pair.is_fused is is_fused and None not in pair.kernels), None)
         for is_fused in (True, False)
     ]
-    one, other = chips
-    if one is None or other is None:
+    fusing, separate = chips
+    if fusing is None or separate is None:
         return ()
-    costs = {chip: _costs(found[chip]) for chip in (one, other)}
-    part = max(costs[one], key=lambda name: costs[other][name] - costs[one][name])
-    here, there = costs[one][part], costs[other][part]
-    why = {"computing": _why_computing, "memory accesses": _why_memory}[part](found, one, other)
+    costs = {chip: _added_ticks(by_chip[chip]) for chip in (fusing, separate)}
+    part = max(costs[fusing], key=lambda name: costs[separate][name] - costs[fusing][name])
+    here, there = costs[fusing][part], costs[separate][part]
+    why = {"computing": _why_computing, "memory accesses": _why_memory}[part](by_chip, fusing, separate)
     launch = format_seconds(seconds(LAUNCH))
-    words = f"The difference is in {part}: one kernel {_more(here)} on {one}, and {_more(there)} on {other}"
+    times = f"one kernel {_more_or_less(here)} on {fusing}, and {_more_or_less(there)} on {separate}"
+    words = f"The difference is in {part}: {times}"
     return (f"{words}; both save a launch ({launch}). {why}",)
 
 
-def _more(ticks: int) -> str:
+def _more_or_less(ticks: int) -> str:
     return f"takes {format_seconds(seconds(abs(ticks)))} {'more' if ticks >= 0 else 'less'}"
 
 
-def _costs(pair: GpuPair) -> dict[str, int]:
+def _added_ticks(pair: GpuPair) -> dict[str, int]:
     """Ticks that one kernel takes more than two, for computing and for memory accesses."""
-    one, other, both = pair.kernels
-    assert one is not None
-    assert other is not None
-    assert both is not None
+    producer, consumer, fused = pair.kernels
+    assert producer is not None
+    assert consumer is not None
+    assert fused is not None
     return {
-        "computing": both.compute_ticks - one.compute_ticks - other.compute_ticks,
-        "memory accesses": both.memory_ticks - one.memory_ticks - other.memory_ticks,
+        "computing": fused.compute_ticks - producer.compute_ticks - consumer.compute_ticks,
+        "memory accesses": fused.memory_ticks - producer.memory_ticks - consumer.memory_ticks,
     }
 
 
-def _why_computing(found: dict[str, GpuPair], one: str, other: str) -> str:
-    cycles = [pair.time.flops for chip in (one, other) if (pair := found[chip].kernels[2]) is not None]
+def _why_computing(by_chip: dict[str, GpuPair], fusing: str, separate: str) -> str:
+    cycles = [pair.time.flops for chip in (fusing, separate) if (pair := by_chip[chip].kernels[2]) is not None]
     same = (
-        f"{cycles[0]:,} on {one} and {cycles[1]:,} on {other}" if cycles[0] != cycles[1] else f"{cycles[0]:,} on both"
+        f"{cycles[0]:,} on {fusing} and {cycles[1]:,} on {separate}"
+        if cycles[0] != cycles[1]
+        else f"{cycles[0]:,} on both"
     )
-    return f"Cycles: {same}. {_cores(one)}, {_cores(other)}."
+    return f"Cycles: {same}. {_cores(fusing)}, {_cores(separate)}."
 
 
 def _cores(chip: str) -> str:
@@ -525,8 +532,8 @@ def _cores(chip: str) -> str:
     return f"{chip} has {device.core_count} cores of {device.fpus_per_core} units at {device.clock_rate_ghz:g} GHz"
 
 
-def _why_memory(_: dict[str, GpuPair], one: str, other: str) -> str:
-    return f"{_memory(one)}, {_memory(other)}."
+def _why_memory(_: dict[str, GpuPair], fusing: str, separate: str) -> str:
+    return f"{_memory(fusing)}, {_memory(separate)}."
 
 
 def _memory(chip: str) -> str:
@@ -606,8 +613,8 @@ def _chips_answer(pairs: int, chips: Sequence[str], fusions: dict[str, GpuFusion
     if not pairs:
         return f"XLA fuses the same pairs on {listed}"
     counts = ", ".join(f"{len(fusion.certainty):,} on {chip}" for chip, fusion in fusions.items())
-    verb = "is" if pairs == 1 else "are"
-    return f"{format_count(pairs, 'producer–consumer pairs')} {verb} fused on some of {listed} only (fusions: {counts})"
+    some = f"{verb(pairs, 'is', 'are')} fused on some of {listed} only"
+    return f"{format_count(pairs, 'producer–consumer pairs')} {some} (fusions: {counts})"
 
 
 def _fusions_table(fusions: dict[str, GpuFusion]) -> Table:
@@ -694,7 +701,7 @@ _COLUMNS: Final[tuple[Column[UnfusedPair, str], ...]] = (
 def report_of_reasons(loaded: Loaded, options: FuseOptions, *, within: Computation | None, argument: str) -> Report:
     """Reasons of XLA:GPU, unless the rules of the CPU compiler are named, or the module is for another target."""
     if not options.changes.switches:
-        found = _report_of_gpu_why_not(
+        report = _report_of_gpu_why_not(
             loaded,
             options.changes.gpus,
             names=options.pair_names,
@@ -702,8 +709,8 @@ def report_of_reasons(loaded: Loaded, options: FuseOptions, *, within: Computati
             where=options.where,
             argument=argument,
         )
-        if found is not None:
-            return found
+        if report is not None:
+            return report
     from hlo_cli.commands.fuse.what_if import rules_of
 
     rules = rules_of(options.changes.switches)
@@ -745,7 +752,7 @@ def _report_of_why_not(
             **{f"rule_{name}": number for name, number in sorted(Counter(p.rule.name for p in pairs).items())},
         },
         parts=parts,
-        next=_next(pairs, argument),
+        next=_next_of_pairs(pairs, argument),
         notes=(*_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
@@ -767,8 +774,7 @@ def _pairs_answer(pairs: list[UnfusedPair]) -> str:
         return "No kernel reads the result of another kernel"
     rejected = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
     would = sum(pair.rule.fuses for pair in pairs)
-    verb = "is" if len(pairs) == 1 else "are"
-    words = f"{format_count(len(pairs), 'producer–consumer pairs')} {verb} not fused"
+    words = f"{format_count(len(pairs), 'producer–consumer pairs')} {verb(len(pairs), 'is', 'are')} not fused"
     words += f"; {would:,} could be" if would else ""
     if rejected:
         words += f". Most common reason: {rejected[0][0]} ({rejected[0][1]:,})"
@@ -791,7 +797,7 @@ def _notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     )
 
 
-def _next(pairs: list[UnfusedPair], argument: str) -> tuple[str, ...]:
+def _next_of_pairs(pairs: list[UnfusedPair], argument: str) -> tuple[str, ...]:
     pair = next((pair for pair in pairs if pair.rule.fuses and pair.saved_bytes > 0), None)
     if pair is None or not argument or argument == "-":
         return ()

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from hlo_cli.commands.modules.loading import Loaded, Many, devices_together, no_module, partition_notes_on
 from hlo_cli.commands.options.declaring import processes, timeout_given
@@ -48,7 +48,7 @@ def map_inputs(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ModuleAnswer:
     """The numbers of the report on one module of many, and the rules that the module violates.
 
     `devices` is the number of devices whose work the numbers hold together, more than 1 before partitioning.
@@ -63,6 +63,14 @@ class Seen:
     def errors(self) -> int:
         """The number of rule violations."""
         return sum(each.severity == "error" for each in self.broken)
+
+
+UPPER_BOUND: Final[Column[ModuleAnswer]] = Column(
+    "upper_bound", "upper bound", "flag", of=lambda answer: not answer.is_program
+)
+"""Whether the numbers of a module are upper bounds, as it is not the final program."""
+ERRORS: Final[Column[ModuleAnswer]] = Column("errors", "errors", "count", total="sum", of=lambda answer: answer.errors)
+"""The rules of its command that a module violates."""
 
 
 @dataclass(frozen=True, slots=True)

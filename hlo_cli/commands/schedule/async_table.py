@@ -36,7 +36,7 @@ from hlo_cli.commands.modules.loading import (
     stage_of,
     text_order_note,
 )
-from hlo_cli.commands.modules.many import Rows, Seen, finish_each, map_inputs
+from hlo_cli.commands.modules.many import ERRORS, UPPER_BOUND, ModuleAnswer, Rows, finish_each, map_inputs
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.dataclass import dataclass
@@ -538,31 +538,28 @@ def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
 # `hlo schedule` of many dumps: the exposed bytes of each module, and its violations of rules for async operations.
 
 
-_COLUMNS: Final[tuple[Column[Seen], ...]] = (
-    Column("is_scheduled", "scheduled", "flag", from_width=120, of=lambda seen: _number(seen, "is_scheduled")),
-    Column("steps", "steps", "count", from_width=120, total="sum", of=lambda seen: _number(seen, "steps")),
-    Column("pairs", "pairs", "count", total="sum", of=lambda seen: _number(seen, "pairs")),
-    Column("exposed", "exposed", "count", total="sum", of=lambda seen: _number(seen, "exposed")),
-    Column("bytes", "bytes", "bytes", total="sum", of=lambda seen: _number(seen, "bytes")),
+_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
+    Column("is_scheduled", "scheduled", "flag", from_width=120, of=lambda answer: _number(answer, "is_scheduled")),
+    Column("steps", "steps", "count", from_width=120, total="sum", of=lambda answer: _number(answer, "steps")),
+    Column("pairs", "pairs", "count", total="sum", of=lambda answer: _number(answer, "pairs")),
+    Column("exposed", "exposed", "count", total="sum", of=lambda answer: _number(answer, "exposed")),
+    Column("bytes", "bytes", "bytes", total="sum", of=lambda answer: _number(answer, "bytes")),
     Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste",
-           of=lambda seen: _number(seen, "exposed_bytes")),
-    Column("synchronous", "sync", "count", total="sum", from_width=120, of=lambda seen: _number(seen, "synchronous")),
+           of=lambda answer: _number(answer, "exposed_bytes")),
+    Column("synchronous", "sync", "count", total="sum", from_width=120,
+           of=lambda answer: _number(answer, "synchronous")),
     Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120,
-           of=lambda seen: _number(seen, "synchronous_bytes")),
+           of=lambda answer: _number(answer, "synchronous_bytes")),
 )  # fmt: skip
-_TIMES: Final[tuple[Column[Seen], ...]] = (
-    Column("execution_seconds", "est. time", "seconds", of=lambda seen: _number(seen, "execution_seconds")),
+_TIMES: Final[tuple[Column[ModuleAnswer], ...]] = (
+    Column("execution_seconds", "est. time", "seconds", of=lambda answer: _number(answer, "execution_seconds")),
     Column("execution_low_seconds", "low time", "seconds", person=False,
-           of=lambda seen: _number(seen, "execution_low_seconds")),
+           of=lambda answer: _number(answer, "execution_low_seconds")),
     Column("execution_high_seconds", "high time", "seconds", person=False,
-           of=lambda seen: _number(seen, "execution_high_seconds")),
+           of=lambda answer: _number(answer, "execution_high_seconds")),
     Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste",
-           of=lambda seen: _number(seen, "exposed_seconds")),
+           of=lambda answer: _number(answer, "exposed_seconds")),
 )  # fmt: skip
-_BOUND: Final[Column[Seen]] = Column("upper_bound", "upper bound", "flag", of=lambda seen: not seen.is_program)
-_BROKEN: Final[tuple[Column[Seen], ...]] = (
-    Column("errors", "errors", "count", total="sum", of=lambda seen: seen.errors),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -571,7 +568,7 @@ class _Ask:
 
     throughput: ChipSpec | None
 
-    def __call__(self, module: Module, given: Input) -> Seen:
+    def __call__(self, module: Module, given: Input) -> ModuleAnswer:
         check_running(module)
         loaded = Loaded(module, given)
         overlap = analyze_overlap(module)
@@ -580,7 +577,7 @@ class _Ask:
         broken = tuple(each.excerpt() for each in verify_async(module, overlap.pairs))
         devices = devices_together(loaded)
         is_timed_as_program = stage_of(loaded) == "optimized" or bool(report.numbers.get("is_fused_by_rule"))
-        return Seen(is_timed_as_program and devices == 1, numbers, broken, devices)
+        return ModuleAnswer(is_timed_as_program and devices == 1, numbers, broken, devices)
 
 
 def schedule_each(
@@ -588,43 +585,43 @@ def schedule_each(
 ) -> int:
     """Writes the table, most exposed modules first, and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _Ask(throughput)))
-    seen = [each.answer for each in found if each.answer is not None]
-    unfinished = sum(not each.is_program for each in seen)
-    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if throughput is not None else ()
-    columns = (*_COLUMNS, *times, *_BROKEN)
+    answers = [each.answer for each in found if each.answer is not None]
+    unfinished = sum(not each.is_program for each in answers)
+    times = (*_TIMES, replace(UPPER_BOUND, person=unfinished > 0)) if throughput is not None else ()
+    columns = (*_COLUMNS, *times, ERRORS)
     return finish_each(
         "schedule",
         found,
         Rows(
             columns,
             by="exposed_bytes" if throughput is None else "exposed_seconds",
-            findings=lambda seen: seen.broken,
-            fails=lambda seen: seen.errors > 0,
-            devices=lambda seen: seen.devices,
+            findings=lambda answer: answer.broken,
+            fails=lambda answer: answer.errors > 0,
+            devices=lambda answer: answer.devices,
         ),
-        answer=_modules_answer(seen),
-        numbers={"errors": sum(each.errors for each in seen)},
+        answer=_modules_answer(answers),
+        numbers={"errors": sum(each.errors for each in answers)},
         unfinished=None if throughput is None else unfinished,
         output=output,
     )
 
 
-def _number(seen: Seen, name: str) -> Cell:
-    cell = seen.numbers[name]
+def _number(answer: ModuleAnswer, name: str) -> Cell:
+    cell = answer.numbers[name]
     return UNKNOWN if cell is None else cell  # an unknown time is not 0
 
 
-def _modules_answer(seen: Sequence[Seen]) -> str:
+def _modules_answer(answers: Sequence[ModuleAnswer]) -> str:
     pairs, exposed, bytes_, exposed_bytes = (
-        sum(number_of(each.numbers[name]) or 0 for each in seen)
+        sum(number_of(each.numbers[name]) or 0 for each in answers)
         for name in ("pairs", "exposed", "bytes", "exposed_bytes")
     )
-    words = f"{format_count(len(seen), 'modules')}: "
+    words = f"{format_count(len(answers), 'modules')}: "
     if pairs:
         number = f"{exposed:,} of {format_count(int(pairs), 'async operations')}"
         words += f"{number} {is_or_are(int(exposed))} exposed ({format_part(int(exposed_bytes), int(bytes_))})"
     else:
         words += "no async operations"
-    if failing := sum(each.errors > 0 for each in seen):
+    if failing := sum(each.errors > 0 for each in answers):
         words += f"; {failing:,} {'violates' if failing == 1 else 'violate'} XLA's rules for async operations"
     return words
