@@ -101,6 +101,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         check_running(loaded.module)
     broken = () if options.is_about_calls else tuple(verify_fusions(loaded.module))
     if options.why_not or options.changes.is_requested:
+        # decisions on fusions follow operands and bodies, which an error may have changed
         _check_sound((*loaded.module.errors, *broken))
     if options.c_signature:
         from hlo_cli.commands.fuse.custom_calls import write_c
@@ -113,6 +114,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     if options.changes.is_requested and output.is_module:
         return _write_module(loaded, options, output)
     report = _selected_report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
+    # those reports state what the module is on their own
     if not (options.is_one_fusion or options.why_not or options.changes.is_requested):
         from hlo_cli.commands.modules.loading import bounded_report
 
@@ -127,6 +129,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
     """The inputs, and the name of a fusion if one follows them."""
+    # no name of an instruction has a slash or a wildcard, but a missing file and a glob do
     if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?[/"):
         return tuple(arguments), None
     return tuple(arguments[:-1]), arguments[-1]

@@ -78,6 +78,7 @@ class _Counted:
 
         Callers of such a call, and totals, have the known part, and the number of unknown calls.
         """
+        # XLA's own number for a custom call is -1, which would read as a cost
         is_unknown = self.costs[instruction].unknown and instruction.opcode == opcodes.CUSTOM_CALL and not self.as_xla
         return UNKNOWN if is_unknown else self.number(value)
 
@@ -129,6 +130,7 @@ def report_of_costs(
 def _cost_answer(counted: _Counted, total: Cost) -> str:
     name = counted.loaded.module.name if counted.computation.is_entry else counted.computation.name
     accessed = round(total.bytes_accessed)
+    # negative with --as-xla where custom calls outweigh the rest, -1 each
     size = format_bytes(accessed) if accessed >= 0 else f"{accessed:,} B"
     bound = "at least " if total.unknown and not counted.as_xla else ""
     words = f"{name}: {bound}{round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals,"
@@ -178,6 +180,7 @@ def _cost_table(
 
 
 def _cost_rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
+    # bytes first, as most kernels of a module are bound by memory
     return -cost.bytes_accessed, -cost.unknown, -cost.flops, name
 
 
@@ -220,6 +223,7 @@ def report_of_dots(
 ) -> Report:
     """One row for each matmul, those with most flops first; the answer is about the rows that `where` selects."""
     every = matmuls_of(loaded.module)
+    # a fused matmul is found by the computation of its fusion as well as by the body
     matmuls = [each for each in every if within in (None, _place(each), each.instruction.computation)]
     everything = _dots_table(loaded, matmuls, executions_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
@@ -274,6 +278,7 @@ def _total_of(table: Table) -> _Total:
     """The sum over the rows: the flops of each matmul, as often as it runs."""
     flops_column, count_column = table.column_index("flops"), table.column_index("execution_count")
     runs = [(number_of(row[flops_column]), number_of(row[count_column])) for row in table.rows]
+    # a loop of unknown trip count is assumed to run once, which makes the sum a lower bound
     flops = sum(round(flops or 0) * (1 if number is None else round(number)) for flops, number in runs)
     return _Total(flops, all(number is not None for _, number in runs))
 
@@ -283,6 +288,7 @@ def _dots_answer(matmuls: Sequence[Matmul], table: Table, total: _Total) -> str:
     if not table.rows:
         return "No matmuls"
     kind_column, fusion_column = table.column_index("kind"), table.column_index("fusion")
+    # cuDNN stands for its convolutions; its attention has no sizes of one matmul
     convolutions = sum(row[kind_column] in ("convolution", "cuDNN") for row in table.rows)
     numbers = ((len(table.rows) - convolutions, "matmuls"), (convolutions, "convolutions"))
     words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
@@ -440,6 +446,7 @@ def _works(loaded: Loaded, timing: TimingColumns | None, within: Computation | N
     for instruction in {**kernels, **saved}:
         if within is None or instruction.computation is within:
             cost = costs_of_calls.get(instruction) or costs[instruction]
+            # runs next to the program, so that its time is no part of the sum
             timed = None if instruction.computation in asynchronous else timing
             yield _work(instruction, kernels.get(instruction), cost, saved.get(instruction, 0), timed)
 
@@ -550,6 +557,7 @@ class _Cause:
     @property
     def largest(self) -> _Work:
         """The kernel that accesses most bytes."""
+        # a transfer is named only where nothing else is there: it is not the work of the line
         return max(self.works, key=lambda work: (_is_kernel(work), work.bytes * work.times, work.instruction.name))
 
 
@@ -576,6 +584,7 @@ def _causes_answer(table: Table, by: By, timing: TimingColumns | None) -> str:
     if timing is not None:
         seconds = table.column_index("total_seconds")
         times = [(str(row[keys]), number_of(row[seconds]) or 0) for row in table.rows]
+        # without a single known time, the bytes still tell which key is the largest
         if any(time for _, time in times):
             place = f"on {timing.throughput.chip}"
             return describe_costs(times, by, noun="kernels", verb=("need", "needs"), amount=IN_SECONDS, place=place)

@@ -44,12 +44,14 @@ from hlo_cli.source import HloError, did_you_mean, nearest
 # `hlo fuse DUMP NAME --custom-calls`: a custom call with its buffers and configuration.
 
 
+# CustomCallApiVersion of xla/service/hlo.proto; signatures as in xla/service/custom_call_status.h, xla/ffi/api/c_api.h
 _CONVENTIONS: Final = {
     CustomCallApiVersion.ORIGINAL: "untyped pointers, no error status",
     CustomCallApiVersion.STATUS_RETURNING: "untyped pointers with a status",
     CustomCallApiVersion.STATUS_RETURNING_UNIFIED: "untyped pointers, opaque config, and status, also on CPU",
     CustomCallApiVersion.TYPED_FFI: "typed FFI, checks types and ranks",
 }
+# CustomCallSchedule of xla/service/hlo.proto; SCHEDULE_NONE, the default, is not worth a line
 _SCHEDULES: Final = {
     CustomCallSchedule.LATEST: "scheduled as late as possible",
     CustomCallSchedule.EARLIEST: "scheduled as early as possible",
@@ -125,6 +127,7 @@ def _passes_pointers(loaded: Loaded, call: DecodedCall) -> bool:
     """Whether the call's function finds its buffers by position in tables of pointers."""
     if call.is_typed or call.target.category not in ("handler", "kernel", "unknown"):
         return False
+    # a Mosaic kernel of a TPU gets its buffers from the compiler, not from a table of pointers
     return call.target.category != "kernel" or target_of(loaded.module) != "tpu"
 
 
@@ -260,6 +263,7 @@ def _program_facts(field: ConfigField) -> Iterator[Fact]:
     if body.producer:
         yield Fact("producer", remark=body.producer)
     if body.operations:
+        # the dialect and the operation; what precedes them is the module of the file
         short = dict.fromkeys(".".join(operation.split(".")[-2:]) for operation in body.operations)
         yield Fact("operations", remark=", ".join(short))
 
@@ -435,6 +439,7 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         _Target(name, api, members, tuple(map(sum, zip(*map(_sizes, members), strict=True))))
         for (name, api), members in groups.items()
     ]
+    # calls of one target often tie; the text of the row makes the order that of no dictionary
     targets.sort(key=lambda target: (-len(target.calls), str(row_from(columns, target))))
     several = len(targets) > 1 and len(calls) > len(targets)
     return Table("targets", columns, rows_from(columns, targets), noun="targets", main=False, person=several)
@@ -506,6 +511,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
 def _next_of_calls(calls: Sequence[DecodedCall], argument: str) -> tuple[str, ...]:
     if not argument or argument == "-" or not calls:
         return ()
+    # the code of the program's own target is what its author can look into
     first = next((call for call in calls if call.target.is_user_defined), max(calls, key=lambda call: _sizes(call)[:2]))
     code = (f"hlo fuse {argument} --c-signature",) if first.target.is_user_defined else ()
     return (f"hlo fuse {argument} {first.instruction.name} --custom-calls", *code)

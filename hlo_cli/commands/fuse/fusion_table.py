@@ -81,9 +81,10 @@ from hlo_cli.source import Diagnostic, HloError
 # `hlo fuse DUMP`: one row for each fusion, the memory traffic that fusion avoids, and the kinds of kernels.
 
 
-_MAX_NAMED_OPCODES = 3
+_MAX_NAMED_OPCODES = 3  # more would not fit into the one line of an answer
 """The most opcodes of kernels that the answer names."""
 
+# XLA's cost analysis counts a loop's body once, so one table cannot be read as a share of the other
 _LAUNCHES_NOTE = Diagnostic("note", "costs of fusions are per execution; those of kernel kinds are of all launches")
 _SAVED_NOTE = Diagnostic(
     "note", "saved is the memory traffic of the operations without fusion, minus that of the fusion"
@@ -116,6 +117,7 @@ def report_of_fusions(
     kernels = {kernel.instruction: kernel for kernel in kernels_of(module)}
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
+    # the body is part of one kernel, so a table of its fusions would be empty
     if fusion := next((each for each in fusions if each.body is within), None):
         raise HloError(f"{fusion.body.name} is the body of {fusion.name}", hint=f"run `hlo fuse DUMP {fusion.name}`")
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
@@ -142,6 +144,7 @@ def _narrowed(everything: Table, fused: _FusedModule, where: str) -> Table:
 
 def _parts(fused: _FusedModule, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(fused.kernels.values())
+    # XLA counts -1 for a custom call; totals of kernels need what follows from its shapes
     calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
     costs = {**fused.costs, **costs_among(calls, rules=RUN)}
     kinds = kernel_kinds_table(launched, costs, fused.timing)
@@ -161,6 +164,7 @@ def _why_nothing(fused: _FusedModule) -> str:
 
 def _table_answer(fused: _FusedModule) -> str:
     kernels = [kernel for kernel in fused.kernels.values() if not kernel.is_transfer]
+    # an async operation is one kernel, whose name is that of its synchronous form
     opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
     named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_MAX_NAMED_OPCODES]]
     rest = sum(number for _, number in opcodes[_MAX_NAMED_OPCODES:])
@@ -227,6 +231,7 @@ def _numbers(fused: _FusedModule, within: Computation | None) -> dict[str, int |
 def _fusions_table(fused: _FusedModule) -> Table:
     module = fused.loaded.module
     origins = origins_of(module)
+    # the TPU compiler alone writes them
     cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in fused.fusions)
     repeats = any(fused.times(fusion.instruction) not in (0, 1) for fusion in fused.fusions)
     columns: tuple[Column[_FusionRow], ...] = (
@@ -269,7 +274,9 @@ def _fusions_table(fused: _FusedModule) -> Table:
         Column("sources", "sources", person=False, of=lambda row: row.sources),
     )  # fmt: skip
     ranked = sorted(
-        fused.fusions, key=lambda each: (-each.saved_bytes * (fused.times(each.instruction) or 1), each.name)
+        # a fusion of unknown trip count counts as run once, rather than not at all
+        fused.fusions,
+        key=lambda each: (-each.saved_bytes * (fused.times(each.instruction) or 1), each.name),
     )
     rows = rows_from(columns, (_fusion_row(fused, fusion, origins) for fusion in ranked))
     return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(fused.fusions))
@@ -340,7 +347,7 @@ def _next_of_table(fused: _FusedModule, table: Table, argument: str) -> tuple[st
 
 _COMPARISON_SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
 _ARITHMETIC_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
-_MAX_INLINE_LENGTH: Final = 12
+_MAX_INLINE_LENGTH: Final = 12  # a float32 with its sign and exponent still fits, such as -1.17549e-38
 """The longest constant that is quoted."""
 
 
@@ -591,6 +598,7 @@ def _fusion_facts(module: Module, fusion: Fusion, timing: TimingColumns | None) 
     if timing is not None:
         facts.append(Fact("time", remark=timing.describe(fusion.instruction, cost)))
         facts += model_facts(timing.prediction(fusion.instruction, cost), fusion.instruction)
+    # the tree below is cut at so many rows, so what it would have shown is summed up
     if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
         summary = (
             Fact("reads", remark=_largest_read(fusion)),
@@ -637,6 +645,7 @@ def _body_tree(module: Module, fusion: Fusion) -> Tree:
         top = stack[-1]
         if top.left:
             operand = top.left.pop(0)
+            # an operand without operands is one row: it costs no more than a remark that it is above
             if operand in shown and rows.shown_operands(operand):
                 top.branches.append(Branch(row_from(_BODY_COLUMNS, rows.repeated_row(operand))))
             else:
@@ -657,11 +666,13 @@ class _BodyRows:
         self._fusion = fusion
         self._origins = origins_of(module)
         root = fusion.body.root
+        # the tuple of a multi-output fusion is not written: its elements are the buffers
         is_tuple = root is not None and root.opcode == opcodes.TUPLE
         self._written = set(root.operands if is_tuple and root is not None else (root,))
 
     def shown_operands(self, instruction: Instruction) -> list[Instruction]:
         """The operands that get rows of their own, each once, without constants of one element."""
+        # a reader needs the value alone, which the row of the user quotes
         return [operand for operand in dict.fromkeys(instruction.operands) if not _is_inline_constant(operand)]
 
     def repeated_row(self, instruction: Instruction) -> _BodyRow:
@@ -684,6 +695,7 @@ class _BodyRows:
         if (number := instruction.parameter_number) is not None:
             return round(self._fusion.cost.operand_bytes(number))
         if instruction in self._written and isinstance(instruction.shape, ArrayShape):
+            # hlo_cost_analysis.cc counts the update alone, as the rest of the buffer stays where it is
             in_place = instruction.opcode == opcodes.DYNAMIC_UPDATE_SLICE and len(instruction.operands) > 1
             return (instruction.operand_shape(1) if in_place else instruction.shape).logical_bytes
         return None

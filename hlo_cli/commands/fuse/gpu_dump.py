@@ -55,6 +55,7 @@ from hlo_cli.transform.fusion.gpu_decisions import kernels_of_dump
 # The GPUs whose compiler decides: those of --chip, else the one that a dump was compiled for.
 
 
+# fields of the GpuDeviceInfoProto that XLA dumps as *.gpu_target_config.pbtxt
 _CORES: Final = re.compile(r"\bcore_count: (\d{1,9})\b")
 _BANDWIDTH: Final = re.compile(r"\bmemory_bandwidth: (\d{1,18})\b")
 
@@ -98,6 +99,7 @@ def is_for_gpu(loaded: Loaded) -> bool:
 def is_dump_of(process: FusionProcess, chip: str) -> bool:
     """Whether XLA wrote its decisions while it compiled for this chip, by its memory and its cores."""
     device = gpu_device(chip)
+    # a field that is missing in the dump is read as 0
     return process.memory_bandwidth == device.memory_bandwidth and process.core_count in (0, device.core_count)
 
 
@@ -114,6 +116,7 @@ def state_notes(loaded: Loaded, chip: str) -> Iterator[str]:
     module = loaded.module
     if not gpu_device(chip).is_checked:
         yield f"the figures of {chip} are those of XLA's target file; no compiler for it was compared with"
+    # without a backend_config of a GPU, a scheduled module counts as one of a CPU; the name of its file is surer
     if target_of(module) == "cpu" and not (loaded.input.target or "").endswith("gpu"):
         yield f"{chip} is a GPU, but the module was compiled for CPU"
     if module.is_scheduled:
@@ -195,9 +198,11 @@ def _fusing_pass(loaded: Loaded, name: str) -> FusingPass | None:
     if input.path is None or input.dump is None:
         return None
     later, stage = loaded.module, input.stage or ""
+    # the last dump that still has the kernel is nearest to the pass that fused it
     for path, earlier in reversed(earlier_dumps(input.path, input.dump)):
         with suppress(HloError, OSError):
             for text in read_inputs([path]):
+                # parsing is the cost here, and most passes have not changed the name
                 if f"{name} = " not in text.source.text:
                     continue
                 module = read_input(text)
@@ -228,6 +233,7 @@ def _fusion_with(module: Module, instruction: Instruction) -> str:
         and each.shape == instruction.shape
         and each.metadata.op_name == instruction.metadata.op_name
     )
+    # passes rename what they fuse, and two candidates cannot be told apart
     return next(iter(same)) if len(same) == 1 else ""
 
 
@@ -325,11 +331,13 @@ class _Fates:
     def name_then(self, name: str) -> str | None:
         """The name in the pass, before which XLA adds `.0` to names; None if the pass did not see the instruction."""
         known_names = self.outcome.fused_into, self.outcome.verdicts
+        # names without a number get .0 in the pass only
         return next((each for each in (name, f"{name}.0") if any(each in names for names in known_names)), None)
 
     def last_name(self, name: str) -> str:
         """The fusion of which an instruction became a part, or its own name."""
         visited = {name}
+        # a fusion that takes in one more producer keeps its name, so that names can lead in a circle
         while (into := self.outcome.fused_into.get(name)) and into[0] not in visited:
             name = into[0]
             visited.add(name)
@@ -378,6 +386,7 @@ def _row_of(pair: KernelPair, fates: _Fates | None) -> PairRow:
     if verdict is None and name is not None and (into := fates.outcome.fused_into.get(name)):
         return replace(row, reason=f"{_FUSED_INTO} {into[0]}")
     if verdict is None:
+        # copy insertion runs after the fusion passes, so no decision on a copy can be expected
         is_copy = opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode)
         return replace(row, reason=COPIED if is_copy else NOT_SEEN)
     return replace(
@@ -393,7 +402,9 @@ def _row_of(pair: KernelPair, fates: _Fates | None) -> PairRow:
 
 
 _UNKNOWN: Final = "unknown"
-_ROUNDING: Final = 2e-9
+_ROUNDING: Final = (
+    2e-9  # chosen: eight ticks of a quarter nanosecond, as each time in a sum or difference is rounded by itself
+)
 """Seconds by which sums of times that XLA printed differ from times in whole ticks."""
 _BEFORE_FUSION: Final = "The module is from before fusion; the dump has no decision on a pair of its instructions"
 _NAME_A_GPU: Final = "To compute the pairs of kernels that XLA leaves apart, name the GPU with --chip."
@@ -474,6 +485,7 @@ def is_same_time(computed: float, printed: float) -> bool:
     >>> is_same_time(1e-6, 1.0000001e-6), is_same_time(1e-6, 1.1e-6)
     (True, False)
     """
+    # the dump has microseconds as float32, of which text shows seven or eight digits
     return abs(computed - printed) <= _ROUNDING + 1e-5 * abs(computed)
 
 

@@ -164,7 +164,7 @@ def next_pair(argument: str, rows: Sequence[PairRow], option: str = "") -> tuple
 # One sentence on what decided about a pair: repeated reads, recomputation, another launch, or a rule.
 
 
-_MAX_UNREPEATED: Final = 1.05
+_MAX_UNREPEATED: Final = 1.05  # chosen: a few percent, such as at the edges of tiles, decide nothing
 """Reading or computing an array at most so many times is not called repeated."""
 
 
@@ -194,6 +194,7 @@ def _saved_words(pair: GpuPair) -> str:
     producer, consumer, fused = pair.kernels
     if producer is None or consumer is None or fused is None:
         return ""
+    # kKernelLaunchOverhead of gpu_performance_model_base.h
     words = "One kernel less saves its launch (1 µs)"
     if len(pair.users) > 1:
         return f"{words}, and {format_count(len(pair.users), 'consumers')} compute {pair.producer} themselves."
@@ -214,6 +215,7 @@ def _slower_words(pair: GpuPair, cores: int) -> str:
         return ""
     compute = fused.compute_ticks - producer.compute_ticks - consumer.compute_ticks
     memory = fused.memory_ticks - producer.memory_ticks - consumer.memory_ticks
+    # the model adds the two parts, less their overlap, so the part that grew more decided
     if compute >= memory:
         return _slower_compute(pair, producer, consumer, fused, cores)
     return _slower_memory(producer, consumer, fused, cores)
@@ -255,6 +257,7 @@ def times(number: float) -> str:
     >>> times(64.0), times(1.25), times(1)
     ('64 times', '1.25 times', 'once')
     """
+    # a fraction matters for a few repeats only
     return "once" if number == 1 else f"{number:,.0f} times" if number >= 10 else f"{format_number(number)} times"
 
 
@@ -281,6 +284,7 @@ def chosen_pair(pairs: Sequence[GpuPair], name: str) -> GpuPair:
     """
     own = [pair for pair in pairs if pair.producer == name] or list(pairs)
     blocked = next((pair for pair in own if pair.reason is not None and pair.blocker is None), None)
+    # a rule of any consumer keeps the producer out of all of them, whatever the times
     if blocked is not None and own[0].producer == name:
         return blocked
     return max(own, key=_added_ticks_of_pair)
@@ -344,6 +348,7 @@ def _times_table(pair: GpuPair, fused: int, unfused: int) -> Table:
     launches = {"separate": users + 1, "fused": users}
     total = {"separate": unfused, "fused": fused}
     alone = sum(user.alone_ticks or 0 for user in pair.users)
+    # what is left of the sum, as XLA does not print the producer's time on its own
     producer = unfused - alone - LAUNCH * launches["separate"]
     consumers = {"separate": alone, "fused": fused - LAUNCH * launches["fused"]}
     columns: tuple[Column[str], ...] = (

@@ -58,11 +58,11 @@ MODEL_COLUMNS: Final[tuple[Column[GpuKernel], ...]] = (
     Column("kernel_written_bytes", "kernel writes", "bytes", person=False, of=lambda kernel: kernel.time.bytes_written),
     Column("is_coalesced", "coalesced", "flag", person=False, of=lambda kernel: kernel.time.is_coalesced),
 )
-_MIN_REPEATED_READS: Final = 1.5
+_MIN_REPEATED_READS: Final = 1.5  # chosen: halos of windows and edges of tiles are read twice in any kernel
 """From this many reads of an operand on, they are a reason why a kernel is slow."""
 _WHOLE_NUMBERS_FROM: Final = 10
 """From this many reads on, they are shown without a fraction."""
-_FULL_SHARE: Final = 0.9
+_FULL_SHARE: Final = 0.9  # the time of the whole kernel then is at most a ninth longer
 """The share of busy cores from which on idle ones matter little."""
 
 
@@ -81,6 +81,7 @@ def model_numbers(prediction: Prediction | None, instruction: Instruction) -> Ma
             "cores": prediction.kernel.device.core_count,
             "operands": tuple(
                 {"operand": name, "bytes": size, "read_bytes": read}
+                # not strict: operands of a damaged text can outnumber those of the model
                 for name, size, read in zip(
                     names, prediction.kernel.operand_bytes, prediction.kernel.reads, strict=False
                 )
@@ -126,6 +127,7 @@ def _slow_reasons(prediction: Prediction, instruction: Instruction) -> Iterator[
         yield f"reads are not coalesced: {device.dram_transaction_bytes} B are transferred for each element"
     if kernel.busy_cores < _FULL_SHARE * device.core_count:
         yield f"too few blocks: {device.core_count - time.blocks:,} of {device.core_count:,} cores are idle"
+    # gpu_performance_model_base.cc caps the bandwidth by the transactions that the blocks can issue in a clock
     if kernel.bytes_per_second < device.memory_bandwidth:
         yield f"{format_count(time.blocks, 'blocks')} read at most {format_rate(kernel.bytes_per_second, 'B')}"
     extra = [read - size for read, size in zip(kernel.reads, kernel.operand_bytes, strict=True)]
@@ -278,6 +280,7 @@ def kernel_kinds_table(
         groups.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
     repeats = any(kernel.times != 1 for kernel in kernels)
     kinds = [_KernelKind(kind, provider, members) for (kind, provider), members in groups.items()]
+    # transfers are no kernels, so they follow whatever their number
     kinds.sort(key=lambda kind: (kind.name == "transfer", -len(kind.kernels), str((kind.name, kind.provider))))
     predictions = {} if timing is None else _predictions(kinds, costs, timing)
     columns: tuple[Column[_KernelKind], ...] = (
@@ -354,6 +357,7 @@ def _of_launches(kernels: Sequence[Kernel], cost_of: Callable[[Kernel], Cell]) -
     total: int | float = 0
     for kernel in kernels:
         cost = number_of(cost_of(kernel))
+        # nothing times an unknown number is still nothing
         if cost is None or (cost and kernel.times is None):
             return UNKNOWN
         total += cost * (kernel.times or 0)

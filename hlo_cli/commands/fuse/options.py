@@ -39,6 +39,7 @@ class RefusionOptions:
     @property
     def gpus(self) -> tuple[str, ...]:
         """The GPUs whose compiler decides: those of --chip, unless rules of the CPU compiler are named."""
+        # --fusion-rules names rules of the CPU compiler, which then decides whatever the chip
         if not self.chip or self.switches:
             return ()
         from hlo_cli.commands.fuse.gpu_dump import gpus_named

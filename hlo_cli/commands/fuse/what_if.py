@@ -136,6 +136,7 @@ def _time_numbers(before: GpuKernelTimes, after: GpuKernelTimes, chip: str) -> d
 
 def _is_unknown(times: GpuKernelTimes) -> bool:
     """Whether no kernel has a predicted time: a sum of nothing is not a time of zero."""
+    # kernels that cannot be modeled add nothing to a total
     return times.unknown > 0 and not times.total
 
 
@@ -191,7 +192,7 @@ def options_for_gpu(options: FuseOptions, loaded: Loaded, output: OutputOptions)
 # `hlo fuse DUMP --run-pass`, `--fuse A,B`, `--into F`, and `--unfuse NAME`: other fusions of a module, as a diff.
 
 
-_BEFORE_THE_PASS: Final = "before_fusion"
+_BEFORE_THE_PASS: Final = "before_fusion"  # as --xla_dump_hlo_pass_re names the file, after the pass before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     producers, consumer = _by_hand(options)
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
+        # with --run-pass, the decisions on the pass's own input would be those of another module
         if options.gpu is not None and not options.apply:
             notes.append(_decision_note(module, options.gpu, producer, consumer))
         elif not rule.fuses and target_of(module) != "gpu":
@@ -241,6 +243,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         module = changed.module
         copies += changed.copies
         if place.opcode != opcodes.FUSION:
+            # the next producer is fused into the fusion that this step made of the consumer
             consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
         return Result(module, notes=tuple(notes), copies=tuple(copies))
@@ -263,6 +266,7 @@ def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
         return (), ""
     if len(names) < 2:
         raise HloError("--fuse requires two names: PRODUCER,CONSUMER", hint=f"write --fuse {names[0]},CONSUMER")
+    # a producer further up reaches the consumer only through those in between
     return tuple(names[-2::-1]), names[-1]
 
 
@@ -348,6 +352,7 @@ def _bytes_change(before: int, after: int) -> str:
     if before == after:
         return f"{format_bytes(after)} (unchanged)"
     words = "less" if after < before else "more"
+    # equal at the shown precision: the difference itself is shown
     if format_bytes(before) == format_bytes(after):
         return f"{format_bytes(after)} ({format_bytes(abs(before - after))} {words})"
     change = f" ({format_percent(abs(before - after) / before)}% {words})" if before else ""
@@ -367,6 +372,7 @@ def _totals_table(before: _Totals, after: _Totals) -> Table:
 
 def _rules_table(rejected: Iterable[FusionDecision]) -> Table:
     """The number of pairs that each rule prevents from being fused."""
+    # a pair with a parameter or a tuple saves nothing, whatever the rule
     kernels = [d for d in rejected if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
     pairs = Counter(decision.rule for decision in kernels)
     example = {decision.rule: decision for decision in reversed(kernels)}

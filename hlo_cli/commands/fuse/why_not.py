@@ -230,6 +230,7 @@ def _report_of_pair(
     pair = (pairs[0] if len(names) > 1 else chosen_pair(pairs, names[0])) if pairs else None
     parts: tuple[Part, ...] = () if pair is None else tuple(decision_parts(pair, chip))
     has_parts = pair is None or pair.fused_ticks is None or bool(pair.users)
+    # without a modeled kernel of both, --fuse has no time to show
     by_hand = pair is not None and not pair.is_fused and pair.kernels[2] is not None
     command = f"hlo fuse {argument} --fuse {pair.producer},{pair.consumer} --chip {chip}" if pair else ""
     names_it = by_hand and pair is not None and _has_both(loaded, pair)
@@ -299,6 +300,7 @@ def _row_of_pair(pair: GpuPair, computations: dict[str, str]) -> PairRow:
         pair.producer,
         pair.consumer,
         computations.get(pair.consumer) or computations.get(pair.producer, ""),
+        # the intermediate array is written once and read once
         2 * producer.time.bytes_written if producer is not None else 0,
         reason or "",
         pair.blocker,
@@ -316,6 +318,7 @@ def _confirmed(pair: GpuPair, process: FusionProcess, opaque: frozenset[str]) ->
     if verdict is None:
         return pair
     blank = (None, None, None)
+    # the pass stopped at a rule, before it estimated times
     if verdict.fused_seconds is None or verdict.unfused_seconds is None:
         is_same = verdict.reason == pair.reason and not {pair.producer, pair.consumer} & opaque
         if is_same:
@@ -327,6 +330,7 @@ def _confirmed(pair: GpuPair, process: FusionProcess, opaque: frozenset[str]) ->
         saved = seconds(pair.unfused_ticks - pair.fused_ticks)
         if is_same_time(saved, verdict.unfused_seconds - verdict.fused_seconds):
             return pair
+    # XLA's times stand; those of the parts would not add up to them
     ticks = [round(time * TICKS_PER_SECOND) for time in (verdict.fused_seconds, verdict.unfused_seconds)]
     return replace(
         pair, reason=None, blocker=None, fused_ticks=ticks[0], unfused_ticks=ticks[1], kernels=blank, users=()
@@ -363,6 +367,7 @@ def _verdict(pair: GpuPair, process: FusionProcess) -> FusionVerdict | None:
         fused = (
             place for place, step in enumerate(steps) if isinstance(step, FusedStep) and step.producer == pair.producer
         )
+        # a fused producer has no kernel any more, and later verdicts under its name are on another one
         steps = steps[: next(fused, len(steps))]
     return fusion_outcome(FusionProcess(steps)).verdicts.get(pair.producer)
 
@@ -417,6 +422,7 @@ def _one_answer(by_chip: dict[str, GpuPair], names: Sequence[str]) -> str:
 
 
 def _essence(pair: GpuPair) -> tuple[bool, str | None, bool]:
+    # times differ on every chip; what decided is the reason or the sign
     return pair.is_fused, pair.reason, _saved(pair) < 0
 
 
@@ -764,6 +770,7 @@ def _reason(pair: UnfusedPair, *, is_compiled: bool) -> str:
         return pair.words
     if not is_compiled:
         return "no rule prevents it"
+    # CpuCompiler::RunHloPassesAfterLayoutAssn fuses, and copy insertion comes later
     if opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode):
         return "no rule prevents it; the copy was inserted after fusion"
     return "no rule prevents it; the code was different when the fusion pass ran"
