@@ -11,10 +11,12 @@ import pytest
 
 from edits import Draft
 from hlo_cli import parse_module
+from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.graph import Keys, graph_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.analysis.matching.pairs import Pairs, pair_by_arguments
 from hlo_cli.cli import main
+from hlo_cli.commands.diff.options import IGNORABLE_KINDS
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.normalize import normalize
 from judge import ask_xla
@@ -378,3 +380,7 @@ def test_arguments_in_another_order_are_told(paths: bool) -> None:
     ]
     assert not comparison.added
     assert not comparison.removed
+
+
+def test_kinds_that_ignore_takes_are_those_of_changes() -> None:
+    assert set(IGNORABLE_KINDS) == {*KINDS, "schedule"}

@@ -36,7 +36,7 @@ PROGRAMS = Path(__file__).parent / "changing_programs.py"
 
 def told(before: Module, after: Module) -> list[str]:
     """The sentences, the most important first."""
-    return [sentence_of(each) for each in statements_of(diff(before, after)).told]
+    return [sentence_of(each) for each in statements_of(diff(before, after)).ordered]
 
 
 def rows_of(fold: Fold) -> list[object]:
@@ -46,7 +46,7 @@ def rows_of(fold: Fold) -> list[object]:
 
 def check_partition(comparison: ModuleDiff, found: Statements) -> None:
     """Every row is in exactly one statement or left over."""
-    folded = [row for each in (*(s.fold for s in found.told), found.rest) for row in rows_of(each)]
+    folded = [row for each in (*(s.fold for s in found.ordered), found.unexplained) for row in rows_of(each)]
     everything = [*(each.after for each in comparison.changed), *comparison.added, *comparison.removed]
     assert len(folded) == len(set(folded))
     assert set(folded) == set(everything)
@@ -109,8 +109,8 @@ def test_first_sentence_of_a_model(name: str) -> None:
     comparison = diff(before, after)
     found = statements_of(comparison)
     check_partition(comparison, found)
-    assert sentence_of(found.told[0]).startswith(sentence)
-    assert found.rest.rows == 0
+    assert sentence_of(found.ordered[0]).startswith(sentence)
+    assert found.unexplained.rows == 0
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -118,7 +118,7 @@ def test_the_other_way_round(name: str) -> None:
     """What was added is removed, and sizes and types change back; the rows are the same."""
     before, after, _ = PAIRS[name]
     one, two = statements_of(diff(before, after)), statements_of(diff(after, before))
-    assert [_mirrored(each) for each in one.told] == [_facts(each) for each in two.told]
+    assert [_mirrored(each) for each in one.ordered] == [_facts(each) for each in two.ordered]
 
 
 def _facts(statement: Statement) -> tuple[object, ...]:
@@ -150,8 +150,8 @@ def test_statements_are_the_same_every_time() -> None:
 
 def test_two_causes_are_two_statements() -> None:
     found = statements_of(diff(model(), model(layers=3, hidden=96)))
-    assert {type(each) for each in found.told} == {DimensionChange, LayerChange}
-    assert found.rest.rows == 0
+    assert {type(each) for each in found.ordered} == {DimensionChange, LayerChange}
+    assert found.unexplained.rows == 0
 
 
 def test_names_need_labels() -> None:
@@ -195,9 +195,9 @@ def test_constants_that_follow_from_a_size() -> None:
 
     before = module(64, "0.015625", "0.1")
     found = statements_of(diff(before, module(96, "0.0104166670", "0.1")))
-    assert (len(found.told), found.rest.rows) == (1, 0)
+    assert (len(found.ordered), found.unexplained.rows) == (1, 0)
     found = statements_of(diff(before, module(96, "0.0104166670", "0.3")))
-    assert [sentence_of(each) for each in found.told[1:]] == ["constant 0.1 → 0.3 in r"]
+    assert [sentence_of(each) for each in found.ordered[1:]] == ["constant 0.1 → 0.3 in r"]
 
 
 def test_collectives() -> None:
@@ -276,7 +276,7 @@ def test_random_edits_are_not_made_into_causes(path: Path, edits: int) -> None:
     wrong = {"dimension", "type", "layers", "loops", "trip_count", "sharding", "rematerialization", "compilation"}
     if sum(change.kind == "sharding" for each in comparison.changed for change in each.changes) > 1:
         wrong.remove("sharding")  # the edits changed several
-    assert not wrong & {kind_of(each) for each in found.told}
+    assert not wrong & {kind_of(each) for each in found.ordered}
 
 
 def write(folder: Path, *modules: Module) -> list[str]:
@@ -424,8 +424,8 @@ def check_real_change(paths: list[str], words: str, capsys: pytest.CaptureFixtur
     comparison = diff(*(parse_module(Path(path).read_text()) for path in paths))
     found = statements_of(comparison)
     check_partition(comparison, found)
-    assert sentence_of(found.told[0]).startswith(words), paths
-    assert found.folded >= 0.9 * (found.folded + found.rest.rows), paths
+    assert sentence_of(found.ordered[0]).startswith(words), paths
+    assert found.folded >= 0.9 * (found.folded + found.unexplained.rows), paths
     assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
     text = capsys.readouterr().out
     assert " ".join(text.split()).startswith(" ".join(headline(found).split())[:60])
@@ -558,9 +558,9 @@ def test_the_largest_truth_comes_first(name: str, *, lines_move: bool) -> None:
     comparison = diff(parse_module(SMALL), parse_module(text))
     found = statements_of(comparison)
     check_partition(comparison, found)
-    sentences = [sentence_of(each) for each in found.told]
+    sentences = [sentence_of(each) for each in found.ordered]
     assert sentences[0].startswith(sentence), sentences
-    assert found.rest.rows == 0
+    assert found.unexplained.rows == 0
     assert lines_move == ("source lines moved" in sentences[-1])
 
 
@@ -693,8 +693,8 @@ def test_no_difference_is_hidden(name: str) -> None:
     comparison = diff(parse_module(text), parse_module(other))
     assert not comparison.is_same_program
     found = statements_of(comparison)
-    assert found.told, name
-    assert found.rest.rows == 0
+    assert found.ordered, name
+    assert found.unexplained.rows == 0
 
 
 def dump(folder: Path, modules: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from hlo_cli.cli import COMMANDS, main
-from hlo_cli.commands.diff.options import KINDS
+from hlo_cli.commands.diff.options import IGNORABLE_KINDS
 from hlo_cli.commands.fuse.options import SWITCHES
 from hlo_cli.commands.help.catalog import TOPICS
 from hlo_cli.commands.options.declaring import SCREEN_LINES, Command, Option
@@ -139,7 +139,7 @@ def test_no_option_has_two_lines_too_many(name: str, capsys: Capture) -> None:
     assert max(row.count("\n") for row in rows if row.startswith("  -") and "--format" not in row) <= 1
 
 
-@pytest.mark.parametrize(("name", "values"), [("fuse", SWITCHES), ("schedule", ORDERS), ("diff", KINDS)])
+@pytest.mark.parametrize(("name", "values"), [("fuse", SWITCHES), ("schedule", ORDERS), ("diff", IGNORABLE_KINDS)])
 def test_values_of_lists_are_explained(name: str, values: tuple[str, ...]) -> None:
     assert set(values) <= set(re.findall(r"[\w-]+", command_of(name).details))
 

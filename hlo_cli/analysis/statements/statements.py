@@ -193,13 +193,13 @@ def _all_iterations(module: Module) -> KernelCost:
 class Statements:
     """What happened, most important first, and the rows that no statement explains."""
 
-    told: tuple[Statement, ...]
-    rest: Fold
+    ordered: tuple[Statement, ...]
+    unexplained: Fold
 
     @property
     def folded(self) -> int:
         """The number of rows that statements explain."""
-        return sum(each.fold.rows for each in self.told)
+        return sum(each.fold.rows for each in self.ordered)
 
 
 @no_garbage_collection()
@@ -210,8 +210,9 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     >>> from hlo_cli.analysis.matching.module_diff import diff
     >>> text = "HloModule m  ENTRY e { p = f32[8,4] parameter(0)  n = f32[8,4] negate(p)  ROOT s = f32[8,4] sine(n) }"
     >>> found = statements_of(diff(parse_module(text), parse_module(text.replace("8", "16"))))
-    >>> [(each.change.before, each.change.after, each.shapes, each.fold.rows) for each in found.told], found.rest.rows
-    ([('8', '16', 3, 3)], 0)
+    >>> first = found.ordered[0]
+    >>> (first.change.before, first.change.after, first.shapes, first.fold.rows), found.unexplained.rows
+    (('8', '16', 3, 3), 0)
     """
     evidence = Evidence(comparison)
     old, new = Program(comparison.before), Program(comparison.after)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hlo_cli.commands.diff.options import CONDITIONS, KINDS, LIMITED, DiffOptions
+from hlo_cli.commands.diff.options import CONDITIONS, IGNORABLE_KINDS, LIMITED, DiffOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import (
     Command,
@@ -22,7 +22,7 @@ def _kinds_of_changes() -> str:
     from textwrap import fill
 
     names = "also the name of an attribute, a backend_config key, or a header field"
-    return fill(f"Kinds of changes for --ignore: {', '.join(KINDS)}; {names}.", 80)
+    return fill(f"Kinds of changes for --ignore: {', '.join(IGNORABLE_KINDS)}; {names}.", 80)
 
 
 def _kinds_of_conditions() -> str:
@@ -83,7 +83,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if options.normalize:
         from hlo_cli.commands.diff.inputs import check_ignorable_kinds, write_normalized
 
-        check_ignorable_kinds(options.ignored, KINDS)
+        check_ignorable_kinds(options.ignored, IGNORABLE_KINDS)
         return write_normalized(inputs, reading, options.ignored, output)
     from hlo_cli.commands.diff.conditions import View, parse_conditions
 
@@ -95,10 +95,11 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if options.passes:
         from hlo_cli.commands.diff.inputs import report_of_passes
 
-        report, found, errors = report_of_passes(inputs, reading, view)
+        report, is_finding, errors = report_of_passes(inputs, reading, view)
     else:
         from hlo_cli.commands.diff.inputs import report_of_inputs
 
-        report, found, errors = report_of_inputs(inputs, reading, view, each=options.each, jobs=options.jobs)
+        report, is_finding, errors = report_of_inputs(inputs, reading, view, each=options.each, jobs=options.jobs)
     code = write_report(report, output, errors)
-    return code or int((options.exit_code or options.against_golden or options.exact) and found)
+    # differences alone are no failure, as with git diff
+    return code or int((options.exit_code or options.against_golden or options.exact) and is_finding)

@@ -30,8 +30,8 @@ from hlo_cli.transform.normalize import normalize
 # The numbers of two modules in a few lines: those that changed with their ratio, and those that did not.
 
 
-_RESULTS: Final = " results"
-_CLOSE: Final = 0.91  # within a tenth, a percentage is easier to read than a factor
+_RESULTS_SUFFIX: Final = " results"
+_MIN_CLOSE_FACTOR: Final = 0.91  # within a tenth, a percentage is easier to read than a factor
 _WITH_GROWTH: Final = frozenset(("memory", "flops", "bytes"))
 """Kinds of numbers whose growth is shown as well; that of small numbers is seen."""
 _SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
@@ -67,13 +67,13 @@ class Number:
     @property
     def amounts(self) -> str:
         """Both values, or one if they are equal."""
-        one, two = self._text(self.before), self._text(self.after)
+        before, after = self._text(self.before), self._text(self.after)
         if not self.is_changed:
-            return one
-        if one == two:
-            return one
-        number, _, unit = one.rpartition(" ")
-        return f"{number if unit and two.endswith(f' {unit}') else one} → {two}"
+            return before
+        if before == after:
+            return before
+        number, _, unit = before.rpartition(" ")
+        return f"{number if unit and after.endswith(f' {unit}') else before} → {after}"
 
     @property
     def _growth(self) -> str:
@@ -81,7 +81,7 @@ class Number:
         if not (self.before and self.after) or not self.is_changed:
             return ""
         factor = self.after / self.before
-        if _CLOSE < factor < 1 / _CLOSE:
+        if _MIN_CLOSE_FACTOR < factor < 1 / _MIN_CLOSE_FACTOR:
             return f" ({'+' if factor > 1 else '-'}{format_scaled(abs(factor - 1) * 100, decimals=1)}%)"
         return f" ({format_ratio(factor)})"
 
@@ -97,22 +97,23 @@ class Number:
 def worth_showing(numbers: Sequence[Number]) -> tuple[Number, ...]:
     """The numbers without peaks of memory spaces that are a thousandth of the largest peak, or less."""
     peaks = [max(each.before, each.after) for each in numbers if each.kind == "memory"]
+    # chosen: a peak of SMEM in bytes next to one of HBM in gigabytes decides nothing
     least = max(peaks, default=0) // 1000
     return tuple(each for each in numbers if each.kind != "memory" or max(each.before, each.after) > least)
 
 
 def numbers_between(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> Iterator[Number]:
     """Yields every compared number, the most important first."""
-    one, two = old.metrics, new.metrics
-    for space in sorted({*one.peak_bytes, *two.peak_bytes}):
+    before, after = old.metrics, new.metrics
+    for space in sorted({*before.peak_bytes, *after.peak_bytes}):
         name, word = f"peak {space_name(space, target)}", space_name(space, target or "tpu").lower()
-        yield Number(name, "memory", "bytes", one.peak_bytes.get(space, 0), two.peak_bytes.get(space, 0), word)
+        yield Number(name, "memory", "bytes", before.peak_bytes.get(space, 0), after.peak_bytes.get(space, 0), word)
     yield Number("flops", "flops", "work", old.flops, new.flops)
     yield Number("bytes accessed", "bytes", "bytes", old.bytes_accessed, new.bytes_accessed)
-    yield Number("padding", "padding", "bytes", one.padding_bytes, two.padding_bytes)
+    yield Number("padding", "padding", "bytes", before.padding_bytes, after.padding_bytes)
     yield from _collectives_between(old, new)
-    yield Number("kernels", "kernels", "count", one.kernels, two.kernels)
-    yield Number("arguments", "arguments", "bytes", one.argument_bytes, two.argument_bytes)
+    yield Number("kernels", "kernels", "count", before.kernels, after.kernels)
+    yield Number("arguments", "arguments", "bytes", before.argument_bytes, after.argument_bytes)
 
 
 def _collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Number]:
@@ -121,11 +122,11 @@ def _collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Num
     if not kinds:
         yield Number("collectives", "collectives", "count", 0, 0)
     for kind in kinds:
-        one, two = old.collectives.get(kind), new.collectives.get(kind)
-        counts = (one.count if one else 0, two.count if two else 0)
-        sizes = (one.bytes if one else 0, two.bytes if two else 0)
+        before, after = old.collectives.get(kind), new.collectives.get(kind)
+        counts = (before.count if before else 0, after.count if after else 0)
+        sizes = (before.bytes if before else 0, after.bytes if after else 0)
         yield Number(kind, "collectives", "count", *counts)
-        yield Number(f"{kind}{_RESULTS}", "collectives", "bytes", *sizes)
+        yield Number(f"{kind}{_RESULTS_SUFFIX}", "collectives", "bytes", *sizes)
 
 
 def in_words(numbers: tuple[Number, ...]) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _texts(numbers: Sequence[Number]) -> list[str]:
     """The numbers in words; the number of collectives of a kind and their bytes are one."""
     texts: dict[str, str] = {}
     for each in numbers:
-        kind = each.name.removesuffix(_RESULTS)
+        kind = each.name.removesuffix(_RESULTS_SUFFIX)
         if kind != each.name and kind in texts:
             texts[kind] += f" ({each.amounts})"
         else:
@@ -156,7 +157,7 @@ def _texts(numbers: Sequence[Number]) -> list[str]:
 # `hlo diff GOLDEN NEW --against-golden --fail-on LIST`: the conditions that fail a check, and which of them hold.
 
 
-CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
+_CHANGE_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "shapes": ("shape",),
     "layouts": ("layout", "tiling"),
     "memory-spaces": ("memory_space",),
@@ -172,11 +173,12 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Changes of instructions that conditions name, by their kinds."""
 _STATEMENTS: Final = frozenset(("layers", "donation", "rematerialization", "loops"))
+# Another number of iterations is another loop to whoever asks for it.
 _STATEMENT_KINDS: Final = {"loops": ("loops", "trip_count")}
 _CONDITION: Final = lazy_regex(r"([a-z_-]+)(?:\.([a-z0-9]+))?(?:>([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*))?")
-_SIZES: Final = ("memory", "bytes", "padding", "arguments", "collectives")
+_IN_BYTES: Final = ("memory", "bytes", "padding", "arguments", "collectives")
 """Limited conditions on bytes; collectives also count."""
-_UNITS: Final[Mapping[str, str]] = {unit.lower(): unit for unit in UNITS}
+_UNIT_SPELLINGS: Final[Mapping[str, str]] = {unit.lower(): unit for unit in UNITS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,7 @@ class Condition:
         >>> Condition("flops", share=0.02).exceeds(Number("flops", "flops", "work", 100, 103))
         True
         """
+        # by growth alone: a check is not to fail because something became better
         if self.share is not None:
             return number.after > number.before * (1 + self.share)
         if self.amount is not None:
@@ -234,26 +237,28 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     """
     words = [word for word in (word.strip() for word in text.split(",")) if word]
     if not words:
+        # line numbers and op_names follow every edit of the source
         return tuple(Condition(kind, text=kind) for kind in CONDITIONS if kind != "metadata")
     return tuple(map(_condition, words))
 
 
 def _condition(word: str) -> Condition:
-    found = _CONDITION.fullmatch(word.replace(" ", ""))
-    if found is None:
+    match = _CONDITION.fullmatch(word.replace(" ", ""))
+    if match is None:
         raise HloError(
             f"expected KIND or KIND>LIMIT in --fail-on, got '{word}'", hint="for example --fail-on 'memory>2%'"
         )
-    kind, space, value, unit = found[1].replace("_", "-"), found[2] or "", found[3], found[4]
+    # kinds of --ignore have an underscore, so both forms are typed
+    kind, space, value, unit = match[1].replace("_", "-"), match[2] or "", match[3], match[4]
     if kind not in CONDITIONS:
         meant = nearest(kind, CONDITIONS)
         raise HloError(
-            f"unknown condition '{found[1]}' in --fail-on",
+            f"unknown condition '{match[1]}' in --fail-on",
             hint=did_you_mean(meant) if meant else f"available: {', '.join(CONDITIONS)}",
         )
     if space and (kind != "memory" or space not in space_words()):
         words = ", ".join(f"memory.{each}" for each in space_words())
-        raise HloError(f"unknown condition '{found[1]}.{space}' in --fail-on", hint=f"memory spaces: {words}")
+        raise HloError(f"unknown condition '{match[1]}.{space}' in --fail-on", hint=f"memory spaces: {words}")
     if value is None:
         return Condition(kind, text=word, space=space)
     if kind not in LIMITED:
@@ -262,18 +267,19 @@ def _condition(word: str) -> Condition:
         return Condition(kind, share=float(value) / 100, text=word, space=space)
     if not unit:
         return Condition(kind, amount=float(value), text=word, space=space)
-    if kind not in _SIZES:
+    if kind not in _IN_BYTES:
         raise HloError(f"'{kind}' in --fail-on is not a size: {word}", hint="use % or a number")
     try:
-        size = parse_size(f"{value}{_UNITS.get(unit.lower(), unit)}")
+        # units are accepted in any case, and parse_size takes one
+        size = parse_size(f"{value}{_UNIT_SPELLINGS.get(unit.lower(), unit)}")
     except HloError as error:
         hint = error.diagnostics[0].hint or ""
         raise HloError(f"unknown unit '{unit}' in --fail-on {word}", hint=hint) from None
     return Condition(kind, amount=size, text=word, space=space)
 
 
-def failures(
-    conditions: Sequence[Condition], comparison: ModuleDiff, told: Statements, numbers: Sequence[Number]
+def _failures(
+    conditions: Sequence[Condition], comparison: ModuleDiff, statements: Statements, numbers: Sequence[Number]
 ) -> Iterator[Failure]:
     """Yields the conditions that do not hold, each with what changed."""
     for condition in conditions:
@@ -282,35 +288,35 @@ def failures(
                 if condition.is_about(number) and condition.exceeds(number):
                     yield Failure(condition, str(number), number.before, number.after)
         if condition.share is None and condition.amount is None:
-            yield from _changes(condition, comparison, told)
+            yield from _change_failures(condition, comparison, statements)
 
 
-def _changes(condition: Condition, comparison: ModuleDiff, told: Statements) -> Iterator[Failure]:
+def _change_failures(condition: Condition, comparison: ModuleDiff, statements: Statements) -> Iterator[Failure]:
     """Yields a failure if instructions, arguments, or the header changed in the way that a condition names."""
-    if kinds := CHANGES.get(condition.kind):
+    if kinds := _CHANGE_KINDS.get(condition.kind):
         rows = sum(any(change.kind in kinds for change in each.changes) for each in comparison.changed)
         if rows:
             verb = "have other" if rows > 1 else "has other"
             yield Failure(condition, f"{format_count(rows, 'instructions')} {verb} {condition.kind.replace('-', ' ')}")
     if condition.kind == "operations":
-        yield from _alone(condition, comparison)
+        yield from _operation_failures(condition, comparison)
     elif condition.kind == "arguments":
-        yield from _arguments(condition, comparison)
+        yield from _argument_failures(condition, comparison)
     elif condition.kind == "header" and comparison.header:
         names = ", ".join(change.name for change in comparison.header)
         yield Failure(condition, f"header fields changed: {names}")
     elif condition.kind in _STATEMENTS:
         wanted = _STATEMENT_KINDS.get(condition.kind, (condition.kind,))
-        yield from (Failure(condition, sentence_of(each)) for each in told.told if kind_of(each) in wanted)
+        yield from (Failure(condition, sentence_of(each)) for each in statements.ordered if kind_of(each) in wanted)
 
 
-def _alone(condition: Condition, comparison: ModuleDiff) -> Iterator[Failure]:
+def _operation_failures(condition: Condition, comparison: ModuleDiff) -> Iterator[Failure]:
     added, removed = len(comparison.added), len(comparison.removed)
     if added or removed:
         yield Failure(condition, f"{format_count(added, 'instructions')} added, {removed:,} removed")
 
 
-def _arguments(condition: Condition, comparison: ModuleDiff) -> Iterator[Failure]:
+def _argument_failures(condition: Condition, comparison: ModuleDiff) -> Iterator[Failure]:
     added, removed = (
         sum(each.opcode == opcodes.PARAMETER and each.computation.is_entry for each in side)
         for side in (comparison.added, comparison.removed)
@@ -329,7 +335,7 @@ def _limit_text(condition: Condition) -> str:
     if condition.share is not None:
         return f"{name} may grow by {condition.share * 100:g}%"
     if condition.amount is not None:
-        amount = format_bytes(condition.amount) if condition.kind in _SIZES else f"{condition.amount:,g}"
+        amount = format_bytes(condition.amount) if condition.kind in _IN_BYTES else f"{condition.amount:,g}"
         return f"{name} may grow by {amount}"
     return f"{name} must not change"
 
@@ -375,7 +381,7 @@ class View:
 
 
 _MAX_SHOWN: Final = 8  # as many as a screen has room for beside the answer; all are in the table for programs
-_COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
+_CONDITION_COLUMNS: Final[tuple[Column[Condition, Failure | None], ...]] = (
     Column("condition", "condition", of=lambda condition, failure: condition.text),
     Column("result", "result", of=lambda condition, failure: "failed" if failure else "passed"),
     Column("before", "before", "count", of=lambda condition, failure: failure.before if failure else None),
@@ -399,41 +405,44 @@ def without_form(comparison: ModuleDiff) -> ModuleDiff:
     """The differences without those that come from the form of a golden dump: what `--normalize` does not write."""
     golden, new = comparison.before, comparison.after
     ignored = ["is_scheduled"] if new.is_scheduled and not golden.is_scheduled else []
+    # these fields differ between runs of the compiler, and --normalize does not write them
     if not any(each.name == "frontend_attributes" for each in golden.header):
         ignored.append("frontend_attributes")
     kept = tuple(change for change in comparison.header if change.name not in ignored)
     has_metadata = any("metadata=" in each.raw[1] for each in golden.instructions)
-    found = comparison if has_metadata else comparison.without(("metadata",))
-    return replace(found, header=kept)
+    comparable = comparison if has_metadata else comparison.without(("metadata",))
+    return replace(comparable, header=kept)
 
 
 def failures_of(
     conditions: Sequence[Condition],
     comparison: ModuleDiff,
-    told: Statements,
+    statements: Statements,
     numbers: tuple[ModuleNumbers, ModuleNumbers],
 ) -> tuple[Failure, ...]:
     """The conditions that do not hold."""
     target = target_of(comparison.after) or target_of(comparison.before)
-    return tuple(failures(conditions, comparison, told, tuple(numbers_between(*numbers, target))))
+    return tuple(_failures(conditions, comparison, statements, tuple(numbers_between(*numbers, target))))
 
 
-def answer_of_failures(conditions: Sequence[Condition], found: Sequence[Failure]) -> str:
+def answer_of_failures(conditions: Sequence[Condition], failed: Sequence[Failure]) -> str:
     """How many conditions do not hold."""
-    number = len({each.condition for each in found})
+    number = len({each.condition for each in failed})
     of = format_count(len(conditions), "conditions")
-    return f"{number:,} of {of} failed" if found else f"All {of} hold" if len(conditions) > 1 else "The condition holds"
+    return (
+        f"{number:,} of {of} failed" if failed else f"All {of} hold" if len(conditions) > 1 else "The condition holds"
+    )
 
 
-def parts_of_failures(conditions: Sequence[Condition], found: Sequence[Failure]) -> Iterator[Passage | Table]:
+def parts_of_failures(conditions: Sequence[Condition], failed: Sequence[Failure]) -> Iterator[Passage | Table]:
     """Yields the failed conditions for people, and all conditions for programs."""
-    lines = [f"{each.condition.text}: {each.text}" for each in found[:_MAX_SHOWN]]
-    if len(found) > _MAX_SHOWN:
-        lines.append(f"{len(found) - _MAX_SHOWN:,} more")
+    lines = [f"{each.condition.text}: {each.text}" for each in failed[:_MAX_SHOWN]]
+    if len(failed) > _MAX_SHOWN:
+        lines.append(f"{len(failed) - _MAX_SHOWN:,} more")
     if lines:
         yield Passage("failures", tuple(lines))
-    failed = {each.condition for each in found}
-    results = [(failure.condition, failure) for failure in found]
-    passed = [(condition, None) for condition in conditions if condition not in failed]
-    rows = rows_from_tuples(_COLUMNS, (*results, *passed))
-    yield Table("conditions", _COLUMNS, rows, noun="conditions", person=False, main=False)
+    failed_conditions = {each.condition for each in failed}
+    results = [(failure.condition, failure) for failure in failed]
+    passed = [(condition, None) for condition in conditions if condition not in failed_conditions]
+    rows = rows_from_tuples(_CONDITION_COLUMNS, (*results, *passed))
+    yield Table("conditions", _CONDITION_COLUMNS, rows, noun="conditions", person=False, main=False)

@@ -16,7 +16,8 @@ from hlo_cli.commands.options.io_options import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, did_you_mean, nearest
 
-KINDS: Final = (
+# those of analysis/matching/changes, which would load slowly here, and the schedule, which changes no instruction
+IGNORABLE_KINDS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
     *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
 )
@@ -92,7 +93,7 @@ class DiffOptions:
         group="Comparison",
         is_common=True,
         default="",
-        complete=completion.some_of(lambda: KINDS),
+        complete=completion.some_of(lambda: IGNORABLE_KINDS),
         help="Ignore these kinds of changes or attributes (comma-separated).",
     )
     schedule: bool = flag(
@@ -169,13 +170,14 @@ class DiffOptions:
     @property
     def ignored(self) -> tuple[str, ...]:
         """The words of --ignore; kinds may be written with a hyphen or a blank."""
-        found = []
+        kinds = []
         for word in filter(None, (word.strip() for word in self.ignore.split(","))):
-            kind, meant = _kind(word), nearest(_kind(word), KINDS)
-            if kind not in KINDS and word.islower() and meant and abs(len(meant) - len(kind)) < 2:
+            kind, meant = _kind(word), nearest(_kind(word), IGNORABLE_KINDS)
+            # any word may be an attribute; one that is a letter away from a kind is more likely a slip
+            if kind not in IGNORABLE_KINDS and word.islower() and meant and abs(len(meant) - len(kind)) < 2:
                 raise HloError(f"unknown kind of change '{word}'", hint=did_you_mean(meant))
-            found.append(kind if kind in KINDS else word)
-        return tuple(found)
+            kinds.append(kind if kind in IGNORABLE_KINDS else word)
+        return tuple(kinds)
 
     @property
     def _views(self) -> list[str]:

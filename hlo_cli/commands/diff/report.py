@@ -81,7 +81,7 @@ def answer_of_parts(comparison: ModuleDiff, *, checks_conditions: bool = False) 
 def _summary_tables(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> tuple[Table, Table]:
     """Tables of memory and of counts, with the rows that differ; costs are those of all iterations of loops."""
     memory = (*_byte_metrics(old, new), *_peak_metrics(old.metrics, new.metrics, target))
-    return _table("memory", "bytes", memory), _table("costs", "count", _count_metrics(old, new))
+    return _metrics_table("memory", "bytes", memory), _metrics_table("costs", "count", _count_metrics(old, new))
 
 
 def _collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
@@ -101,19 +101,19 @@ def _collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
     return Table("collectives", columns, rows, noun="kinds", main=False)
 
 
-def _record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
+def _record_of(numbers: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
     """All numbers of a module, for programs."""
-    metrics = given.metrics
-    numbers: dict[str, Cell] = {f.name: getattr(metrics, f.name) for f in fields(metrics) if f.name != "peak_bytes"}
-    numbers |= {"executed_flops": given.flops, "executed_bytes_accessed": given.bytes_accessed}
-    return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in metrics.peak_bytes.items()}}
+    metrics = numbers.metrics
+    cells: dict[str, Cell] = {f.name: getattr(metrics, f.name) for f in fields(metrics) if f.name != "peak_bytes"}
+    cells |= {"executed_flops": numbers.flops, "executed_bytes_accessed": numbers.bytes_accessed}
+    return {**cells, "peak_bytes": {space_name(space, target): n for space, n in metrics.peak_bytes.items()}}
 
 
 _Metric: TypeAlias = tuple[str, int, int]
 """The name of a metric, and its values before and after."""
 
 
-def _table(name: str, unit: str, metrics: Iterable[_Metric]) -> Table:
+def _metrics_table(name: str, unit: str, metrics: Iterable[_Metric]) -> Table:
     """A row for each metric that differs, with the ratio if neither number is zero."""
     suffix = "_bytes" if unit == "bytes" else ""
     differing = [(metric, before, after) for metric, before, after in metrics if before != after]
@@ -130,10 +130,10 @@ def _table(name: str, unit: str, metrics: Iterable[_Metric]) -> Table:
 
 
 def _byte_metrics(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[_Metric]:
-    one, two = old.metrics, new.metrics
-    yield "arguments", one.argument_bytes, two.argument_bytes
-    yield "all values", one.value_bytes, two.value_bytes
-    yield "padding", one.padding_bytes, two.padding_bytes
+    before, after = old.metrics, new.metrics
+    yield "arguments", before.argument_bytes, after.argument_bytes
+    yield "all values", before.value_bytes, after.value_bytes
+    yield "padding", before.padding_bytes, after.padding_bytes
     yield "bytes accessed", old.bytes_accessed, new.bytes_accessed
 
 
@@ -143,12 +143,12 @@ def _peak_metrics(old: ModuleMetrics, new: ModuleMetrics, target: Target | None)
 
 
 def _count_metrics(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[_Metric]:
-    one, two = old.metrics, new.metrics
+    before, after = old.metrics, new.metrics
     yield "flops", old.flops, new.flops
-    yield "kernels", one.kernels, two.kernels
-    yield "collectives", one.collectives, two.collectives
-    yield "computations", one.computations, two.computations
-    yield "instructions", one.instructions, two.instructions
+    yield "kernels", before.kernels, after.kernels
+    yield "collectives", before.collectives, after.collectives
+    yield "computations", before.computations, after.computations
+    yield "instructions", before.instructions, after.instructions
 
 
 # --- one row per change ---
@@ -172,7 +172,8 @@ class _ChangeRow:
     def change_kinds(self) -> str:
         """What changed, in a word or two each; the opcode of an instruction that was added or removed."""
         if self.sign == "~":
-            return ", ".join(dict.fromkeys(_word(change) for change in self.changes))
+            return ", ".join(dict.fromkeys(_kind_word(change) for change in self.changes))
+        # of a moved instruction only its steps differ, which are its positions in the computation
         moved = self.before if self.sign == ">" else None
         return self.instruction.opcode if moved is None else f"step {moved.index} → {self.instruction.index}"
 
@@ -186,16 +187,16 @@ class _ChangeRow:
     def shape(self) -> str:
         """The shape, and where it differs, what it was."""
         old, new = self.before, self.instruction.shape
-        return str(new) if self.sign != "~" or old is None else _shape(old.shape, new)
+        return str(new) if self.sign != "~" or old is None else _shape_change(old.shape, new)
 
     @property
     def bytes_before(self) -> int | None:
         """The size of the old instruction; one that moved has the shape that it had."""
-        one = self.before if self.sign == "~" else None if self.sign == "+" else self.instruction
-        return None if one is None else one.shape.padded_bytes
+        measured = self.before if self.sign == "~" else None if self.sign == "+" else self.instruction
+        return None if measured is None else measured.shape.padded_bytes
 
 
-_COLUMNS: tuple[Column[_ChangeRow], ...] = (
+_CHANGE_COLUMNS: tuple[Column[_ChangeRow], ...] = (
     Column("change", "", "change", of=lambda row: row.sign),
     Column("name", "instruction", "name", role="name", of=lambda row: row.instruction.name),
     Column("opcode", "opcode", "opcode", rank=2, from_width=120, of=lambda row: row.opcode),
@@ -252,24 +253,25 @@ def _change_table(comparison: ModuleDiff, view: View) -> Table:
     single elements. Equals are in the order of the new module, its entry first; changes in metadata alone come last.
     """
     ranked = sorted(_change_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
-    found = [row for _, row in ranked]
-    counts = Counter(row.sign for row in found)
+    rows = [row for _, row in ranked]
+    counts = Counter(row.sign for row in rows)
     words = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
     footnote = "  ".join(f"{sign} {counts[sign]:,} {word}" for sign, word in words.items() if counts[sign])
-    return Table("changes", _COLUMNS, rows_from(_COLUMNS, found), noun="changes", footnote=footnote)
+    return Table("changes", _CHANGE_COLUMNS, rows_from(_CHANGE_COLUMNS, rows), noun="changes", footnote=footnote)
 
 
 def _change_rows(
     comparison: ModuleDiff, *, with_schedule: bool
 ) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], _ChangeRow]]:
-    places = {c: (not c.is_entry, at) for at, c in enumerate(comparison.after.computations)}
-    first = {c: (not c.is_entry, at) for at, c in enumerate(comparison.before.computations)}
+    order_after = {c: (not c.is_entry, position) for position, c in enumerate(comparison.after.computations)}
+    order_before = {c: (not c.is_entry, position) for position, c in enumerate(comparison.before.computations)}
     costs = RowCosts(comparison)
 
     def place(instruction: Instruction, cost: int) -> tuple[bool, int, bool, int, int]:
         computation = instruction.computation
         pair = comparison.computations.get(computation)
-        outer = places.get(computation) or (places[pair] if pair is not None else first[computation])
+        # what was removed stands where the computation that replaced its own is
+        outer = order_after.get(computation) or (order_after[pair] if pair is not None else order_before[computation])
         return not costs.is_in_memory(instruction), -cost, *outer, instruction.index
 
     for each in comparison.changed:
@@ -286,11 +288,11 @@ def _change_rows(
         yield (False, *place(moved.after, 0)), _ChangeRow(">", moved.after, 0, moved.before)
 
 
-def _shape(before: Shape, after: Shape) -> str:
+def _shape_change(before: Shape, after: Shape) -> str:
     """The new shape, with the old text before an arrow where it changed.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> _shape(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))
+    >>> _shape_change(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))
     'f32[8,16]{0,1 → 1,0:T(8,128)}'
     """
     old, new = str(before), str(after)
@@ -302,10 +304,11 @@ def _shape(before: Shape, after: Shape) -> str:
     )
 
 
+# short, so that the column stays narrow
 _SHORT_KINDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "backend_config": "backend_config"}
 
 
-def _word(change: Change) -> str:
+def _kind_word(change: Change) -> str:
     """The change in a word or two: attributes by their names."""
     if change.kind in ("attributes", FUSED):
         return change.name
@@ -327,9 +330,9 @@ def _stat_table(comparison: ModuleDiff) -> Table:
     """The number of changes in each computation, most first, without computations that are equal."""
     counts: dict[Computation, Counter[str]] = {}
 
-    def count(computation: Computation, what: str) -> None:
+    def count(computation: Computation, change: str) -> None:
         computation = comparison.computations.get(computation, computation)
-        counts.setdefault(computation, Counter())[what] += 1
+        counts.setdefault(computation, Counter())[change] += 1
 
     for each in comparison.changed:
         count(each.after.computation, "changed")
@@ -339,17 +342,18 @@ def _stat_table(comparison: ModuleDiff) -> Table:
         count(instruction.computation, "removed")
     for moved in comparison.moved:
         count(moved.after.computation, "moved")
-    there = set(comparison.computations.values())
-    added = set(comparison.after.computations) - there
+    in_both = set(comparison.computations.values())
+    added = set(comparison.after.computations) - in_both
     columns: tuple[Column[Computation, Counter[str]], ...] = (
-        Column("change", "", "change", of=lambda c, found: "~" if c in there else "+" if c in added else "-"),
-        Column("computation", "computation", "name", role="name", of=lambda c, found: c.name),
-        Column("instructions", "instructions", "count", total="sum", of=lambda c, found: len(c.instructions)),
-        Column("changed", "changed", "count", total="sum", of=lambda c, found: found["changed"]),
-        Column("added", "added", "count", total="sum", of=lambda c, found: found["added"]),
-        Column("removed", "removed", "count", total="sum", of=lambda c, found: found["removed"]),
-        Column("moved", "moved", "count", total="sum", of=lambda c, found: found["moved"]),
+        Column("change", "", "change", of=lambda c, changes: "~" if c in in_both else "+" if c in added else "-"),
+        Column("computation", "computation", "name", role="name", of=lambda c, changes: c.name),
+        Column("instructions", "instructions", "count", total="sum", of=lambda c, changes: len(c.instructions)),
+        Column("changed", "changed", "count", total="sum", of=lambda c, changes: changes["changed"]),
+        Column("added", "added", "count", total="sum", of=lambda c, changes: changes["added"]),
+        Column("removed", "removed", "count", total="sum", of=lambda c, changes: changes["removed"]),
+        Column("moved", "moved", "count", total="sum", of=lambda c, changes: changes["moved"]),
     )
+    # most changes first, as --stat of git does not: computations have no order that a reader knows
     ranked = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0].name))
     return Table("computations", columns, rows_from_tuples(columns, ranked), noun="computations")
 
@@ -360,7 +364,7 @@ def _stat_table(comparison: ModuleDiff) -> Table:
 # Old lines have the names of the new module, so that only real changes show.
 
 
-_AROUND = 1  # unchanged lines around a change: one on each side says where it is
+_CONTEXT_LINES = 1  # unchanged lines around a change: one on each side says where it is
 
 
 def _text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
@@ -395,23 +399,30 @@ class _TextDiff:
         for computation in sorted(
             self._comparison.after.computations, key=lambda computation: not computation.is_entry
         ):
-            folded = _add(hunks, list(self._lines(computation, old_of.get(computation))), computation.name, folded)
+            lines = list(self._lines(computation, old_of.get(computation)))
+            folded = _add_hunks(hunks, lines, computation.name, folded)
         for computation, gone in self._removed.items():
             if computation not in self._comparison.computations:
-                folded = _add(hunks, [self._line_gone(i) for i in gone], computation.name, folded)
+                folded = _add_hunks(hunks, [self._line_gone(i) for i in gone], computation.name, folded)
         return Diff("changed_lines", tuple(hunks), folded=folded, old_name=before, new_name=after)
 
     def _lines(self, computation: Computation, old: Computation | None) -> Iterator[DiffLine]:
         """The lines of a computation; removed lines come before the first kept line that followed them."""
         gone = self._removed.get(old, []) if old is not None else []
-        at = 0
+        next_gone = 0
         for instruction in computation.instructions:
             pair = self._before.get(instruction) if instruction not in self._moved_to else None
-            while at < len(gone) and pair is not None and pair.computation is old and gone[at].index < pair.index:
-                yield self._line_gone(gone[at])
-                at += 1
+            # an old line stands before the first line that followed it in the old module
+            while (
+                next_gone < len(gone)
+                and pair is not None
+                and pair.computation is old
+                and gone[next_gone].index < pair.index
+            ):
+                yield self._line_gone(gone[next_gone])
+                next_gone += 1
             yield self._line(instruction)
-        yield from map(self._line_gone, gone[at:])
+        yield from map(self._line_gone, gone[next_gone:])
 
     def _line(self, instruction: Instruction) -> DiffLine:
         number = _line_number(self._comparison.after, instruction)
@@ -451,6 +462,7 @@ def _text(instruction: Instruction, names: Mapping[str, str], *, with_metadata: 
         for at, operand in enumerate(instruction.operands)
     )
     attributes = "".join(
+        # names of computations in attributes change in every compilation, and are no change
         f", {a.name}={renamed_value(a.value, names) if a.name in NAMING_ATTRIBUTES else a.value}"
         for a in instruction.attributes
         if a.name != "metadata" or with_metadata
@@ -460,25 +472,25 @@ def _text(instruction: Instruction, names: Mapping[str, str], *, with_metadata: 
     return f"{root}{name} = {instruction.shape} {instruction.opcode}({instruction.raw[0] or taken}){attributes}"
 
 
-def _add(hunks: list[Hunk], lines: Sequence[DiffLine], heading: str, folded: int) -> int:
+def _add_hunks(hunks: list[Hunk], lines: Sequence[DiffLine], heading: str, folded: int) -> int:
     """Adds the visible lines of a computation, in as many hunks as needed; returns the number of lines omitted."""
     near = {
-        at
-        for here, line in enumerate(lines)
+        position
+        for changed, line in enumerate(lines)
         if line.sign != " "
-        for at in range(max(here - _AROUND, 0), min(here + _AROUND + 1, len(lines)))
+        for position in range(max(changed - _CONTEXT_LINES, 0), min(changed + _CONTEXT_LINES + 1, len(lines)))
     }
-    held: list[DiffLine] = []
-    for at, line in enumerate(lines):
-        if at in near:
-            held.append(line)
+    visible: list[DiffLine] = []
+    for position, line in enumerate(lines):
+        if position in near:
+            visible.append(line)
             continue
-        if held:
-            hunks.append(Hunk(tuple(held), heading, folded))
-            held, folded = [], 0
+        if visible:
+            hunks.append(Hunk(tuple(visible), heading, folded))
+            visible, folded = [], 0
         folded += 1
-    if held:
-        hunks.append(Hunk(tuple(held), heading, folded))
+    if visible:
+        hunks.append(Hunk(tuple(visible), heading, folded))
         folded = 0
     return folded
 
@@ -487,7 +499,7 @@ def _add(hunks: list[Hunk], lines: Sequence[DiffLine], heading: str, folded: int
 # `hlo diff OLD NEW --by source`: changes and costs for each line, scope, or argument of the user's program.
 
 
-_UNITS: Mapping[By, Unit] = {"source": "source", "scope": "op_name", "argument": "op_name"}
+_KEY_UNITS: Mapping[By, Unit] = {"source": "source", "scope": "op_name", "argument": "op_name"}
 
 
 def report_of_causes(comparison: ModuleDiff, by: By, input_facts: Mapping[str, Mapping[str, str | None]]) -> Report:
@@ -497,22 +509,23 @@ def report_of_causes(comparison: ModuleDiff, by: By, input_facts: Mapping[str, M
             "hlo diff does not support --by pass", hint="use --passes for the changes of each pass of one directory"
         )
     keys = keys_of(comparison.before, by), keys_of(comparison.after, by)
-    costs = _costs(comparison.before, keys[0]), _costs(comparison.after, keys[1])
+    costs = _costs_by_key(comparison.before, keys[0]), _costs_by_key(comparison.after, keys[1])
     changed, added, removed = _changes_by_key(comparison, keys)
-    found = sorted({*changed, *added, *removed, *costs[0], *costs[1]})
+    all_keys = sorted({*changed, *added, *removed, *costs[0], *costs[1]})
     none = KernelCost()
     causes = [
         _Cause(key, changed[key], added[key], removed[key], costs[0].get(key, none), costs[1].get(key, none))
-        for key in found
+        for key in all_keys
     ]
     differing = [cause for cause in causes if cause.differs]
+    # bytes rather than counts: one large array matters more than ten renamed scalars
     differing.sort(key=lambda cause: (-abs(cause.change_bytes), -cause.changes, cause.key))
-    columns = _columns(by)
+    columns = _cause_columns(by)
     table = Table("causes", columns, rows_from(columns, differing), noun=f"{by}s")
     return Report(
         "diff",
-        _answer(differing, by, len(found)),
-        numbers={"by": by, "keys": len(found), "differing": len(differing)},
+        _causes_answer(differing, by, len(all_keys)),
+        numbers={"by": by, "keys": len(all_keys), "differing": len(differing)},
         parts=(table,),
         input=input_facts,
     )
@@ -542,13 +555,16 @@ class _Cause:
     @property
     def differs(self) -> bool:
         """Whether an instruction or a cost does."""
-        one, two = self.before, self.after
-        return bool(self.changes) or (one.flops, one.bytes, one.kernels) != (two.flops, two.bytes, two.kernels)
+        return bool(self.changes) or _figures(self.before) != _figures(self.after)
 
 
-def _columns(by: By) -> tuple[Column[_Cause], ...]:
+def _figures(cost: KernelCost) -> tuple[int, int, int]:
+    return cost.flops, cost.bytes, cost.kernels
+
+
+def _cause_columns(by: By) -> tuple[Column[_Cause], ...]:
     return (
-        Column(by, by, _UNITS[by], role="name", of=lambda cause: cause.key),
+        Column(by, by, _KEY_UNITS[by], role="name", of=lambda cause: cause.key),
         Column("changed", "changed", "count", total="sum", rank=6, of=lambda cause: cause.changed),
         Column("added", "added", "count", total="sum", rank=6, of=lambda cause: cause.added),
         Column("removed", "removed", "count", total="sum", rank=6, of=lambda cause: cause.removed),
@@ -568,14 +584,15 @@ def _columns(by: By) -> tuple[Column[_Cause], ...]:
     )  # fmt: skip
 
 
-def _costs(module: Module, keys: Keys) -> dict[str, KernelCost]:
+def _costs_by_key(module: Module, keys: Keys) -> dict[str, KernelCost]:
     """The costs of the kernels with each key, loops as often as they run; an unknown trip count counts as 1."""
-    found: dict[str, KernelCost] = {}
+    costs: dict[str, KernelCost] = {}
     for computation, executions in sequential_executions(module).items():
         for kernel, cost in kernel_costs(computation.instructions).items():
             key = keys(kernel)
-            found[key] = found.get(key, KernelCost()) + cost * executions.count
-    return found
+            # as often as it runs, so that a change in a loop has its weight
+            costs[key] = costs.get(key, KernelCost()) + cost * executions.count
+    return costs
 
 
 def _changes_by_key(comparison: ModuleDiff, keys: tuple[Keys, Keys]) -> tuple[Counter[str], Counter[str], Counter[str]]:
@@ -587,7 +604,7 @@ def _changes_by_key(comparison: ModuleDiff, keys: tuple[Keys, Keys]) -> tuple[Co
     )
 
 
-def _answer(causes: Sequence[_Cause], by: By, keys: int) -> str:
+def _causes_answer(causes: Sequence[_Cause], by: By, keys: int) -> str:
     if not causes:
         return f"No differences by {by} ({format_count(keys, f'{by}s')})"
     key, size = causes[0].key, causes[0].change_bytes
@@ -616,7 +633,7 @@ def report_of_diff(
 
     With conditions, whether any does not hold.
     """
-    facts = {"before": _facts(before), "after": _facts(after)}
+    facts = {"before": _side_facts(before), "after": _side_facts(after)}
     if view.by is not None:
         report = report_of_causes(comparison, view.by, facts)
         return replace(report, answer=answer_of_parts(comparison) or report.answer), view.is_finding(comparison)
@@ -630,19 +647,20 @@ def report_of_diff(
     is_partial = bool(_truncated_sides(comparison))
     if is_partial:
         answer = answer_of_parts(comparison, checks_conditions=bool(view.conditions))
+    # what follows the end is missing on one side only, and would be the cause of every statement
     if is_partial and differs and view.name in ("statements", "rows"):
         parts = (_change_table(comparison, view),)
     elif differs and view.name in ("statements", "rows"):
-        told = statements_of(comparison)
+        statements = statements_of(comparison)
         numbers = numbers_against(comparison, view)
-        parts, metrics = _in_full(comparison, told, numbers, view)
-        answer = headline(told) or answer
+        parts, metrics = _in_full(comparison, statements, numbers, view)
+        answer = headline(statements) or answer
         if comparison.is_same_program:
             answer = _of_same_program(answer, _caveats_of(comparison, view))
         if view.conditions:
-            found = failures_of(view.conditions, comparison, told, numbers)
-            answer, fails = answer_of_failures(view.conditions, found), bool(found)
-            parts = (*parts_of_failures(view.conditions, found), *parts)
+            failed = failures_of(view.conditions, comparison, statements, numbers)
+            answer, fails = answer_of_failures(view.conditions, failed), bool(failed)
+            parts = (*parts_of_failures(view.conditions, failed), *parts)
     elif differs:
         parts = (_in_brief(comparison, before, after, view),)
     report = Report(
@@ -660,14 +678,14 @@ def report_of_diff(
             **metrics,
         },
         parts=parts,
-        next=_next(arguments, view, has_statements=bool(metrics.get("statements"))) if differs else (),
+        next=_next_command(arguments, view, has_statements=bool(metrics.get("statements"))) if differs else (),
         notes=tuple(_notes(comparison, view)),
         input=facts,
     )
     return report, fails if view.conditions else view.is_finding(comparison)
 
 
-def _facts(side: DiffSide) -> Mapping[str, str | None]:
+def _side_facts(side: DiffSide) -> Mapping[str, str | None]:
     facts = {"path": side.path, "module": side.module.name, "stage": side.stage}
     return facts | {"problem": "truncated"} if side.module.is_truncated else facts
 
@@ -677,22 +695,22 @@ def _nothing_changed(comparison: ModuleDiff, view: View) -> tuple[Part, ...]:
     changes = _change_table(comparison, view)
     if view.name not in ("statements", "rows"):
         return (changes,)
-    told = Statements((), Fold())
-    changes = with_statements(told, changes)
-    statements = statement_table(told, changes)
+    statements = Statements((), Fold())
+    changes = with_statements(statements, changes)
+    table = statement_table(statements, changes)
     if renaming_of(comparison).count:  # the only statement there is, for programs
         row = (1, "names", 0, None, None, answer_of_same(comparison, view), None)
-        statements = replace(statements, rows=(row,))
-    return (statements, changes) if view.name == "statements" else (changes,)
+        table = replace(table, rows=(row,))
+    return (table, changes) if view.name == "statements" else (changes,)
 
 
 def _in_full(
-    comparison: ModuleDiff, told: Statements, numbers: tuple[ModuleNumbers, ModuleNumbers], view: View
+    comparison: ModuleDiff, statements: Statements, numbers: tuple[ModuleNumbers, ModuleNumbers], view: View
 ) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
     """Statements, the numbers, and every change, which people see in their own view; and all numbers."""
     old, new = numbers
     target = target_of(comparison.after) or target_of(comparison.before)
-    changes = with_statements(told, _change_table(comparison, view))
+    changes = with_statements(statements, _change_table(comparison, view))
     tables = (
         *_summary_tables(old, new, target),
         _collective_table(old, new),
@@ -700,23 +718,26 @@ def _in_full(
         *((_header_table(comparison),) if comparison.header else ()),
     )
     metrics: Mapping[str, Cell] = {
-        "statements": records_of(told),
+        "statements": records_of(statements),
         "before": _record_of(old, target),
         "after": _record_of(new, target),
     }
-    statements = statement_table(told, changes)
+    statements_rows = statement_table(statements, changes)
     if view.name == "rows":
-        return (*tables, changes, replace(statements, main=False)), metrics
+        return (*tables, changes, replace(statements_rows, main=False)), metrics
     lines = Passage("numbers", tuple(in_words(worth_showing(tuple(numbers_between(old, new, target))))))
     moved = len(comparison.moved) if view.with_schedule else 0
-    passage = passage_of(told, moved, lines, with_first=bool(view.conditions))
-    listed = told.rest.rows + sum(each.fold.rows for each in told.told if each.fold.rows < _MIN_FOLD)
-    is_open = 2 * listed > len(changes.rows) or not told.told
+    passage = passage_of(statements, moved, lines, with_first=bool(view.conditions))
+    listed = statements.unexplained.rows + sum(
+        each.fold.rows for each in statements.ordered if each.fold.rows < _MIN_FOLD
+    )
+    # statements that explain less than half of the rows would be most of the screen and little of the answer
+    is_open = 2 * listed > len(changes.rows) or not statements.ordered
     quiet = (replace(table, person=False) for table in tables)
-    return (*((passage,) if passage else ()), statements, lines, *quiet, replace(changes, person=is_open)), metrics
+    return (*((passage,) if passage else ()), statements_rows, lines, *quiet, replace(changes, person=is_open)), metrics
 
 
-_MIN_FOLD = 3
+_MIN_FOLD = 3  # chosen: the sentence would take as much room
 """Statements of fewer rows fold nothing: a reader wants to see the rows."""
 
 
@@ -734,7 +755,7 @@ def answer_of(comparison: ModuleDiff) -> str:
     """The numbers of matched, changed, added, removed, and moved instructions, with the most frequent changes."""
     changed, matched = len(comparison.changed), comparison.matched
     instructions = format_count(matched, "instructions")
-    kinds = _kinds(comparison)
+    kinds = _kind_counts(comparison)
     if not changed:
         words = f"{instructions} matched, 0 changed"
     else:
@@ -751,6 +772,7 @@ def _notes(comparison: ModuleDiff, view: View) -> Iterator[Diagnostic]:
     renaming = renaming_of(comparison)
     if comparison.is_same_program and renaming.changes_cache_key:
         words = f"names of functions are part of JAX's compilation cache key: {_names_of(renaming)}"
+        # two runs of the same program then compile twice
         yield Diagnostic("note", words, hint="see https://github.com/jax-ml/jax/issues/38828")
     texts = (before.source.text, after.source.text)
     for word in view.ignored if all(texts) else ():  # a proto has no text
@@ -785,20 +807,20 @@ def answer_of_same(comparison: ModuleDiff, view: View) -> str:
 
 def _caveats_of(comparison: ModuleDiff, view: View) -> str:
     """What was not compared, in the words that an answer ends with; empty if everything was."""
-    found = [f"ignoring {', '.join(view.ignored).replace('_', ' ')}"] if view.ignored else []
+    caveats = [f"ignoring {', '.join(view.ignored).replace('_', ' ')}"] if view.ignored else []
     if number := omitted_constants(comparison):
-        found.append(f"{format_count(number, 'omitted constants')} not compared")
+        caveats.append(f"{format_count(number, 'omitted constants')} not compared")
     if comparison.before.errors or comparison.after.errors:
-        found.append("lines with errors not compared")
-    return "".join(f"; {each}" for each in found)
+        caveats.append("lines with errors not compared")
+    return "".join(f"; {each}" for each in caveats)
 
 
 def _of_same_program(answer: str, caveats: str) -> str:
     """An answer about names: that the program is the same is only said if everything was compared."""
-    _, found, words = answer.rpartition("Same program: ")
+    _, prefix, words = answer.rpartition("Same program: ")
     if caveats:
-        return f"No differences but names: {words}{caveats}" if found else f"{answer}{caveats}"
-    return answer if found else f"Same program: {answer[:1].lower()}{answer[1:]}"
+        return f"No differences but names: {words}{caveats}" if prefix else f"{answer}{caveats}"
+    return answer if prefix else f"Same program: {answer[:1].lower()}{answer[1:]}"
 
 
 def _names_of(renaming: Renaming) -> str:
@@ -812,10 +834,10 @@ def _names_of(renaming: Renaming) -> str:
     return "; ".join(texts)
 
 
-def _kinds(comparison: ModuleDiff) -> Counter[str]:
+def _kind_counts(comparison: ModuleDiff) -> Counter[str]:
     """The number of changed instructions by kind of change."""
-    found = Counter(kind for each in comparison.changed for kind in {change.kind for change in each.changes})
-    return Counter({kind: found[kind] for kind in sorted(found, key=KINDS.index)})
+    counts = Counter(kind for each in comparison.changed for kind in {change.kind for change in each.changes})
+    return Counter({kind: counts[kind] for kind in sorted(counts, key=KINDS.index)})
 
 
 def _describe_kinds(kinds: Counter[str], of: int) -> str:
@@ -836,13 +858,13 @@ def _kind_table(comparison: ModuleDiff) -> Table:
         Column("kind", "change", of=lambda kind, number: kind.replace("_", " ")),
         Column("instructions", "instructions", "count", of=lambda kind, number: number),
     )
-    rows = rows_from_tuples(columns, _kinds(comparison).most_common())
+    rows = rows_from_tuples(columns, _kind_counts(comparison).most_common())
     return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 
 
-def _next(arguments: Sequence[str], view: View, *, has_statements: bool) -> tuple[str, ...]:
+def _next_command(arguments: Sequence[str], view: View, *, has_statements: bool) -> tuple[str, ...]:
     if "-" in arguments or not arguments:
         return ()
-    given = " ".join(arguments)
+    paths = " ".join(arguments)
     other = "--rows" if view.name == "statements" and has_statements else "--text" if view.name != "text" else "--stat"
-    return (f"hlo diff {given} {other}",) if len(arguments) == 2 else ()
+    return (f"hlo diff {paths} {other}",) if len(arguments) == 2 else ()

@@ -47,7 +47,7 @@ from hlo_cli.report.text import Passage, line_of, plain_text
 # The first of a list, runs of layers, labels of arguments, and the outermost scopes.
 
 
-MAX_LISTED: Final = 3
+MAX_LISTED: Final = 3  # chosen: three names with their changes take a line or two
 """The most items that a sentence lists."""
 _NUMBERED: Final = lazy_regex(r"(.*?)([0-9]+)(\D*)")
 
@@ -58,10 +58,10 @@ def listed(items: Iterable[str], last: str = ", ") -> str:
     >>> listed("abcde"), listed(["a", "b"], " and ")
     ('a, b, c, and 2 more', 'a and b')
     """
-    given = list(items)
-    if len(given) > MAX_LISTED:
-        return f"{', '.join(given[:MAX_LISTED])}, and {len(given) - MAX_LISTED:,} more"
-    return ", ".join([*given[:-2], last.join(given[-2:])])
+    texts = list(items)
+    if len(texts) > MAX_LISTED:
+        return f"{', '.join(texts[:MAX_LISTED])}, and {len(texts) - MAX_LISTED:,} more"
+    return ", ".join([*texts[:-2], last.join(texts[-2:])])
 
 
 def _shorten_run(names: Sequence[str]) -> str:
@@ -70,10 +70,11 @@ def _shorten_run(names: Sequence[str]) -> str:
     >>> _shorten_run(["layers_4", "layers_5", "layers_6", "layers_7"]), _shorten_run(["layers_4", "layers_5"])
     ('layers_4 to layers_7', 'layers_4, layers_5')
     """
-    found = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
-    if len(found) != len(names) or len(names) <= MAX_LISTED or len({(each[1], each[3]) for each in found}) > 1:
+    matches = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
+    # a run of names with different ends would hide which of them are meant
+    if len(matches) != len(names) or len(names) <= MAX_LISTED or len({(each[1], each[3]) for each in matches}) > 1:
         return listed(names)
-    numbers = [int(each[2]) for each in found]
+    numbers = [int(each[2]) for each in matches]
     is_run = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     return f"{names[0]} to {names[-1]}" if is_run else listed(names)
 
@@ -84,9 +85,9 @@ def outermost(scopes: Iterable[str]) -> tuple[str, ...]:
     >>> outermost(["layers_*/mlp", "layers_*", "head"])
     ('layers_*', 'head')
     """
-    given = dict.fromkeys(scopes)
-    inner = {each for each in given if any(each[:at] in given for at, letter in enumerate(each) if letter == "/")}
-    return tuple(each for each in given if each not in inner)
+    paths = dict.fromkeys(scopes)
+    inner = {each for each in paths if any(each[:at] in paths for at, letter in enumerate(each) if letter == "/")}
+    return tuple(each for each in paths if each not in inner)
 
 
 def _shorten_labels(labels: Sequence[str]) -> str:
@@ -99,6 +100,7 @@ def _shorten_labels(labels: Sequence[str]) -> str:
     """
     general = Counter(generalize(label) for label in labels)
     if len(general) > MAX_LISTED:
+        # the deepest that fits says most; chosen: labels of optimizer states seldom have more than six parts
         for depth in range(6, 0, -1):
             cut = Counter(_cut(name, depth) for name in general.elements())
             if len(cut) <= MAX_LISTED:
@@ -117,10 +119,10 @@ def _cut(label: str, depth: int) -> str:
 # Statements about two modules as sentences: what changed, from what to what, and how often.
 
 
-_MAX_TEXT: Final = 32  # letters of each of two texts in a sentence, so that both fit a line of 80
-_FEW: Final = 3
+_MAX_TEXT_LENGTH: Final = 32  # letters of each of two texts in a sentence, so that both fit a line of 80
+_MIN_COUNTED: Final = 3
 """Fewer instructions than these are named."""
-_SAME: Final = {
+_SAME_PROGRAM_WORDS: Final = {
     "source": "only source lines moved",
     "names": "only op_names changed",
     "metadata": "only op_names and source lines changed",
@@ -162,6 +164,7 @@ def sentence_of(statement: Statement) -> str:
             return _sharding(statement)
         case OperationChange():
             return _operations(statement)
+        # the scopes nest, and the outer one names them all
         case RematerializationChange():
             words = f"rematerialization {_verb(is_added=statement.is_added)}"
             place = f" in {listed(outermost(statement.scopes))}" if statement.scopes else ""
@@ -325,8 +328,8 @@ def _collectives(statement: CollectiveChange) -> str:
     return f"{before or after} {_verb(is_added=bool(after))}"
 
 
-def _some_collectives(found: Iterable[Collectives]) -> str:
-    texts = [f"{each.kind} ×{each.count:,} ({format_bytes(each.bytes)})" for each in found]
+def _some_collectives(collectives: Iterable[Collectives]) -> str:
+    texts = [f"{each.kind} ×{each.count:,} ({format_bytes(each.bytes)})" for each in collectives]
     more = f" + {format_count(len(texts) - MAX_LISTED, 'other kinds')}" if len(texts) > MAX_LISTED else ""
     return " + ".join(texts[:MAX_LISTED]) + more
 
@@ -350,27 +353,28 @@ def _operations(statement: OperationChange) -> str:
             f"{place}operations changed: {listed(f'{name} {one:,} → {two:,}' for name, one, two in statement.counts)}"
         )
     if removed and added and tally(removed) == tally(added):
-        return f"{place}{_some(added)} rearranged"
+        return f"{place}{_some_instructions(added)} rearranged"
     if removed and added:
-        return f"{place}{_some(removed)} became {_some(added)}"
+        return f"{place}{_some_instructions(removed)} became {_some_instructions(added)}"
     if removed or added:
-        return f"{place}{_some(removed or added)} {_verb(is_added=bool(added))}"
+        return f"{place}{_some_instructions(removed or added)} {_verb(is_added=bool(added))}"
     return f"{place}operations changed"
 
 
-def _some(instructions: Sequence[Instruction]) -> str:
+def _some_instructions(instructions: Sequence[Instruction]) -> str:
     """How many instructions, with the most frequent or telling opcodes; of one or two, their shapes and names."""
     counts = tally(instructions) or tuple(Counter(each.opcode for each in instructions).items())
-    if len(counts) and sum(number for _, number in counts) < _FEW:
-        told = [each for each in instructions if any(name.startswith(each.opcode) for name, _ in counts)]
+    # counts leave out opcodes that every change brings along, such as parameters
+    if len(counts) and sum(number for _, number in counts) < _MIN_COUNTED:
+        named = [each for each in instructions if any(name.startswith(each.opcode) for name, _ in counts)]
         return " and ".join(
-            f"{name_of_operation(each)} {each.shape.to_string(layout=False)} ({each.name})" for each in told
+            f"{name_of_operation(each)} {each.shape.to_string(layout=False)} ({each.name})" for each in named
         )
-    found = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:MAX_LISTED]]
+    opcodes = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:MAX_LISTED]]
     more = ", …" if len(counts) > MAX_LISTED else ""
     if len(counts) == 1 and counts[0][1] == len(instructions):
-        return found[0]
-    inside = f" ({', '.join(found)}{more})" if found else ""
+        return opcodes[0]
+    inside = f" ({', '.join(opcodes)}{more})" if opcodes else ""
     return f"{format_count(len(instructions), 'instructions')}{inside}"
 
 
@@ -380,20 +384,23 @@ def _values(statement: ValueChange) -> str:
         keys = statement.subject.split(", ")
         named = f" ({listed(keys)})" if keys != ["backend_config"] else ""
         return f"backend_config changed {place}{named}"
-    if statement.names and len(statement.names) < _FEW:
+    if statement.names and len(statement.names) < _MIN_COUNTED:
         place = f"in {listed(statement.names, ' and ')}"
     if statement.shapes:
         place += f", and {format_count(statement.shapes, 'shapes')} with it"
+    # for these kinds, the statement knows a better subject than the kind
     kept = statement.kind in ("attribute", "operands", "layout", "tiling", "memory_space") and statement.subject
     subject = {"opcode": "", "backend_config": "backend_config"}.get(statement.kind, statement.kind.replace("_", " "))
     subject = kept or subject
     if len(statement.changes) == 1:
         subject = "constant" if statement.kind == "constants" else subject
         return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
-    found = [f"{_short(change)} ×{number:,}" if number > 1 else _short(change) for change, number in statement.changes]
+    changes = [
+        f"{_short(change)} ×{number:,}" if number > 1 else _short(change) for change, number in statement.changes
+    ]
     if statement.names:
-        return f"{subject} {listed(found)} {place}".lstrip()
-    return f"{subject or 'opcode'} changed {place}: {listed(found)}"
+        return f"{subject} {listed(changes)} {place}".lstrip()
+    return f"{subject or 'opcode'} changed {place}: {listed(changes)}"
 
 
 def _short(change: Substitution) -> str:
@@ -403,17 +410,19 @@ def _short(change: Substitution) -> str:
     >>> _short(Substitution(one, two))
     '…stride=2x2… → none'
     """
-    one, two = change.before, change.after
-    if max(len(one), len(two)) > _MAX_TEXT and one and two:
-        ones, twos = _WORDS.findall(one), _WORDS.findall(two)
-        start = equal_at_start(ones, twos)
-        end = equal_at_start(ones[start:][::-1], twos[start:][::-1])
-        one, two = (_between(words, start, len(words) - end) for words in (ones, twos))
-    one, two = (text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…" for text in (one, two))
-    return str(Substitution(one, two))
+    before, after = change.before, change.after
+    if max(len(before), len(after)) > _MAX_TEXT_LENGTH and before and after:
+        old_words, new_words = _WORD_PATTERN.findall(before), _WORD_PATTERN.findall(after)
+        start = equal_at_start(old_words, new_words)
+        end = equal_at_start(old_words[start:][::-1], new_words[start:][::-1])
+        before, after = (_between(words, start, len(words) - end) for words in (old_words, new_words))
+    before, after = (
+        text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…" for text in (before, after)
+    )
+    return str(Substitution(before, after))
 
 
-_WORDS: Final = lazy_regex(r"[^\s,;]+[\s,;]*|[\s,;]+")
+_WORD_PATTERN: Final = lazy_regex(r"[^\s,;]+[\s,;]*|[\s,;]+")
 
 
 def _between(words: Sequence[str], start: int, end: int) -> str:
@@ -437,10 +446,10 @@ def _compilation(statement: CompilationChange) -> str:
 def _metadata(statement: MetadataChange) -> str:
     rows = format_count(statement.instructions, "instructions")
     if statement.is_whole:
-        return f"same program: {_SAME[statement.kind]} ({rows})"
+        return f"same program: {_SAME_PROGRAM_WORDS[statement.kind]} ({rows})"
     words = {"source": f"source lines moved in {rows}", "names": f"op_names changed in {rows}"}
-    found = words.get(statement.kind, f"op_names and source lines changed in {rows}")
-    return f"{found}: {_short(statement.change)}" if statement.change is not None else found
+    sentence = words.get(statement.kind, f"op_names and source lines changed in {rows}")
+    return f"{sentence}: {_short(statement.change)}" if statement.change is not None else sentence
 
 
 def _verb(*, is_added: bool) -> str:
@@ -451,9 +460,9 @@ def _verb(*, is_added: bool) -> str:
 # The first screen of `hlo diff`: statements with the rows that they fold, the numbers, and what is left over.
 
 
-_PROSE: Final = 80  # the width at which lines are counted; terminals are seldom narrower
-_SCREEN: Final = 12  # lines of the dozen that a small terminal shows, see `passage_of`
-_FRAME: Final = 3
+_LINE_WIDTH: Final = 80  # the width at which lines are counted; terminals are seldom narrower
+_SCREEN_LINES: Final = 12  # lines of the dozen that a small terminal shows, see `passage_of`
+_FRAME_LINES: Final = 3
 """Lines between the parts, and the next command."""
 _MIN_LINES: Final = 2  # even if the first statement and the numbers fill the screen
 _BEGIN_WITH_CODE: Final = frozenset(
@@ -477,7 +486,7 @@ class _StatementRow:
     example: Cell
 
 
-_COLUMNS: Final[tuple[Column[_StatementRow], ...]] = (
+_STATEMENT_COLUMNS: Final[tuple[Column[_StatementRow], ...]] = (
     Column("statement", "#", "line", of=lambda row: row.number),
     Column("kind", "kind", of=lambda row: row.kind),
     Column("rows", "rows", "count", of=lambda row: row.rows),
@@ -488,16 +497,16 @@ _COLUMNS: Final[tuple[Column[_StatementRow], ...]] = (
 )
 
 
-def headline(told: Statements) -> str:
+def headline(statements: Statements) -> str:
     """The most important statement, as the answer; empty if there is none."""
-    if not told.told:
+    if not statements.ordered:
         return ""
-    text = sentence_of(told.told[0])
-    is_code = kind_of(told.told[0]) in _BEGIN_WITH_CODE or text.startswith("op_name")
+    text = sentence_of(statements.ordered[0])
+    is_code = kind_of(statements.ordered[0]) in _BEGIN_WITH_CODE or text.startswith("op_name")
     return text if is_code else text[:1].upper() + text[1:]
 
 
-def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bool = False) -> Passage | None:
+def passage_of(statements: Statements, moved: int, numbers: Passage, *, with_first: bool = False) -> Passage | None:
     """The further statements, one a line, and the number of rows that none explains.
 
     There are as many as a screen of a dozen lines has room for, with the answer and the `numbers`.
@@ -505,17 +514,20 @@ def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bo
     With `with_first`, all statements, as the answer says something else.
     """
     lines: list[str] = []
-    further = told.told if with_first else told.told[1:]
+    further = statements.ordered if with_first else statements.ordered[1:]
     texts = [sentence_of(each) for each in further]
-    rest = _rest(told.rest.rows, moved) if told.told else ""
-    others = sum(len(wrap(plain_text(line_of(text)), _PROSE)) for text in (headline(told), *numbers.paragraphs))
-    room = max(_SCREEN - _FRAME - others, _MIN_LINES)
-    for at, text in enumerate(texts):
-        needed = len(wrap(text, _PROSE))
-        is_last = at == len(texts) - 1
+    # without statements the rows themselves follow
+    rest = _rest_words(statements.unexplained.rows, moved) if statements.ordered else ""
+    others = sum(
+        len(wrap(plain_text(line_of(text)), _LINE_WIDTH)) for text in (headline(statements), *numbers.paragraphs)
+    )
+    room = max(_SCREEN_LINES - _FRAME_LINES - others, _MIN_LINES)
+    for position, text in enumerate(texts):
+        needed = len(wrap(text, _LINE_WIDTH))
+        is_last = position == len(texts) - 1
         if needed + (not is_last or bool(rest)) > room:
-            rows = sum(each.fold.rows for each in further[at:])
-            more = f"{format_count(len(texts) - at, 'more statements')} ({format_count(rows, 'rows')})"
+            rows = sum(each.fold.rows for each in further[position:])
+            more = f"{format_count(len(texts) - position, 'more statements')} ({format_count(rows, 'rows')})"
             rest = "; ".join(filter(None, (more, rest)))
             break
         room -= needed
@@ -524,31 +536,31 @@ def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bo
     return Passage("statements_text", tuple(lines)) if lines else None
 
 
-def _rest(rows: int, moved: int) -> str:
+def _rest_words(rows: int, moved: int) -> str:
     parts = [format_count(rows, "other rows")] if rows else []
     parts += [f"{moved:,} moved"] if moved else []
     return "; ".join(parts)
 
 
-def statement_table(told: Statements, changes: Table) -> Table:
+def statement_table(statements: Statements, changes: Table) -> Table:
     """A row for each statement, then one for each change that none explains."""
     explained = [
         _StatementRow(
             number,
             kind_of(each),
             each.fold.rows,
-            _bytes(each.fold.before),
-            _bytes(each.fold.after),
+            _total_bytes(each.fold.before),
+            _total_bytes(each.fold.after),
             sentence_of(each),
             _example(each.fold),
         )
-        for number, each in enumerate(told.told, 1)
+        for number, each in enumerate(statements.ordered, 1)
     ]
-    rows = rows_from(_COLUMNS, (*explained, *_left(told, changes)))
-    return Table("statements", _COLUMNS, rows, noun="statements", person=False)
+    rows = rows_from(_STATEMENT_COLUMNS, (*explained, *_unexplained_rows(statements, changes)))
+    return Table("statements", _STATEMENT_COLUMNS, rows, noun="statements", person=False)
 
 
-def _bytes(instructions: Iterator[Instruction]) -> int | None:
+def _total_bytes(instructions: Iterator[Instruction]) -> int | None:
     sizes = [each.shape.padded_bytes for each in instructions]
     return sum(sizes) if sizes else None
 
@@ -558,32 +570,32 @@ def _example(fold: Fold) -> str | None:
     return first[0].name if first else None
 
 
-def _left(told: Statements, changes: Table) -> Iterator[_StatementRow]:
+def _unexplained_rows(statements: Statements, changes: Table) -> Iterator[_StatementRow]:
     """Yields the rows of changes that no statement explains, in the order of the table of changes."""
     words = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
-    at = {column.name: position for position, column in enumerate(changes.columns)}
-    for row in _left_over(told, changes).rows:
-        text = row[at["details"]] or f"{row[at['opcode']]} {row[at['shape']]}"
-        sign, name = str(row[at["change"]]), row[at["name"]]
+    position_of = {column.name: position for position, column in enumerate(changes.columns)}
+    for row in _unexplained_changes(statements, changes).rows:
+        text = row[position_of["details"]] or f"{row[position_of['opcode']]} {row[position_of['shape']]}"
+        sign, name = str(row[position_of["change"]]), row[position_of["name"]]
         yield _StatementRow(
             None,
             words[sign],
             1,
-            row[at["before_bytes"]],
-            row[at["after_bytes"]],
+            row[position_of["before_bytes"]],
+            row[position_of["after_bytes"]],
             f"{name} {words[sign]}: {text}",
             name,
         )
 
 
-def _numbers_of_rows(told: Statements) -> Mapping[RowKey, int]:
+def _numbers_of_rows(statements: Statements) -> Mapping[RowKey, int]:
     """The number of the statement that explains each row of changes, from 1."""
-    found: dict[RowKey, int] = {}
-    for number, each in enumerate(told.told, 1):
-        found |= dict.fromkeys((_key("~", pair.after) for pair in each.fold.changed), number)
-        found |= dict.fromkeys((_key("+", one) for one in each.fold.added), number)
-        found |= dict.fromkeys((_key("-", one) for one in each.fold.removed), number)
-    return found
+    numbers: dict[RowKey, int] = {}
+    for number, each in enumerate(statements.ordered, 1):
+        numbers |= dict.fromkeys((_key("~", pair.after) for pair in each.fold.changed), number)
+        numbers |= dict.fromkeys((_key("+", one) for one in each.fold.added), number)
+        numbers |= dict.fromkeys((_key("-", one) for one in each.fold.removed), number)
+    return numbers
 
 
 def _key(sign: str, instruction: Instruction) -> RowKey:
@@ -595,21 +607,21 @@ def _keys(changes: Table) -> list[RowKey]:
     return [(str(row[at[0]]), str(row[at[1]]), str(row[at[2]])) for row in changes.rows]
 
 
-def with_statements(told: Statements, changes: Table) -> Table:
+def with_statements(statements: Statements, changes: Table) -> Table:
     """The table of changes with a column for the number of the statement that explains each."""
-    numbers = _numbers_of_rows(told)
-    number = Column("statement", "#", "line", person=bool(told.told), of=numbers.get)
+    numbers = _numbers_of_rows(statements)
+    number = Column("statement", "#", "line", person=bool(statements.ordered), of=numbers.get)
     return with_columns(changes, (number,), _keys(changes), first=True)
 
 
-def _left_over(told: Statements, changes: Table) -> Table:
+def _unexplained_changes(statements: Statements, changes: Table) -> Table:
     """The table of changes with only those that no statement explains."""
-    numbers = _numbers_of_rows(told)
+    numbers = _numbers_of_rows(statements)
     rows = tuple(row for key, row in zip(_keys(changes), changes.rows, strict=True) if key not in numbers)
     return replace(changes, rows=rows)
 
 
-def records_of(told: Statements) -> tuple[Mapping[str, Cell], ...]:
+def records_of(statements: Statements) -> tuple[Mapping[str, Cell], ...]:
     """The statements with the names of their instructions, for programs."""
     return tuple(
         {
@@ -621,5 +633,5 @@ def records_of(told: Statements) -> tuple[Mapping[str, Cell], ...]:
             "added": tuple(one.name for one in each.fold.added),
             "removed": tuple(one.name for one in each.fold.removed),
         }
-        for number, each in enumerate(told.told, 1)
+        for number, each in enumerate(statements.ordered, 1)
     )

@@ -485,7 +485,7 @@ def is_same_time(computed: float, printed: float) -> bool:
     >>> is_same_time(1e-6, 1.0000001e-6), is_same_time(1e-6, 1.1e-6)
     (True, False)
     """
-    # the dump has microseconds as float32, of which text shows seven or eight digits
+    # the dump has microseconds as float32, of which text shows as few digits as identify it
     return abs(computed - printed) <= _ROUNDING + 1e-5 * abs(computed)
 
 

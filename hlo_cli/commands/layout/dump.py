@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MAX_ADVICE = 2
 """The largest number of shapes that get a line of advice."""
 
-_UNITS: dict[Grouping, Unit] = {
+_KEY_UNITS: dict[Grouping, Unit] = {
     "shape": "shape",
     "instruction": "name",
     "computation": "name",
@@ -72,6 +72,7 @@ def report_of_dump(
     module = loaded.module
     chosen = module.computation(computation) if computation is not None else None
     all_values = data_values(module, chosen)
+    # of all values, so that a filter changes no order
     orders = orders_of(module, all_values)
     test = None if where is None else values_where(where, module)
     values, skipped = chosen_among(test, all_values, "values")
@@ -83,33 +84,33 @@ def report_of_dump(
         from hlo_cli.commands.modules.by import keys_for
 
         keys = keys_for(loaded, cause)
-        found = footprints_by_cause(values, orders, keys)
-        answer = describe_causes(found, keys)
+        groups = footprints_by_cause(values, orders, keys)
+        answer = describe_causes(groups, keys)
     else:
-        found = shapes if grouping == "shape" else footprints(values, orders, by(grouping))
-    answer = answer or _answer(values, found)
+        groups = shapes if grouping == "shape" else footprints(values, orders, by(grouping))
+    answer = answer or _padding_answer(values, groups)
     return Report(
         "layout",
         answer if values or not all_values else f"No matches among {format_count(len(all_values), 'values')}",
         numbers={
             "values": len(values),
             "shapes": len(shapes),
-            "logical_bytes": sum(f.logical_bytes for f in found),
-            "padded_bytes": sum(f.padded_bytes for f in found),
-            "padding_bytes": sum(f.padding_bytes for f in found),
-            "saving_bytes": sum(f.saving_bytes for f in found),
+            "logical_bytes": sum(f.logical_bytes for f in groups),
+            "padded_bytes": sum(f.padded_bytes for f in groups),
+            "padding_bytes": sum(f.padding_bytes for f in groups),
+            "saving_bytes": sum(f.saving_bytes for f in groups),
         },
-        parts=_parts(module, found, shapes, orders, grouping, keys, chosen, columns),
-        next=_next(argument, shapes, None if keys is None else keys.by, found),
+        parts=_report_parts(module, groups, shapes, orders, grouping, keys, chosen, columns),
+        next=_next_commands(argument, shapes, None if keys is None else keys.by, groups),
         notes=(*skipped, *partition_notes(loaded), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
-def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
-    padded = sum(f.padded_bytes for f in found)
-    padding = sum(f.padding_bytes for f in found)
-    saving = sum(f.saving_bytes for f in found)
+def _padding_answer(values: Sequence[Value], groups: Sequence[Footprint]) -> str:
+    padded = sum(f.padded_bytes for f in groups)
+    padding = sum(f.padding_bytes for f in groups)
+    saving = sum(f.saving_bytes for f in groups)
     if not values:
         return "No arrays are stored in memory"
     if not padding:
@@ -118,13 +119,14 @@ def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
         return f"No padding in {format_count(len(values), 'values')} ({format_bytes(padded)}): {why}"
     better = f"better dimension orders would save {format_bytes(saving)}"
     share = padding / padded
+    # below half a percent, a rounded share would read 0%
     percent = f"{format_percent(share)}%" if share >= 0.005 else format_bytes(padding)
     return f"{percent} of {format_bytes(padded)} is padding; {better if saving else 'no dimension order reduces it'}"
 
 
-def _parts(
+def _report_parts(
     module: Module,
-    found: Sequence[Footprint],
+    groups: Sequence[Footprint],
     shapes: Sequence[Footprint],
     orders: KnownOrders,
     grouping: Grouping,
@@ -135,27 +137,27 @@ def _parts(
     if keys is not None:
         from hlo_cli.commands.layout.sums import causes_table
 
-        table = causes_table(found, keys)
+        table = causes_table(groups, keys)
     else:
-        table = _table(module, found, orders, grouping)
+        table = _groups_table(module, groups, orders, grouping)
     if grouping == "instruction":
-        table = with_costs(table, (f.example.instruction for f in found), module, columns)
-    if not found:
+        table = with_costs(table, (f.example.instruction for f in groups), module, columns)
+    if not groups:
         checked = Passage("checked", (f"Checked {format_count(module.instruction_count, 'instructions')}.",))
         return checked, replace(table, person=False)
     advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_MAX_ADVICE]
     parts: list[Part] = [table]
     if advice:
         parts.append(Passage("advice", tuple(advice)))
-    if chosen is not None and chosen.name not in {v.instruction.computation.name for f in found for v in f.values}:
+    if chosen is not None and chosen.name not in {v.instruction.computation.name for f in groups for v in f.values}:
         parts.append(Passage("where", (f"{chosen.name} defines no arrays.",)))
     return tuple(parts)
 
 
-def _table(module: Module, found: Sequence[Footprint], orders: KnownOrders, grouping: Grouping) -> Table:
+def _groups_table(module: Module, groups: Sequence[Footprint], orders: KnownOrders, grouping: Grouping) -> Table:
     target = target_of(module)
     is_shape, is_instruction = grouping == "shape", grouping == "instruction"
-    has_saving = any(f.saving_bytes for f in found)
+    has_saving = any(f.saving_bytes for f in groups)
     example: Column[Footprint] = (
         Column("example", "example", "name", role="name", of=lambda f: str(f.example))
         if is_shape
@@ -174,23 +176,23 @@ def _table(module: Module, found: Sequence[Footprint], orders: KnownOrders, grou
         Column("space", "space", "count", from_width=120, person=False, of=lambda f: f.example.shape.memory_space),
         Column("space_name", "space", "text", from_width=120, machine=False, person=is_shape or is_instruction,
                of=lambda f: space_name(f.example.shape.memory_space, target)),
-        Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _UNITS[grouping],
+        Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _KEY_UNITS[grouping],
                of=lambda f: f.key or "(unknown)"),
         example,
         Column("example_source", "source", "source", from_width=120, rank=2,
                of=lambda f: source_of(module, f.example.instruction)),
         *(columns_of_part(_BEST_ORDER, lambda f: _best_order(f, orders)) if is_shape or is_instruction else ()),
     )  # fmt: skip
-    rows = rows_from(columns, found)
+    rows = rows_from(columns, groups)
     return Table(f"{grouping}s", columns, rows, noun=f"{grouping}s")
 
 
 def _best_order(footprint: Footprint, orders: KnownOrders) -> tuple[str | None, int | None]:
     """The best order of values of one shape, with its tiles if they are others, and the bytes of all in that order."""
-    now = footprint.example.shape
-    if not footprint.saving_bytes or (better := orders.alternative(now)) is None:
+    current = footprint.example.shape
+    if not footprint.saving_bytes or (better := orders.alternative(current)) is None:
         return None, None
-    tiles = better.layout.tiles if better.layout.tiles != now.layout.tiles else ()
+    tiles = better.layout.tiles if better.layout.tiles != current.layout.tiles else ()
     order = Layout(better.layout.minor_to_major, tiles)
     return str(order), footprint.padded_bytes - footprint.saving_bytes
 
@@ -213,16 +215,17 @@ def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:
 
 
 def _minor_dimension_change(shape: ArrayShape, better: LayoutAlternative) -> str:
-    now, then = shape.layout.minor_to_major[0], better.layout.minor_to_major[0]
-    if now != then:
-        return f": the minor dimension is {shape.dimensions[then]} instead of {shape.dimensions[now]}"
-    now, then = shape.layout.minor_to_major[1], better.layout.minor_to_major[1]
-    change = f": the second minor dimension is {shape.dimensions[then]} instead of {shape.dimensions[now]}"
-    return change if now != then else ""
+    old, new = shape.layout.minor_to_major[0], better.layout.minor_to_major[0]
+    if old != new:
+        return f": the minor dimension is {shape.dimensions[new]} instead of {shape.dimensions[old]}"
+    old, new = shape.layout.minor_to_major[1], better.layout.minor_to_major[1]
+    change = f": the second minor dimension is {shape.dimensions[new]} instead of {shape.dimensions[old]}"
+    return change if old != new else ""
 
 
 def _copy_into(instruction: Instruction, better: LayoutAlternative) -> Instruction | None:
     for user in instruction.computation.instructions[instruction.index + 1 :]:
+        # where the compiler copies into the better order anyway, the array could have been made in it
         copies = user.opcode == opcodes.COPY and user.operands[:1] == (instruction,)
         if copies and isinstance(user.shape, ArrayShape) and _order(user.shape) == better.layout.minor_to_major:
             return user
@@ -233,7 +236,9 @@ def _order(shape: ArrayShape) -> tuple[int, ...]:
     return shape.layout.minor_to_major
 
 
-def _next(argument: str, shapes: Sequence[Footprint], cause: By | None, found: Sequence[Footprint]) -> tuple[str, ...]:
+def _next_commands(
+    argument: str, shapes: Sequence[Footprint], cause: By | None, groups: Sequence[Footprint]
+) -> tuple[str, ...]:
     if not argument or argument == "-" or not shapes or not shapes[0].padding_bytes:
         return ()
     largest = shapes[0].example.instruction.name
@@ -242,5 +247,5 @@ def _next(argument: str, shapes: Sequence[Footprint], cause: By | None, found: S
     if cause is not None:
         from hlo_cli.commands.modules.by import next_command
 
-        return next_command(f"hlo layout {argument}", cause, [each.key for each in found], options="--by instruction")
+        return next_command(f"hlo layout {argument}", cause, [each.key for each in groups], options="--by instruction")
     return (f"hlo layout {argument} --by source", f"hlo layout {named}")

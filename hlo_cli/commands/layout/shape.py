@@ -52,7 +52,7 @@ from hlo_cli.source import Diagnostic
 # The leaves of a tuple, or shapes to compare.
 
 
-_SUMMED: Final[tuple[Column[Shape], ...]] = (
+_SIZE_COLUMNS: Final[tuple[Column[Shape], ...]] = (
     Column("elements", "elements", "count", rank=6, of=lambda shape: _of_array(shape, _elements_of(shape))),
     Column("logical_bytes", "data", "bytes", total="sum", exact=True,
            of=lambda shape: _of_array(shape, shape.logical_bytes)),
@@ -65,26 +65,26 @@ _SUMMED: Final[tuple[Column[Shape], ...]] = (
     Column("memory_space", "space", "count", person=False,
            of=lambda shape: _of_array(shape, shape.layout.memory_space if shape.layout is not None else None)),
 )  # fmt: skip
-_SHAPE: Final[Column[Shape]] = Column("shape", "shape", "shape", of=str)
+_SHAPE_COLUMN: Final[Column[Shape]] = Column("shape", "shape", "shape", of=str)
 
 
 def leaves_table(shape: Shape) -> Table:
     """The leaves of a tuple with their sizes."""
     columns: tuple[Column[ShapeIndex, Shape], ...] = (
         Column("index", "element", "index", align="left", of=lambda index, leaf: index),
-        *columns_of_part((*_SUMMED, _SHAPE), lambda index, leaf: leaf),
+        *columns_of_part((*_SIZE_COLUMNS, _SHAPE_COLUMN), lambda index, leaf: leaf),
     )
     return Table("leaves", columns, rows_from_tuples(columns, shape.leaves), noun="leaves")
 
 
 def shapes_table(shapes: Sequence[Shape]) -> Table:
     """Shapes in the given order; layouts of one array are compared, not summed."""
-    rows = rows_from((*_SUMMED, _SHAPE), shapes)
+    rows = rows_from((*_SIZE_COLUMNS, _SHAPE_COLUMN), shapes)
     if not _is_comparison(shapes):
-        return Table("shapes", (*_SUMMED, _SHAPE), rows, noun="shapes")
+        return Table("shapes", (*_SIZE_COLUMNS, _SHAPE_COLUMN), rows, noun="shapes")
     sizes = [shape.padded_bytes for shape in shapes]
-    columns = tuple(replace(column, total=None) for column in _SUMMED)
-    return Table("shapes", (*columns, _SHAPE), rows, noun="shapes", marked=frozenset((sizes.index(min(sizes)),)))
+    columns = tuple(replace(column, total=None) for column in _SIZE_COLUMNS)
+    return Table("shapes", (*columns, _SHAPE_COLUMN), rows, noun="shapes", marked=frozenset((sizes.index(min(sizes)),)))
 
 
 def _leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
@@ -138,6 +138,7 @@ def _stored_size_text(array: ArrayShape) -> str:
     padded, data = array.padded_bytes, array.logical_bytes + array.metadata_bytes
     if not padded:
         return "0 bytes (empty array)"
+    # the share of padding would be that of one part in the data of all
     if array.layout.split_configs:
         return f"{padded:,} bytes for the largest part of {format_count(data, 'bytes')} of data"
     if padded == data:
@@ -148,6 +149,7 @@ def _stored_size_text(array: ArrayShape) -> str:
 
 
 def _is_comparison(shapes: Sequence[Shape]) -> bool:
+    # shapes of one array in several layouts are alternatives, whose sum means nothing
     sizes = {shape.padded_bytes for shape in shapes}
     return len({shape.to_string(layout=False) for shape in shapes}) == 1 and len(sizes) > 1
 
@@ -222,13 +224,15 @@ def _choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderCh
     tiled = tiled_for(array, generation, is_given=is_given)
     order = default_order(array, generation=generation)
     default = by_order[order] if order is not None else None
-    given = None
+    given_order = None
     if is_given:
+        # with many dimensions only the orders that differ in size are priced, and the given one may be another
         as_given = OrderCost(tiled.layout, tiled.padded_bytes, is_normal=False)
-        given = by_order.get(tiled.layout.minor_to_major, as_given)
-    every = tuple(dict.fromkeys(each for each in (default, given, *priced) if each))
+        given_order = by_order.get(tiled.layout.minor_to_major, as_given)
+    # min takes the first of equals, and so prefers the compiler's order, then the given one
+    every = tuple(dict.fromkeys(each for each in (default, given_order, *priced) if each))
     best = min(every, key=lambda each: each.padded_bytes)
-    return OrderChoice(tiled, tpu_generation(generation).name, default, given, best, every)
+    return OrderChoice(tiled, tpu_generation(generation).name, default, given_order, best, every)
 
 
 def _choice_answer(choice: OrderChoice) -> str:
@@ -271,6 +275,7 @@ def _orders_table(choice: OrderChoice) -> Table:
         Column("layout", "layout", person=False, of=lambda order: str(order.layout)),
     )  # fmt: skip
     rows = rows_from(columns, choice.every)
+    # orders of the same two minor dimensions need as much: a person sees one of them
     distinct = sum(each.is_normal or each == choice.given for each in choice.every)
     return Table(
         "orders",
@@ -304,12 +309,12 @@ def _choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
     return (Diagnostic("note", f"{omitted:,} orders that differ only in major dimensions are not shown"),)
 
 
-def _remarks(each: OrderCost, choice: OrderChoice) -> Iterator[str]:
-    if each == choice.default:
+def _remarks(order: OrderCost, choice: OrderChoice) -> Iterator[str]:
+    if order == choice.default:
         yield f"chosen by {choice.generation}"
-    if each == choice.given:
+    if order == choice.given:
         yield "given"
-    if choice.default and each == choice.best != choice.default:
+    if choice.default and order == choice.best != choice.default:
         yield "smallest"
 
 
@@ -365,7 +370,7 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
     if draw:
         answer, parts = drawing_answer(array), drawing_parts([("", array)], elements)
     else:
-        answer, parts = _answer(array), explaining_parts(explained, array)
+        answer, parts = _shape_answer(array), explaining_parts(explained, array)
     if generation is not None and not draw:
         choice = _choice_of(array, generation, is_given=explained.is_layout_given)
         answer, parts = _choice_answer(choice), [_orders_table(choice), *parts]
@@ -375,7 +380,7 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
         answer,
         numbers=numbers,
         parts=tuple(parts),
-        next=_next(explained, array, draw=draw),
+        next=_next_commands(explained, array, draw=draw),
         notes=notes,
     )
 
@@ -419,22 +424,23 @@ def _tiled_for(shape: Shape, generation: str, text: str) -> Shape:
             return shape
 
 
-def _answer(shape: ArrayShape) -> str:
+def _shape_answer(shape: ArrayShape) -> str:
     if not shape.padded_bytes:
         return "Empty array: 0 bytes"
     better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
         unknown = "; ? is unknown and assumed to be 1" if UNBOUNDED in shape.dimensions else ""
         return f"Needs {_stored_size_text(shape)}{unknown}"
-    what = f"dimension order {index_text(better.layout.minor_to_major)}"
+    alternative = f"dimension order {index_text(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
-        what = "the default tile T" + "".join(map(str, better.layout.tiles))
-    return f"Needs {_stored_size_text(shape)}; {what} would need {better.padded_bytes:,}"
+        alternative = "the default tile T" + "".join(map(str, better.layout.tiles))
+    return f"Needs {_stored_size_text(shape)}; {alternative} would need {better.padded_bytes:,}"
 
 
-def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
+def _next_commands(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
+    # what the usual TPU would do is news only if it differs
     if explained.generation or draw or tiled_for(array, USUAL_TPU, is_given=False) == array:
         last = ",".join(str(size - 1) for size in array.sizes)
         return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)

@@ -22,7 +22,7 @@ from hlo_cli.report.table import Column, Share, Table, columns_of_part, rows_fro
 # `hlo layout DUMP --by source|scope|argument|pass`: the padding of values, summed up by what makes them.
 
 
-MIN_PADDING: Final = 0.005
+MIN_PADDING: Final = 0.005  # what would be shown as 0%
 """The smallest share of padding in all bytes of which the answer names a cause."""
 
 
@@ -31,9 +31,9 @@ def footprints_by_cause(values: Sequence[Value], orders: KnownOrders, keys: Keys
     return footprints(values, orders, lambda value: keys(value.instruction, value.index))
 
 
-def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
+def causes_table(footprints: Sequence[Footprint], keys: Keys) -> Table:
     """One row for each key: its padding, and what better dimension orders would save."""
-    groups = [_group(footprint, keys) for footprint in found]
+    groups = [_group(footprint, keys) for footprint in footprints]
     has_inferred = any(group.inferred for group in groups)
     columns: tuple[Column[Footprint, KeyCost], ...] = (
         Column("count", "values", "count", total="sum", of=lambda footprint, key: len(footprint.values)),
@@ -45,7 +45,7 @@ def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
         Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
                of=lambda footprint, key: footprint.padding),
         Column("saving_bytes", "saving", "bytes", role="saving", total="sum",
-               person=any(each.saving_bytes for each in found),
+               person=any(each.saving_bytes for each in footprints),
                of=lambda footprint, key: footprint.saving_bytes),
         *columns_of_part(
             key_columns(keys.by, "padded_bytes", groups, has_inferred=has_inferred), lambda footprint, key: key
@@ -57,17 +57,17 @@ def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
     )  # fmt: skip
     costs = (
         KeyCost(group, footprint.padded_bytes, sum(value.shape.padded_bytes for value in group.inferred))
-        for footprint, group in zip(found, groups, strict=True)
+        for footprint, group in zip(footprints, groups, strict=True)
     )
-    rows = rows_from_tuples(columns, zip(found, costs, strict=True))
+    rows = rows_from_tuples(columns, zip(footprints, costs, strict=True))
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
 
 
-def describe_causes(found: Sequence[Footprint], keys: Keys) -> str:
+def describe_causes(footprints: Sequence[Footprint], keys: Keys) -> str:
     """Which key has most of the padding; empty if there is almost no padding."""
-    costs = [(each.key, each.padding_bytes) for each in found]
+    costs = [(each.key, each.padding_bytes) for each in footprints]
     padding = sum(cost for _, cost in costs)
-    if not padding or padding < MIN_PADDING * sum(each.padded_bytes for each in found):
+    if not padding or padding < MIN_PADDING * sum(each.padded_bytes for each in footprints):
         return ""
     return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=IN_BYTES, place="of padding")
 
@@ -78,6 +78,7 @@ def _group(footprint: Footprint, keys: Keys) -> Group[Value]:
 
 
 def _most_padded(footprint: Footprint) -> Value:
+    # the value to look at first, which need not be the largest
     return max(footprint.values, key=lambda value: value.shape.padded_bytes - value.shape.logical_bytes)
 
 
@@ -101,7 +102,7 @@ class _Padding:
         return self.padded_bytes - self.logical_bytes
 
 
-_COLUMNS: tuple[Column[_Padding], ...] = (
+_MODULE_COLUMNS: tuple[Column[_Padding], ...] = (
     Column("values", "values", "count", total="sum", from_width=120, of=lambda module: module.values),
     Column("logical_bytes", "data", "bytes", total="sum", from_width=120, of=lambda module: module.logical_bytes),
     Column("padded_bytes", "padded", "bytes", total="sum", of=lambda module: module.padded_bytes),
@@ -116,16 +117,16 @@ _COLUMNS: tuple[Column[_Padding], ...] = (
 
 def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
     """Writes the table, modules with most padding first, and returns the exit code."""
-    found = list(map_inputs(many, reading, jobs, _padding))
-    answers = [each.answer for each in found if each.answer is not None]
+    results = list(map_inputs(many, reading, jobs, _padding))
+    answers = [each.answer for each in results if each.answer is not None]
     padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)
     words = "no arrays"
     if padded:
         words = f"{format_percent((padded - logical) / padded)}% of {format_bytes(padded)} is padding"
     return finish_each(
         "layout",
-        found,
-        Rows(_COLUMNS, by="padding_bytes"),
+        results,
+        Rows(_MODULE_COLUMNS, by="padding_bytes"),
         answer=f"{format_count(len(answers), 'modules')}: {words}",
         output=output,
     )
@@ -133,12 +134,12 @@ def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: Out
 
 def _padding(module: Module, _input: Input) -> _Padding:
     values = data_values(module)
-    found = footprints(values, orders_of(module, values), by("shape"))
-    worst = max(found, key=lambda footprint: footprint.padding_bytes, default=None)
+    shapes = footprints(values, orders_of(module, values), by("shape"))
+    worst = max(shapes, key=lambda footprint: footprint.padding_bytes, default=None)
     return _Padding(
         len(values),
-        sum(f.logical_bytes for f in found),
-        sum(f.padded_bytes for f in found),
-        sum(f.saving_bytes for f in found),
+        sum(f.logical_bytes for f in shapes),
+        sum(f.padded_bytes for f in shapes),
+        sum(f.saving_bytes for f in shapes),
         str(worst.example) if worst is not None and worst.padding_bytes else None,
     )

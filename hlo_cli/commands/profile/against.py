@@ -365,7 +365,7 @@ def _sentences(found: ProfileComparison) -> Iterator[str]:
             continue
         place = f"{pair.after.name}: " if several else ""
         is_changed = any(each.operation.program in (pair.before, pair.after) for each in found.of(*CHANGED))
-        for each in statements_of(pair.difference).told:
+        for each in statements_of(pair.difference).ordered:
             if is_changed and isinstance(each, CompilationChange) and each.program == "same":
                 yield f"{place}{sentence_of(replace(each, program='other'))}"
             else:

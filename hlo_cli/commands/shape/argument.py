@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from hlo_cli.ir.shape import Shape, ShapeIndex
 
 
+# a tuple, a buffer, an element type with sizes, or the name of an instruction with "="
 _LOOKS_LIKE_HLO = lazy_regex(
     r"[ \t\n]*"
     r"(?:\(|b\(|(?:[a-z][a-z0-9]*+|[A-Z][A-Z0-9]*+)\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
 )
-_ELEMENT = lazy_regex(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
+# {0,1} after a name, as ShapeIndex prints; {} is the whole value
+_NAMED_ELEMENT = lazy_regex(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 
-_SHARDING = lazy_regex(
+_SHARDING_START = lazy_regex(
     r"[ \t\n]*+(?:\{[ \t\n]*+(?:\{[ \t\n]*+)?+"
     r"(?:devices=|(?:maximal_)?+mesh\[|replicated|maximal|manual|unreduced|unknown)"
     r"|(?:PartitionSpec|P|NamedSharding)\(|#sdy\.sharding<)"
@@ -63,7 +65,7 @@ def is_sharding_text(argument: str) -> bool:
     >>> is_sharding_text("{devices=[2]<=[2]}"), is_sharding_text("P('x')"), is_sharding_text("{1,0}")
     (True, True, False)
     """
-    return _SHARDING.match(argument) is not None
+    return _SHARDING_START.match(argument) is not None
 
 
 def is_named_element(name: str) -> bool:
@@ -72,7 +74,7 @@ def is_named_element(name: str) -> bool:
     >>> is_named_element("while.1{0}"), is_named_element("while.1")
     (True, False)
     """
-    return _ELEMENT.fullmatch(name) is not None
+    return _NAMED_ELEMENT.fullmatch(name) is not None
 
 
 def _begins_with_a_type(argument: str) -> bool:
@@ -83,8 +85,8 @@ def _begins_with_a_type(argument: str) -> bool:
     from hlo_cli.ir.layout import PRIMITIVE_TYPES
     from hlo_cli.ir.type_names import foreign_type, xla_type
 
-    found = foreign_type(argument) if "<" in argument else None
-    if found is not None and not argument[: found[0]].strip():
+    foreign = foreign_type(argument) if "<" in argument else None
+    if foreign is not None and not argument[: foreign[0]].strip():
         return True
     return bool(bracket) and (word.strip().lower() in PRIMITIVE_TYPES or xla_type(word.strip()) is not None)
 
@@ -95,12 +97,13 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
     A parameter of the entry may also have its name in the program, such as `params['w']`.
     """
     dump, colon, name = argument.rpartition(":")
+    # a file may have a colon in its name, and file names come first
     if not colon or not os.path.exists(dump) or os.path.exists(argument):
         return None
     from hlo_cli.commands.modules.loading import load_one
     from hlo_cli.ir.shape import subshape
 
-    element = _ELEMENT.fullmatch(name)
+    element = _NAMED_ELEMENT.fullmatch(name)
     loaded = load_one((dump,), reading, about=argument)
     instruction = _instruction_of(loaded.module, element[1] if element else name)
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
@@ -117,7 +120,7 @@ def _instruction_of(module: Module, name: str) -> Instruction:
     try:
         return module.instruction(name)
     except HloError:
-        found = next((each for each in module.entry.parameters if each.metadata.op_name == name), None)
-        if found is None:
+        parameter = next((each for each in module.entry.parameters if each.metadata.op_name == name), None)
+        if parameter is None:
             raise
-        return found
+        return parameter

@@ -61,15 +61,15 @@ def typed_shape(text: str) -> TypedShape:
     """
     text = with_small_types(text)
     source = Source("", text)
-    given = _checked(source)
-    shape = _with_positive_dimensions(given)
+    written = _checked_shape(source)
+    shape = _with_positive_dimensions(written)
     for index, leaf in shape.leaves:
         for array in arrays_of(leaf):
-            _check(array, subshape(given, index) or given, source)
+            _check_layout(array, subshape(written, index) or written, source)
     notes = [note for _, leaf in shape.leaves if (note := _type_note(leaf)) is not None]
-    if shape != given:
+    if shape != written:
         notes.append(Diagnostic("note", f"negative dimension numbers count from the end: {shape}"))
-    return TypedShape(text, given, shape, tuple(notes))
+    return TypedShape(text, written, shape, tuple(notes))
 
 
 def arrays_of(shape: Shape) -> list[ArrayShape]:
@@ -84,10 +84,10 @@ def has_layout(shape: Shape, text: str) -> bool:
     return bare + "{" in "".join(text.split())
 
 
-def _checked(source: Source) -> Shape:
+def _checked_shape(source: Source) -> Shape:
     """The shape in a text; a type with a framework's name is the error that is reported first."""
     try:
-        shape = _read(source)
+        shape = _read_shape(source)
     except HloError:
         _check_types(source.text)
         raise
@@ -113,7 +113,7 @@ def _type_note(leaf: Shape) -> Diagnostic | None:
     return Diagnostic("note", f"unknown element type '{leaf.text.partition('[')[0]}'", hint=did_you_mean(meant))
 
 
-def _read(source: Source) -> Shape:
+def _read_shape(source: Source) -> Shape:
     """The shape in a text that is a shape, or an instruction of that shape."""
     scanner = Scanner(source)
     if not NAMED.match(source.text):
@@ -151,29 +151,30 @@ def _with_positive_dimensions(shape: Shape) -> Shape:
             return shape
 
 
-def _check(array: ArrayShape, given: Shape, source: Source) -> None:
-    """Raises HloError if the layout does not fit the array; `given` is its written form, somewhere in the source."""
+def _check_layout(array: ArrayShape, written: Shape, source: Source) -> None:
+    """Raises HloError if the layout does not fit the array; `written` is its written form, somewhere in the source."""
     problem, (role, number) = array.problem, overflow_source(array)
     if problem is None and array.layout.element_size_in_bits < 0:
         problem, role = "E(n) must be a positive number of bits", "element_size"
     if problem is None:
         return
     hint = f"the row-major order is {index_text(range(array.rank - 1, -1, -1))}" if role == "order" else None
-    for pieces in (shape_tokens(given), shape_tokens(given, layout=False)):
-        for at, spans in _places(source.text, pieces):
-            found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
-            span = next(found, Span(0, spans[-1].end))
-            raise HloError(problem, Span(at + span.start, at + span.end), source=source, hint=hint)
+    # a default layout is checked too, but is not in the text: then the array itself is underlined
+    for pieces in (shape_tokens(written), shape_tokens(written, layout=False)):
+        for start, spans in _token_positions(source.text, pieces):
+            spans_of_problem = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
+            span = next(spans_of_problem, Span(0, spans[-1].end))
+            raise HloError(problem, Span(start + span.start, start + span.end), source=source, hint=hint)
     raise HloError(problem, Span(0, len(source.text)), source=source, hint=hint)
 
 
-def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tuple[Span, ...]]]:
+def _token_positions(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tuple[Span, ...]]]:
     """The positions of tokens in a text, and the spans of each, relative to its position."""
-    at = text.find(pieces[0].text)
-    while at >= 0:
-        if (spans := token_spans(text[at:], pieces)) is not None:
-            yield at, spans
-        at = text.find(pieces[0].text, at + 1)
+    start = text.find(pieces[0].text)
+    while start >= 0:
+        if (spans := token_spans(text[start:], pieces)) is not None:
+            yield start, spans
+        start = text.find(pieces[0].text, start + 1)
 
 
 # --- the meaning of each token ---
@@ -197,8 +198,8 @@ LABELS = {
 }
 """The label of each role of a token."""
 
-_KINDS = {"pred": "true or false", "complex": "real and imaginary part"}
-_NUMBERS = {2: "two", 4: "four", 8: "eight"}
+_KIND_WORDS = {"pred": "true or false", "complex": "real and imaginary part"}
+_NUMBER_WORDS = {2: "two", 4: "four", 8: "eight"}
 
 
 def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
@@ -276,7 +277,7 @@ def _type(kind: PrimitiveType, element_size_in_bits: int) -> str:
     if kind.is_sub_byte:
         size = f"{format_count(kind.bits, 'bits')} per element"
         return size if element_size_in_bits else f"{size}, each in a whole byte (no E({kind.bits}))"
-    values = f"{_KINDS[kind.kind]}, " if kind.kind in _KINDS else ""
+    values = f"{_KIND_WORDS[kind.kind]}, " if kind.kind in _KIND_WORDS else ""
     return f"{values}{format_count(kind.byte_width, 'bytes')} per element"
 
 
@@ -304,6 +305,7 @@ def _tile(shape: ArrayShape, number: int, names: Sequence[str]) -> str:
     if number == 0:
         return f"{_first_tile(shape, names)}: {counts} {'tile' if step.counts == (1,) else 'tiles'}"
     rows, outer = split_sizes(tile)[0], "tile" if number == 1 else "inner tile"
+    # (2,1) and (4,1): elements of a column that lie next to each other
     if COMBINE not in tile.dimensions and len(step.tile) == 2 and step.tile[1] == 1 and rows > 1:
         group = "pairs of rows" if rows == 2 else f"groups of {rows} rows"
         return f"within each {outer}, {group} are interleaved" + _in_a_word(shape, rows)
@@ -323,12 +325,12 @@ def _sizes(shape: ArrayShape, names: Sequence[str], *, numbered: bool) -> str:
 
 def _elements(shape: ArrayShape, names: Sequence[str]) -> str:
     if shape.rank > 4:
-        each = [f"d0 to d{shape.rank - 1}"]
+        sizes = [f"d0 to d{shape.rank - 1}"]
     else:
         dynamic = (shape.dynamic_dimensions[d] and shape.dimensions[d] != UNBOUNDED for d in range(shape.rank))
-        most = ("at most " if is_bounded else "" for is_bounded in dynamic)
-        each = [f"{n} is {m}{_size(d)}" for n, m, d in zip(names, most, shape.dimensions, strict=True)]
-    return f"{', '.join(each)}: {format_count(shape.elements, 'elements')}"
+        bounds = ("at most " if is_bounded else "" for is_bounded in dynamic)
+        sizes = [f"{n} is {m}{_size(d)}" for n, m, d in zip(names, bounds, shape.dimensions, strict=True)]
+    return f"{', '.join(sizes)}: {format_count(shape.elements, 'elements')}"
 
 
 def _numbered(shape: ArrayShape) -> str:
@@ -347,9 +349,10 @@ def _first_tile(shape: ArrayShape, names: Sequence[str]) -> str:
 
 
 def _in_a_word(shape: ArrayShape, rows: int) -> str:
+    # packing into words of 32 bits is what the second tile of a TPU layout is for
     if rows * shape.element_bits != 32:
         return ""
-    return f": {_NUMBERS.get(rows, rows)} {shape.element_type.name} per 32-bit word"
+    return f": {_NUMBER_WORDS.get(rows, rows)} {shape.element_type.name} per 32-bit word"
 
 
 def _element_size(shape: ArrayShape) -> str:
@@ -381,7 +384,7 @@ def _size(size: int) -> str:
 
 MAX_LINES = 24
 """The most lines of a drawing; with its answer it fits one screen."""
-FEW_ROWS = 7  # of an axis that does not fit: the ends and a gap
+MAX_SAMPLED_ROWS = 7  # of an axis that does not fit: the ends and a gap
 _MIN_COLUMN_WIDTH = 3  # a digit and a space on each side
 _MACHINE_WIDTH = 80  # a picture in a pipe is as wide as on a small terminal
 
@@ -400,46 +403,49 @@ def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), ti
        └─────────────┘
     """
     plane = plane_of(shape, elements[0] if elements else ())
-    found = [position_in_plane(shape, plane, element) for element in elements]
-    marked = frozenset(place for place in found if place is not None)
+    positions = [position_in_plane(shape, plane, element) for element in elements]
+    marked = frozenset(place for place in positions if place is not None)
 
     def draw(room: int) -> tuple[Line, ...]:
         if not shape.slots:
             return ((Run("The array is empty."),),)
         grid = grid_for(shape, plane, room, marked)
-        return (*grid.lines(), *_omissions(shape, plane, grid, room, len(found) - len(marked)))
+        return (*grid.lines(), *_omissions(shape, plane, grid, room, len(positions) - len(marked)))
 
-    return Figure("figure", draw, title=title, data=_data(shape, plane, marked))
+    return Figure("figure", draw, title=title, data=_figure_data(shape, plane, marked))
 
 
 def grid_for(shape: ArrayShape, plane: Plane, room: int, marked: frozenset[Place] = frozenset()) -> Grid:
     """The largest grid of a plane that fits the room and MAX_LINES lines."""
-    rows, has_dashes = _rows(plane, [row for row, _ in marked])
+    rows, has_dashes = _visible_rows(plane, [row for row, _ in marked])
     wanted = [*(column for _, column in marked), *_last_of_fold(plane)]
     count = min(plane.columns.padded, max(room // _MIN_COLUMN_WIDTH, 1))
     grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     while grid.width > room and count > 1:
+        # numbers differ in width, so how many columns fit is found by trying; larger steps while far from it
         count -= max(1, (grid.width - room) // (room // _MIN_COLUMN_WIDTH + 1))
         grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     return grid
 
 
-def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
+def _visible_rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
     """The rows to draw, and whether the edges of inner tiles fit between them."""
     axis = plane.rows
-    for count in (axis.padded, FEW_ROWS):
+    for count in (axis.padded, MAX_SAMPLED_ROWS):
         rows = visible_positions(axis, min(count, MAX_LINES), wanted)
         joints = axis.joints(rows)
+        # the labels of columns and the two edges of the frame take 3 lines
         height = 3 + len(rows) + sum(joint in ("tile", "gap") for joint in joints)
         for has_dashes in (True, False):
             if height + (joints.count("part") if has_dashes else 0) <= MAX_LINES:
                 return rows, has_dashes
-    return visible_positions(axis, FEW_ROWS), False
+    return visible_positions(axis, MAX_SAMPLED_ROWS), False
 
 
 def _last_of_fold(plane: Plane) -> tuple[int, ...]:
     """The columns around the end of the data of a folded array; its last row may end early."""
     size = plane.tail.bounds[0][-1] if plane.fold else 0
+    # the last data and the first padding: where the array ends is what the drawing is for
     return ((size - 1) % plane.fold, size % plane.fold) if plane.fold and size % plane.fold else ()
 
 
@@ -458,9 +464,11 @@ def _grid(
     if plane.rows.padded == 1 and not plane.rows.dimensions and not plane.fold:
         labels = ("",) * len(rows)
     return Grid(
-        Side(_name(plane.rows, names), labels, plane.rows.joints(rows)),
+        Side(_axis_label(plane.rows, names), labels, plane.rows.joints(rows)),
         Side(
-            _name(plane.columns, names), tuple(_label(plane.columns, c) for c in columns), plane.columns.joints(columns)
+            _axis_label(plane.columns, names),
+            tuple(_label(plane.columns, c) for c in columns),
+            plane.columns.joints(columns),
         ),
         cells,
         has_parts=bool(plane.columns.part),
@@ -471,6 +479,7 @@ def _grid(
 def _cell(plane: Plane, row: int, column: int, is_marked: bool) -> GridCell:
     across = column // plane.columns.tile if plane.columns.tile else 0
     down = row // plane.rows.tile if plane.rows.tile else 0
+    # shaded like a chessboard, so that neighboring tiles differ without lines
     return GridCell(plane.linear_index(row, column), plane.is_padding(row, column), is_marked, (across + down) % 2 == 1)
 
 
@@ -478,7 +487,7 @@ def _label(axis: Axis, position: int, fold: int = 0) -> str:
     return ("·" if position >= axis.size else "") + str(position * (fold or 1))
 
 
-def _name(axis: Axis, names: Sequence[str]) -> str:
+def _axis_label(axis: Axis, names: Sequence[str]) -> str:
     return "".join(names[d] for d in axis.dimensions)
 
 
@@ -496,13 +505,13 @@ def _omissions(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere
         where = ", ".join(f"{name} {at}" for name, at in zip(names, plane.lead, strict=True))
         omitted.append(f"{planes - 1:,} of {format_count(planes, 'planes')} (all except {where})")
     if omitted:
-        yield from _lines("not shown: " + "; ".join(omitted), room)
+        yield from _wrapped("not shown: " + "; ".join(omitted), room)
     if (more := shape.slots - planes * plane.rows.padded * plane.columns.padded) > 0:
-        yield from _lines(
+        yield from _wrapped(
             f"{format_count(more, 'more padding positions')} {'is' if more == 1 else 'are'} not shown", room
         )
     if elsewhere:
-        yield from _lines(
+        yield from _wrapped(
             f"{format_count(elsewhere, 'requested elements')} {'is' if elsewhere == 1 else 'are'} in other planes", room
         )
 
@@ -513,8 +522,9 @@ def _axis_name(shape: ArrayShape, physical: int) -> str:
     return "".join(dimension_names(shape.rank)[d] for d in dimensions) or "added"
 
 
-def _lines(text: str, room: int) -> Iterator[Line]:
+def _wrapped(text: str, room: int) -> Iterator[Line]:
     line = ""
+    # by hand, as textwrap would also break at the hyphens of names
     for word in text.split(" "):
         if line and len(line) + 1 + len(word) > room:
             yield (Run(line, "quiet"),)
@@ -524,11 +534,11 @@ def _lines(text: str, room: int) -> Iterator[Line]:
     yield (Run(line, "quiet"),)
 
 
-def _data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str, Cell]:
+def _figure_data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str, Cell]:
     """The drawing for 80 columns as data: positions, linear indices, and which of them are padding."""
     if not shape.slots:
         return {"rows": (), "columns": (), "linear_indices": (), "padding": ()}
-    rows, _ = _rows(plane, [row for row, _ in marked])
+    rows, _ = _visible_rows(plane, [row for row, _ in marked])
     grid = grid_for(shape, plane, _MACHINE_WIDTH, marked)
     columns = tuple(int(label.removeprefix("·")) for label in grid.columns.labels)
     return {
@@ -661,9 +671,11 @@ def shape_segments(
 
 
 def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
+    # no other backend prints tiles
     target = "tpu" if array.layout.tiles else None
     pieces = shape_tokens(explained.shape, layout=explained.has_layout)
     segments, explanations = shape_segments(pieces, 0, array, target=target)
+    # XLA's default for a shape without a layout, see LayoutUtil::GetDefaultLayoutForRank
     if not explained.has_layout and array.rank:
         order = meaning_of(ShapeToken("", "order"), array)
         explanations.append(Explanation(None, "order", "not specified", order))
@@ -679,7 +691,7 @@ def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
                of=lambda step: f"[{', '.join(map(str, step.sizes))}]"),
         Column("elements", "elements", "count", of=lambda step: step.elements),
         Column("bytes", "bytes", "bytes", exact=True, of=lambda step: step.bytes),
-        Column("note", "", of=lambda step: _note(step, array, names)),
+        Column("note", "", of=lambda step: _step_note(step, array, names)),
         Column("kind", "kind", person=False, of=lambda step: step.kind),
         Column("sizes", "sizes", person=False, of=lambda step: step.sizes),
         Column("padding", "padding", person=False, of=lambda step: step.padding or None),
@@ -708,7 +720,7 @@ def _step_name(step: LayoutStep, shape: ArrayShape) -> str:
             return step.kind
 
 
-def _note(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
+def _step_note(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
     match step.kind:
         case "order":
             return ", ".join(names[d] for d in step.transpose)
@@ -718,7 +730,7 @@ def _note(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
             at = step.position
             return f"{step.before[at]} × {step.before[at + 1]} = {step.sizes[at]}"
         case "pad":
-            return ", ".join(_added(step, shape, names))
+            return ", ".join(_padding_note(step, shape, names))
         case "tile":
             counts = " × ".join(f"{count:,}" for count in step.counts)
             return f"{counts} {'tiles' if step.counts != (1,) else 'tile'}" if not step.level else f"{counts} per tile"
@@ -730,7 +742,7 @@ def _note(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
             return ""
 
 
-def _added(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> list[str]:
+def _padding_note(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> list[str]:
     groups = [each.dimensions for each in physical_dimensions(shape)] if not step.level else []
     labels = ["".join(names[d] for d in group) for group in groups]
     return [

@@ -23,6 +23,7 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, UnknownShape
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError, did_you_mean
 
+# what can only be numbers, slices, or brackets: an option or a shape has other letters
 _INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
 
 HELP = """\
@@ -73,8 +74,8 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
             raise click.NoSuchOption(word, ctx=click.get_current_context())
     options = TileIndexOptions(**given)
     _ = options.address  # an invalid address is reported before anything is read
-    array = _array(shape, reading)
-    second = _second(questions[0], reading) if questions else None
+    array = _array_named(shape, reading)
+    second = _second_array(questions[0], reading) if questions else None
     asks = options.everything or options.verify or options.draw or bool(questions)
     compares = second is not None or (array.named is not None and not (asks or options.explain or options.inverse))
     if output.format == "npy" and (compares or options.explain or options.draw or options.verify):
@@ -90,10 +91,10 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
             first = ",".join("0" * array.shape.rank) or "()"
             raise HloError("missing INDEX", hint=f"for example `hlo tile-index '{array.shape}' {first}`, or use --all")
         questions = ("-",)
-    return _answer(array, questions, options, output)
+    return _look_up(array, questions, options, output)
 
 
-def _answer(array: _Array, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
+def _look_up(array: _Array, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.tile_index.report import positions_of, report_of_elements, report_of_positions, selections_of
 
     if options.inverse:
@@ -144,12 +145,13 @@ def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
     return write_report(report, output, module.errors, read=what_was_read(module))
 
 
-def _array(argument: str, reading: InputOptions) -> _Array:
+def _array_named(argument: str, reading: InputOptions) -> _Array:
     if is_hlo_text(argument):
-        return _array_of(_parse(argument))
+        return _array_of(_parsed_shape(argument))
     named = resolve_name(argument, reading)
     if named is None:
         dump = argument.rpartition(":")[0] or argument
+        # with a bracket it is more likely a mistyped shape than the name of a file
         if "[" not in dump and not os.path.exists(dump) and (dump != argument or os.sep in dump):
             from hlo_cli.inputs.files import missing
 
@@ -173,11 +175,11 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
 
         raise HloError(f"{shape} is not an array", hint=did_you_mean(shape_like(shape.text)))
     array = addressable(shape)
-    given = shape.array if isinstance(shape, BufferShape) else shape
-    return _Array(array, named, is_split=array != given)
+    whole = shape.array if isinstance(shape, BufferShape) else shape
+    return _Array(array, named, is_split=array != whole)
 
 
-def _parse(text: str) -> Shape:
+def _parsed_shape(text: str) -> Shape:
     """A shape, or that of an instruction; errors are left to the code that explains shapes."""
     from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
@@ -190,11 +192,11 @@ def _parse(text: str) -> Shape:
     return typed_shape(text).shape
 
 
-def _second(argument: str, reading: InputOptions) -> ArrayShape | None:
+def _second_array(argument: str, reading: InputOptions) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
     if is_hlo_text(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
-        return _array(argument, reading).shape
+        return _array_named(argument, reading).shape
     return None
 
 

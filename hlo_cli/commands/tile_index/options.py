@@ -74,30 +74,32 @@ class TileIndexOptions:
 # Elements or positions to look up: on the command line, in files, on standard input, or all of them.
 
 
-_Q = TypeVar("_Q")
+_Query = TypeVar("_Query")
 
-Reader = Callable[[str, str, int], _Q]
+Reader = Callable[[str, str, int], _Query]
 """Parses one query; the other arguments are the name of its file, and its line there."""
 
 
-def read_queries(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
+def read_queries(arguments: Sequence[str], read: Reader[_Query], fields: Sequence[str]) -> list[_Query]:
     """Queries in the arguments, in order: texts, names of files with one query per line, or `-`.
 
     A line is a query as on the command line, or a JSON list, number, or record; of a record, and under a header
     line, the first of `fields` that exists is used. A .npy file has one query per row. Files may be compressed.
     """
-    found: list[_Q] = []
+    queries: list[_Query] = []
     for argument in arguments:
+        # a file named like a number does not hide that number
         if argument == "-" or (os.path.isfile(argument) and not argument.lstrip("-").isdecimal()):
             name, data = _bytes_of(argument)
-            found.extend(read(text, name, line) for line, text in _texts(data, name, fields))
+            queries.extend(read(text, name, line) for line, text in _texts_of(data, name, fields))
+        # no index looks like this
         elif argument.endswith((".csv", ".tsv", ".json", ".jsonl", ".npy", ".txt")) or os.sep in argument:
             from hlo_cli.inputs.files import missing
 
             raise missing(argument)
         else:
-            found.append(read(argument, "", 1))
-    return found
+            queries.append(read(argument, "", 1))
+    return queries
 
 
 def _bytes_of(argument: str) -> tuple[str, bytes]:
@@ -120,7 +122,7 @@ def _bytes_of(argument: str) -> tuple[str, bytes]:
         raise unreadable(argument, error) from None
 
 
-def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _texts_of(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The queries of a file with their line numbers."""
     if data.startswith(b"\x93NUMPY"):
         from hlo_cli.analysis.layout.relayout import integers_of
@@ -137,7 +139,7 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
     column: int | None = None
     for number, line in enumerate(lines, start=1):
         text = line.strip()
-        if number == 1 and (header := _header(text)) is not None:
+        if number == 1 and (header := _header_fields(text)) is not None:
             column = next((header.index(field) for field in fields if field in header), None)
             continue
         if not text or text.startswith("#"):
@@ -145,15 +147,16 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
         if text[0] in "[{":
             yield from ((number, value) for value in _of_json(text, f"{name}:{number}", fields))
         else:
-            yield number, _cell(text, column, f"{name}:{number}")
+            yield number, _query_of_line(text, column, f"{name}:{number}")
 
 
-def _header(line: str) -> list[str] | None:
+def _header_fields(line: str) -> list[str] | None:
     names = line.removeprefix("#").replace("\t", ",").split(",")
+    # an index begins with a digit, a sign, or a bracket
     return [name.strip() for name in names] if names[0].strip().replace("_", "").isalpha() else None
 
 
-def _cell(text: str, column: int | None, place: str) -> str:
+def _query_of_line(text: str, column: int | None, place: str) -> str:
     if column is None:
         return text.replace("\t", ",").replace(";", ",").strip('"')
     import csv
@@ -169,6 +172,7 @@ def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
     import json
 
     try:
+        # as text, for which no number is too large
         value = json.loads(text, parse_int=str)
     except (ValueError, RecursionError) as error:
         raise HloError(f"{place}: invalid JSON: {error}") from None

@@ -22,7 +22,7 @@ from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection, read
 # `hlo tile-index SHAPE INDEX…`: tables of elements with their addresses, and of addresses with their elements.
 
 
-_FEW = 1000  # below that, rows are made at once, so that they can be sorted and counted
+_MAX_EAGER_ROWS = 1000  # below that, rows are made at once, so that they can be sorted and counted
 
 
 def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: int, base: int) -> Table:
@@ -46,13 +46,13 @@ def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: 
         return (position_of(shape, index) for index in _indices(requested))
 
     count = sum(selection.count for selection in requested)
-    is_lazy = count > _FEW
-    made = (
+    is_lazy = count > _MAX_EAGER_ROWS
+    rows = (
         LazyRows(count, lambda: (row_from(columns, place) for place in places()))
         if is_lazy
         else rows_from(columns, places())
     )
-    return Table("addresses", columns, made, noun="elements")
+    return Table("addresses", columns, rows, noun="elements")
 
 
 def _tile_columns(level: int, group: str) -> Iterator[Column[ElementPosition]]:
@@ -90,22 +90,23 @@ def _positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes:
     )  # fmt: skip
     prefix = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
 
-    def places() -> Iterator[_Place]:
+    def places() -> Iterator[_PositionRow]:
         for numbers in requested:
             for number in numbers:
                 for position in _positions_in_byte(number - base, bits, prefix) if as_bytes else (number,):
-                    yield _Place(
+                    yield _PositionRow(
                         shape, number, position, (position * bits + prefix) // 8, _padding_reason(shape, position)
                     )
 
     count = sum(map(len, requested))
-    is_lazy = count > _FEW and (not as_bytes or bits >= 8)
-    made = (
+    # a byte of a packed type has several positions, so that the number of rows is not that of bytes
+    is_lazy = count > _MAX_EAGER_ROWS and (not as_bytes or bits >= 8)
+    rows = (
         LazyRows(count, lambda: (row_from(columns, place) for place in places()))
         if is_lazy
         else rows_from(columns, places())
     )
-    return Table("positions", columns, made, noun="positions")
+    return Table("positions", columns, rows, noun="positions")
 
 
 def _padding_reason(shape: ArrayShape, position: int) -> str | None:
@@ -143,7 +144,7 @@ def _positions_in_byte(byte: int, bits: int, prefix: int) -> range:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PositionRow:
     """A position that was asked for by its number, which is negative in what precedes the elements; and its byte."""
 
     shape: ArrayShape
@@ -184,7 +185,7 @@ def _tile_record(tile: TilePosition) -> dict[str, Cell]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _Step:
     label: str
     quantity: str
     formula: str
@@ -210,7 +211,7 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
     = ((1 · 3 + 1) · 2 + 0) · 2 + 1
     = 17
     """
-    lines = list(_steps(shape, place.index))
+    lines = list(_formula_lines(shape, place.index))
     widths = [max((len(text) for text in column), default=0) for column in zip(*_texts(lines), strict=True)]
     table = [
         "  ".join((label.ljust(widths[0]), quantity.ljust(widths[1]), formula.ljust(widths[2]), value)).rstrip()
@@ -225,54 +226,57 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
         "linear_index": place.linear_index,
     }
     name = f"explanation of {tuple_text(place.index)}" if named else "explanation"
-    return Figure(name, fixed(*table, *([""] if table else []), *_sum(shape, place)), data=data)
+    return Figure(name, fixed(*table, *([""] if table else []), *_sum_lines(shape, place)), data=data)
 
 
-def _texts(lines: Sequence[_Line]) -> list[tuple[str, str, str, str]]:
+def _texts(lines: Sequence[_Step]) -> list[tuple[str, str, str, str]]:
     return [
         (line.label, line.quantity, line.formula, f"{'=' if line.formula else ' '} {tuple_text(line.value)}")
         for line in lines
     ]
 
 
-def _steps(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Line]:
+def _formula_lines(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Step]:
     tiling, tiles = shape.tiling, iter(shape.layout.tiles)
-    now, label = tuple(index), ""
+    current, label = tuple(index), ""
     levels = 0
     for step, bounds in zip(tiling.steps, tiling.bounds, strict=False):
-        after, sizes = step.forward(now, bounds), step.bounds(bounds)
+        after, sizes = step.forward(current, bounds), step.bounds(bounds)
         match step:
             case Permute(order=order):
                 if order != tuple(range(len(order))):
-                    yield _Line("physical", "major to minor", f"dimensions {tuple_text(order)}", after)
-                    yield _Line("", "sizes", "", sizes)
+                    yield _Step("physical", "major to minor", f"dimensions {tuple_text(order)}", after)
+                    yield _Step("", "sizes", "", sizes)
                 label = _label(next(tiles, None), levels)
             case Extend(count=count):
-                yield _Line(label, "added", f"{count} of size 1", after)
+                yield _Step(label, "added", f"{count} of size 1", after)
                 label = ""
             case Combine(position=at):
-                product = f"{now[at]} · {bounds[at + 1]} + {now[at + 1]}"
-                yield _Line(label, "combined", product, after)
-                yield _Line("", "sizes", f"{bounds[at]} · {bounds[at + 1]}", sizes)
+                product = f"{current[at]} · {bounds[at + 1]} + {current[at + 1]}"
+                yield _Step(label, "combined", product, after)
+                yield _Step("", "sizes", f"{bounds[at]} · {bounds[at + 1]}", sizes)
                 label = ""
-            case Split(sizes=cut):
-                kept, count = len(bounds) - len(cut), len(cut)
-                inside, room = now[kept:], bounds[kept:]
-                pairs = list(zip(inside, room, cut, strict=True))
-                yield _Line(label, "tile index", _list(f"⌊{i}/{t}⌋" for i, _, t in pairs), after[kept : kept + count])
-                yield _Line("", "tile grid", _list(f"⌈{d}/{t}⌉" for _, d, t in pairs), sizes[kept : kept + count])
-                yield _Line("", "index in tile", _list(f"{i} mod {t}" for i, _, t in pairs), after[kept + count :])
-                yield _Line("", "tile size", "", cut)
+            # a tile has as many dimensions as it cuts; those in front of them stay as they are
+            case Split(sizes=tile):
+                outer, count = len(bounds) - len(tile), len(tile)
+                inside, room = current[outer:], bounds[outer:]
+                pairs = list(zip(inside, room, tile, strict=True))
+                yield _Step(
+                    label, "tile index", _tuple_of(f"⌊{i}/{t}⌋" for i, _, t in pairs), after[outer : outer + count]
+                )
+                yield _Step("", "tile grid", _tuple_of(f"⌈{d}/{t}⌉" for _, d, t in pairs), sizes[outer : outer + count])
+                yield _Step("", "index in tile", _tuple_of(f"{i} mod {t}" for i, _, t in pairs), after[outer + count :])
+                yield _Step("", "tile size", "", tile)
                 levels += 1
                 label = _label(next(tiles, None), levels)
-        now = after
+        current = after
 
 
 def _label(tile: object, level: int) -> str:
     return "" if tile is None else f"tile {'' if level else 'T'}{tile}"
 
 
-def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
+def _sum_lines(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
     tiling = shape.tiling
     final, bounds = tuple(place.index), tiling.bounds[0]
     for step, before in zip(tiling.steps, tiling.bounds, strict=False):
@@ -287,6 +291,7 @@ def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
     else:
         yield f"  linear_index({tuple_text(final)}, {tuple_text(bounds)})"
     last = place.tiles[-1].sizes if place.tiles else ()
+    # XLA's page on tiled layout writes this sum out for one level of tiles
     if len(tiles) == 1 and len(final) > len(last):
         cut = len(final) - len(last)
         sizes = " · ".join(map(str, last))
@@ -302,12 +307,13 @@ def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
 def _horner(index: Sequence[int], bounds: Sequence[int]) -> str:
     text = str(index[0])
     for at, (position, bound) in enumerate(zip(index[1:], bounds[1:], strict=True)):
+        # Horner's form: the outermost product needs no brackets
         text = f"({text})" if at else text
         text = f"{text} · {bound} + {position}"
     return text
 
 
-def _list(parts: Iterator[str]) -> str:
+def _tuple_of(parts: Iterator[str]) -> str:
     return "(" + ", ".join(parts) + ")"
 
 
@@ -322,32 +328,32 @@ _MAX_VERIFIED = 1 << 27  # an int64 for each position: a GiB
 
 def selections_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[Selection]:
     """The selected elements, in the given order."""
-    found = read_queries(
+    selections = read_queries(
         requested,
         lambda text, name, line: read_selection(text, array.sizes, name=name, line=line),
         ("index", "element"),
     )
-    return [*found, Selection(tuple(map(range, array.sizes)))] if options.everything else found
+    return [*selections, Selection(tuple(map(range, array.sizes)))] if options.everything else selections
 
 
 def positions_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[range]:
     """The selected positions or, with `--bytes`, bytes, in the given order."""
     if options.explain or options.draw or options.verify:
-        given = ("--explain" * options.explain, "--draw" * options.draw, "--verify" * options.verify)
-        raise HloError(f"{next(filter(None, given))} cannot be used with --inverse")
+        conflicting = ("--explain" * options.explain, "--draw" * options.draw, "--verify" * options.verify)
+        raise HloError(f"{next(filter(None, conflicting))} cannot be used with --inverse")
     if options.as_bytes:
-        there = buffer_bytes(array, options)
-        found = read_queries(
+        addresses = buffer_bytes(array, options)
+        positions = read_queries(
             requested,
-            lambda text, name, line: _above(options.address, read_slots(text, there.stop, name=name, line=line)),
+            lambda text, name, line: _above(options.address, read_slots(text, addresses.stop, name=name, line=line)),
             ("byte_offset", "byte"),
         )
-        return [*found, there] if options.everything else found
+        return [*positions, addresses] if options.everything else positions
     fields = ("linear_index", "linear")
-    found = read_queries(
+    positions = read_queries(
         requested, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields
     )
-    return [*found, range(array.slots)] if options.everything else found
+    return [*positions, range(array.slots)] if options.everything else positions
 
 
 def buffer_bytes(array: ArrayShape, options: TileIndexOptions) -> range:
@@ -370,7 +376,7 @@ def report_of_elements(
     shown = [index for selection in requested for index in _first(selection)] if count <= _MAX_DRAWN else []
     if count == 1:
         place = position_of(array, shown[0])
-        answer, words = _one(place, bits, options.address)
+        answer, words = _describe_element(place, bits, options.address)
         numbers |= {"linear_index": place.linear_index, "byte_offset": place.byte_offset}
         parts = [_for_machines(table), *words]
     if options.explain:
@@ -411,7 +417,7 @@ def report_of_positions(array: ArrayShape, requested: Sequence[range], options: 
     )
 
 
-def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]:
+def _describe_element(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]:
     byte = place.byte_offset
     bit = f", bit {place.bit_offset % 8}" if bits % 8 else ""
     offset = f"byte {byte} ({hex(byte)}){bit}"

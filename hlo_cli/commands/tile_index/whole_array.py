@@ -41,7 +41,7 @@ from hlo_cli.syntax.scanning.shape_reader import Selection, read_selection
 # `hlo tile-index SHAPE SHAPE`: elements that move between two layouts, or in an instruction that changes a layout.
 
 
-_OPCODES = (
+_LAYOUT_OPCODES = (
     opcodes.COPY,
     opcodes.BITCAST,
     opcodes.RESHAPE,
@@ -57,7 +57,7 @@ def report_of_instruction(instruction: Instruction) -> Report:
 
     HloError for other opcodes, as they compute.
     """
-    if instruction.opcode not in _OPCODES or not instruction.operands:
+    if instruction.opcode not in _LAYOUT_OPCODES or not instruction.operands:
         raise HloError(
             f"{instruction.name} ({instruction.opcode}) has a single array: pass an INDEX",
             hint=f"for example `hlo tile-index DUMP:{instruction.name} 0,0`",
@@ -67,14 +67,15 @@ def report_of_instruction(instruction: Instruction) -> Report:
     order = None
     if instruction.opcode == opcodes.TRANSPOSE:
         order = tuple(map(int, _DIMENSION.findall(instruction.attribute("dimensions") or "")))
-    elif instruction.opcode == opcodes.BITCAST and (found := bitcast_steps(before, after)) is not None:
-        return _bitcast(before, after, found)
-    return _report(before, after, correspondence(before, after, order))
+    elif instruction.opcode == opcodes.BITCAST and (steps := bitcast_steps(before, after)) is not None:
+        # a bitcast moves nothing by definition, so only what it does to indices is left to say
+        return _report_of_bitcast(before, after, steps)
+    return _report_of_moves(before, after, correspondence(before, after, order))
 
 
 def report_of_pair(before: ArrayShape, after: ArrayShape, requested: Sequence[str], *, everything: bool) -> Report:
     """The elements that move from one layout to the other; for given indices, their old and new positions."""
-    by = correspondence(before, after)
+    mapping = correspondence(before, after)
     selections = read_queries(
         requested,
         lambda text, name, line: read_selection(text, before.sizes, name=name, line=line),
@@ -82,21 +83,22 @@ def report_of_pair(before: ArrayShape, after: ArrayShape, requested: Sequence[st
     )
     if everything:
         selections.append(Selection(tuple(map(range, before.sizes))))
-    return _report(before, after, by, selections)
+    return _report_of_moves(before, after, mapping, selections)
 
 
-def _report(
-    before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, selections: Sequence[Selection] = ()
+def _report_of_moves(
+    before: ArrayShape, after: ArrayShape, mapping: IndexCorrespondence, selections: Sequence[Selection] = ()
 ) -> Report:
-    moves = layout_moves(before, after, by)
+    moves = layout_moves(before, after, mapping)
     parts: list[Part] = []
     if selections:
-        parts.append(_positions(before, after, by, selections))
-    parts.append(_layouts(before, after, main=not selections))
-    parts += _steps(relayout_steps(before, after, by.order))
-    if moves.moved and (found := bitcast_steps(before, after)) is not None and found.kind != "identity":
+        parts.append(_positions_table(before, after, mapping, selections))
+    parts.append(_layouts_table(before, after, main=not selections))
+    parts += _steps_parts(relayout_steps(before, after, mapping.order))
+    # the shapes are no bitcast element by element, but the same bytes read as the other shape
+    if moves.moved and (steps := bitcast_steps(before, after)) is not None and steps.kind != "identity":
         parts.append(
-            Passage("bitcast", (f"The same bytes can be reinterpreted as the other shape: {_equivalent(found)}.",))
+            Passage("bitcast", (f"The same bytes can be reinterpreted as the other shape: {_bitcast_words(steps)}.",))
         )
     numbers: dict[str, Cell] = {
         "bitcast": moves.moved == 0,
@@ -105,16 +107,16 @@ def _report(
         "runs": moves.runs,
         "longest_run": moves.longest_run,
     }
-    return Report("tile-index", _answer(moves), numbers=numbers, parts=tuple(parts))
+    return Report("tile-index", _moves_answer(moves), numbers=numbers, parts=tuple(parts))
 
 
-def _bitcast(before: ArrayShape, after: ArrayShape, found: BitcastSteps) -> Report:
-    answer = f"Bitcast: {_all_in_place(before.elements)}; {_equivalent(found)}"
-    numbers: dict[str, Cell] = {"bitcast": True, "elements": before.elements, "moved": 0, "bitcast_kind": found.kind}
-    return Report("tile-index", answer, numbers=numbers, parts=(_layouts(before, after, main=True),))
+def _report_of_bitcast(before: ArrayShape, after: ArrayShape, steps: BitcastSteps) -> Report:
+    answer = f"Bitcast: {_all_in_place(before.elements)}; {_bitcast_words(steps)}"
+    numbers: dict[str, Cell] = {"bitcast": True, "elements": before.elements, "moved": 0, "bitcast_kind": steps.kind}
+    return Report("tile-index", answer, numbers=numbers, parts=(_layouts_table(before, after, main=True),))
 
 
-def _answer(moves: LayoutMoves) -> str:
+def _moves_answer(moves: LayoutMoves) -> str:
     if not moves.moved:
         return f"Bitcast: {_all_in_place(moves.elements)}"
     longest = "one element" if moves.longest_run == 1 else f"at most {format_count(moves.longest_run, 'elements')}"
@@ -129,21 +131,21 @@ def _all_in_place(elements: int) -> str:
     return f"all {elements:,} elements stay in place" if elements != 1 else "the element stays in place"
 
 
-def _equivalent(found: BitcastSteps) -> str:
-    match found.kind:
+def _bitcast_words(steps: BitcastSteps) -> str:
+    match steps.kind:
         case "identity":
             return "indices are unchanged"
         case "reshape":
             return "a row-major reshape"
         case "transpose":
-            return f"transpose {tuple_text(found.order)}"
+            return f"transpose {tuple_text(steps.order)}"
         case "reshape and transpose":
-            return f"reshape to {list(found.factors)}, transpose {tuple_text(found.order)}, reshape"
+            return f"reshape to {list(steps.factors)}, transpose {tuple_text(steps.order)}, reshape"
         case _:
             return "a reshape in physical order"
 
 
-def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
+def _layouts_table(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
     columns: tuple[Column[str, ArrayShape], ...] = (
         Column("array", "", "text", of=lambda name, shape: name),
         Column("order", "order", "text", of=lambda name, shape: index_text(shape.layout.minor_to_major)),
@@ -163,7 +165,7 @@ def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
     return Table("layouts", columns, rows_from_tuples(columns, [("from", before), ("to", after)]), main=main)
 
 
-def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
+def _steps_parts(steps: Sequence[RelayoutStep]) -> list[Part]:
     if not steps:
         return []
     columns: tuple[Column[RelayoutStep], ...] = (
@@ -176,7 +178,7 @@ def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
+class _ElementMove:
     """An element with its index, its position, and its byte in both layouts."""
 
     index: tuple[int, ...]
@@ -187,8 +189,10 @@ class _Moved:
     to_byte_offset: int
 
 
-def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, requested: Sequence[Selection]) -> Table:
-    columns: tuple[Column[_Moved], ...] = (
+def _positions_table(
+    before: ArrayShape, after: ArrayShape, mapping: IndexCorrespondence, requested: Sequence[Selection]
+) -> Table:
+    columns: tuple[Column[_ElementMove], ...] = (
         Column("index", "element", "index", align="left", of=lambda moved: moved.index),
         Column("to_index", "new index", "index", align="left", of=lambda moved: moved.to_index),
         Column("from_linear_index", "from", "count", of=lambda moved: moved.linear_index),
@@ -198,10 +202,10 @@ def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, r
         Column("moves", "moves", "flag", of=lambda moved: moved.byte_offset != moved.to_byte_offset),
     )
 
-    def moved(index: tuple[int, ...]) -> _Moved:
-        there = by.index_of(index, before, after)
-        old, new = linear_index(before, index), linear_index(after, there)
-        return _Moved(index, there, old, new, old * before.element_bits // 8, new * after.element_bits // 8)
+    def moved(index: tuple[int, ...]) -> _ElementMove:
+        new_index = mapping.index_of(index, before, after)
+        old, new = linear_index(before, index), linear_index(after, new_index)
+        return _ElementMove(index, new_index, old, new, old * before.element_bits // 8, new * after.element_bits // 8)
 
     def rows() -> Iterator[Row]:
         return (row_from(columns, moved(index)) for selection in requested for index in selection.indices)
@@ -232,6 +236,7 @@ def write_elements(array: ArrayShape, requested: Sequence[range], options: TileI
     front, bits = 0, 8
     if options.as_bytes:
         front, bits = _first_byte(array, options), array.element_bits
+    # .npy has no type for a fraction of a byte
     if bits % 8:
         raise HloError("cannot write byte offsets for sub-byte elements", hint="remove --bytes to write linear indices")
     blocks = elements_in(array, requested, front=front, width=bits // 8)
