@@ -148,12 +148,7 @@ def _report_of_many(
             f"no module is in both inputs (only in OLD: {listed(old)}; only in NEW: {listed(new)})",
             hint="use --module, or pass two files to compare modules with different names",
         )
-    comparer, timeout = _Comparer(view, Reader(_module, reading.strict)), timeout_given()
-    late = partial(_timed_out, timeout)
-    outcomes = in_order(
-        comparer, pairs, jobs=processes(jobs, len(pairs)), lost=_worker_died, timeout=timeout, late=late
-    )
-    results = [each for several in watched(outcomes, len(pairs), "modules", quiet=reading.quiet) for each in several]
+    results = _compare_all(pairs, view, jobs, reading)
     missing = [name for name in sorted(set(old) ^ set(new)) if _is_dump(old.get(name) or new[name])]
     if not (results or missing):
         raise HloError(f"module not found in {' or '.join(arguments)}")
@@ -169,11 +164,9 @@ def _report_of_many(
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in results for problem in each.problems)
     modules = format_count(len(compared), "modules")
     verb = "differs" if len(differing) == 1 else "differ"
-    words = (
-        f"{len(differing):,} of {modules} {verb}{_most_changed(differing)}"
-        if differing
-        else f"No differences ({modules})"
-    )
+    words = f"No differences ({modules})"
+    if differing:
+        words = f"{len(differing):,} of {modules} {verb}{_most_changed(differing)}"
     table = Table(
         "modules",
         _MODULE_COLUMNS,
@@ -198,6 +191,16 @@ def _report_of_many(
         notes=_notes_on_unread(old, new),
     )
     return report, bool(rows), problems
+
+
+def _compare_all(pairs: Sequence[Job], view: View, jobs: int | None, reading: InputOptions) -> list[PairResult]:
+    """The results for all pairs, computed side by side in `jobs` processes."""
+    comparer, timeout = _Comparer(view, Reader(_module, reading.strict)), timeout_given()
+    late = partial(_timed_out, timeout)
+    outcomes = in_order(
+        comparer, pairs, jobs=processes(jobs, len(pairs)), lost=_worker_died, timeout=timeout, late=late
+    )
+    return [each for several in watched(outcomes, len(pairs), "modules", quiet=reading.quiet) for each in several]
 
 
 def _worst_first(differing: Sequence[PairResult]) -> tuple[list[PairResult], list[PairResult]]:
