@@ -40,7 +40,7 @@ from hlo_cli.read_input import read_module
 from hlo_cli.render.progress import watched
 from hlo_cli.render.registry import FORMATS
 from hlo_cli.report.figure import Figure, fixed
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.scan_modules import Reader, ScanResult, late_problem
@@ -162,11 +162,6 @@ def _report_of_many(
     rows = rows_from(_MODULE_COLUMNS, shown)
     differing += helpers
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in results for problem in each.problems)
-    modules = format_count(len(compared), "modules")
-    verb = "differs" if len(differing) == 1 else "differ"
-    words = f"No differences ({modules})"
-    if differing:
-        words = f"{len(differing):,} of {modules} {verb}{_most_changed(differing)}"
     table = Table(
         "modules",
         _MODULE_COLUMNS,
@@ -184,7 +179,7 @@ def _report_of_many(
     }
     report = Report(
         "diff",
-        words + (f"; {len(alone):,} in only one input" if alone else ""),
+        _many_answer(differing, len(compared), len(alone)),
         numbers=numbers,
         parts=(table.select(["module"]) if view.name == "name-only" else table,),
         next=tuple(_next_command(each, view) for each in differing[:1]),
