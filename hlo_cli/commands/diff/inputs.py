@@ -209,6 +209,14 @@ def _worst_first(differing: Sequence[PairResult]) -> tuple[list[PairResult], lis
     return [each for each in order if each.size >= _MIN_PROGRAM_SIZE], helpers
 
 
+def _many_answer(differing: Sequence[PairResult], compared: int, alone: int) -> str:
+    modules = format_count(compared, "modules")
+    words = f"No differences ({modules})"
+    if differing:
+        words = f"{len(differing):,} of {modules} {verb(len(differing), 'differs', 'differ')}{_most_changed(differing)}"
+    return words + (f"; {alone:,} in only one input" if alone else "")
+
+
 def _most_changed(differing: Sequence[PairResult]) -> str:
     """The module with the most changes, as the end of an answer."""
     worst = differing[0]
