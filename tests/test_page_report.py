@@ -14,7 +14,7 @@ import pytest
 
 from browser import Opened, browser, opened
 from hlo_cli import cli
-from hlo_cli.report.numbers import format_bytes, format_scaled
+from hlo_cli.report.numbers import format_bytes, format_scaled, format_seconds
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,7 +36,7 @@ STACK = """() => {
   const point = svg.createSVGPoint();
   const holds = (path, x, y) => { point.x = x; point.y = y; return path.isPointInFill(point); };
   const layers = [...svg.querySelectorAll('.small, .band')];
-  const [bottom, bad] = [24 + 280, []];
+  const [bottom, right, bad] = [24 + 340, svg.clientWidth - 10, []];
   const total = svg.querySelector('.total').getAttribute('d').slice(1).split(/(?=[HV])/).flatMap(part => part[0] === 'H' || part[0] === 'V' ? [part] : ['M' + part]);
   const heightAt = x => {
     let y = Number(total[0].slice(1).split(' ')[1]), found = y;
@@ -46,7 +46,7 @@ STACK = """() => {
     }
     return y;
   };
-  for (let x = 90.31; x < 1240; x += 29.7) {
+  for (let x = 90.31; x < right; x += 14.7) {
     const top = heightAt(x);
     for (let y = top + 0.37; y < bottom - 0.1; y += 4.9) {
       const count = layers.filter(layer => holds(layer, x, y)).length;
@@ -286,7 +286,10 @@ def test_head_needs_no_script(chromium: Browser, path: Path) -> None:
     text = page.locator("body").inner_text()
     assert overview["title"] in text
     assert overview["details"] in text
-    assert [each["headline"] for each in overview["verdicts"] if each["headline"] not in text] == []
+    words = [each["headline"] for each in overview["verdicts"]]
+    words[0] = words[0].partition(" (")[0]  # the gauges have the numbers
+    assert [each for each in words if each not in text] == []
+    assert [each["message"] for each in overview["actions"] if each["message"] not in text] == []
     assert [each["sentence"] for each in overview["sections"] if each["sentence"] not in text] == []
     assert "hlo memspace" in text
     context.close()
@@ -306,9 +309,86 @@ def test_limit_is_drawn_only_if_it_is_near(chip: str, near: bool, chromium: Brow
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (400, 860)])
-def test_picture_is_above_the_fold(width: int, height: int, chromium: Browser, path: Path) -> None:
-    """At least a third of the picture is seen before any scrolling."""
+def test_what_to_do_first_is_above_the_fold(width: int, height: int, chromium: Browser, path: Path) -> None:
+    """The verdicts and the first thing to do are seen before any scrolling, on a wide screen the picture's top too."""
     with opened(chromium, path, width=width, height=height) as found:
-        box = found.page.locator(".memory svg").bounding_box()
+        box = found.page.locator(".actions li").first.bounding_box()
         assert box is not None
-        assert height - box["y"] > box["height"] / 3
+        assert box["y"] + box["height"] < height
+        picture = found.page.locator(".memory svg").bounding_box()
+        assert picture is not None
+        assert (picture["y"] + 100 < height) == (width == 1280)
+
+
+def test_actions_are_the_most_expensive_findings(page: Page) -> None:
+    """Each has its bytes and its time, and leads to its finding."""
+    groups = [row for row in rows("groups", "report", str(DUMP), "--chip", "v7x") if row["cost_bytes"]]
+    costs = page.locator(".actions .costs").all_inner_texts()
+    expected = [[format_bytes(row["cost_bytes"]), f"{format_seconds(row['seconds'])} est."] for row in groups[:5]]
+    assert [text.split("\n") for text in costs[: len(expected)]] == expected
+    name = page.locator(".actions a").first
+    assert name.inner_text() == groups[0]["instruction"]
+    name.click()
+    settle(page)
+    assert page.locator("#details h3").inner_text() == groups[0]["instruction"]
+    assert page.locator("#findings tr.on").count() == 1
+
+
+@pytest.mark.parametrize("width", [400, 1280, 1920])
+def test_cards_repeat_nothing_and_are_whole(width: int, chromium: Browser, path: Path) -> None:
+    """No text of a card is cut, and none stands in a section, too."""
+    with opened(chromium, path, width=width) as found:
+        assert (
+            found.page.evaluate(
+                "[...document.querySelectorAll('.verdicts *')].filter(each => each.scrollHeight > each.clientHeight + 2"
+                " && getComputedStyle(each).overflow !== 'visible').map(each => each.textContent)"
+            )
+            == []
+        )
+        sections = found.page.locator("section .lead p").all_inner_texts()
+        cards = found.page.locator(".verdicts li").all_inner_texts()
+        sentences = [line for card in cards for line in card.split("\n") if line.endswith(".")]
+        assert [line for line in sentences if any(line in text for text in sections)] == []
+        gauges = found.page.locator(".verdicts .gauge").all_inner_texts()
+        assert gauges
+        assert len({line for card in cards for line in card.split("\n")}) == sum(
+            len(card.split("\n")) for card in cards
+        )
+
+
+def test_right_half_is_used(chromium: Browser, path: Path) -> None:
+    """At 1,280 pixels each picture has its table on the right, and every table with bars reaches the edge."""
+    with opened(chromium, path) as found:
+        split = "[...document.querySelectorAll('.split')].map(each => [...each.children].map(part => part.getBoundingClientRect().right))"
+        for left, right in found.page.evaluate(split):
+            assert left < 760 < 1200 < right
+        rights = found.page.evaluate(
+            "[...document.querySelectorAll('section > .body > .table table:has(td.bar)')].map(each => each.getBoundingClientRect().right)"
+        )
+        assert len(rights) >= 3
+        assert min(rights) > 1200
+
+
+def test_searched_values_have_their_own_total(page: Page) -> None:
+    """The sums below a filtered table are those of the rows that are left."""
+    buffers = rows("buffers", "report", str(DUMP), "--chip", "v7x")
+    space = page.locator("#memory .tools [aria-pressed=true]").first.inner_text()
+    step = int(page.locator(".live h3").inner_text().split("step ")[1].split(",")[0])
+    live = [row for row in buffers if row["space"] == space and row["start"] <= step <= row["end"] and row["bytes"]]
+    opcode = "copy-start"
+    groups = {row["source"] or row["origin"] for row in live if opcode in str(row.values())}
+    page.keyboard.press("/")
+    page.keyboard.type(opcode)
+    page.wait_for_selector(".links .found")
+    foot = page.locator(".live tfoot tr").last
+    label, count, total = foot.locator("td").all_inner_texts()[:3]
+    shown = page.locator(".live tbody tr.group, .live tbody tr:not(.value)")
+    texts = [shown.nth(at).locator("td").nth(2).inner_text() for at in range(shown.count())]
+    assert label == "total of matches"
+    assert groups
+    assert float(total.replace(",", "")) == pytest.approx(
+        sum(float(text.replace(",", "").lstrip("<")) for text in texts), abs=0.1 * len(texts)
+    )
+    assert int(count.replace(",", "")) < len(live)
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".links .found", state="detached")

@@ -18,6 +18,7 @@ from browser import Opened, browser, opened
 from hlo_cli import cli
 from hlo_cli.render.draw.cells import writing_of
 from hlo_cli.render.web.page import script, style_sheets
+from hlo_cli.report.numbers import format_scaled
 from hlo_cli.report.table import Column
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def test_a_lane_selects_its_row_and_pins_its_step(report: Page) -> None:
 
 
 def test_kernels_have_the_numbers_of_the_command(report: Page) -> None:
-    """Bytes and flops of all kernels are those of `hlo fuse`, written as Python writes them; transfers are none."""
+    """Bytes and flops of all kernels are those of `hlo fuse`, in the unit of the head; transfers are none."""
     report.locator('[data-table="kernels"] .more button').click()
     rows = [row for row in _answer("fuse")["tables"]["kernels"]["rows"] if row["kernel_kind"] != "transfer"]
     shown = report.evaluate(
@@ -276,11 +277,14 @@ def test_kernels_have_the_numbers_of_the_command(report: Page) -> None:
             [...row.cells].map((cell, at) => [heads[at], cell.innerText]))); }"""
     )
     assert len(shown) == len(rows)
-    for name, label, unit in (("bytes", "accessed", "bytes"), ("flops", "flops", "count")):
-        cells = [row[name] for row in rows]
-        writing = writing_of(Column(name, label, unit), cells)  # type: ignore[arg-type]
-        expected = {row["instruction"]: writing.text_of(row[name]) for row in rows}
-        assert {row["kernel"]: row[label] for row in shown} == expected
+    writing = writing_of(Column("bytes", "accessed", "bytes"), [row["bytes"] for row in rows])
+    expected = {row["instruction"]: writing.text_of(row["bytes"]) for row in rows}
+    assert {row["kernel"]: row["accessed"] for row in shown} == expected
+    label = next(each for each in shown[0] if each.endswith("flop"))
+    divisor = 1000 ** " kMGTP".index(label[:-4] or " ")
+    assert 1 <= max(row["flops"] for row in rows) / divisor < 1000
+    flops = {row["instruction"]: format_scaled(row["flops"], divisor, 1 if divisor > 1 else 0) for row in rows}
+    assert {row["kernel"]: row[label] for row in shown} == flops
 
 
 def test_an_address_brings_its_row_into_sight(chromium: Browser, report: Page) -> None:

@@ -1,4 +1,4 @@
-"""Overviews: what a report is about, a verdict for each question, and the sections that hold the details."""
+"""What stands at the head of a report: its subject, a verdict for each question, what to do first, and the sections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Gauge:
 class Verdict:
     """The answer to one question: a headline of a few words, a sentence with details, and gauges.
 
-    `section` is the key of the section with the numbers behind it.
+    `section` is the key of the section with the numbers behind it. `brief` is the headline next to gauges, which show
+    its numbers; empty if the headline has none of them.
 
     >>> Verdict("Memory", "good", "Fits v5e", section="memory").tone
     'good'
@@ -42,6 +43,31 @@ class Verdict:
     _: KW_ONLY
     section: str
     gauges: tuple[Gauge, ...] = ()
+    brief: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do: what is wrong, the change that helps, and what it costs until then.
+
+    `seconds` is the time per execution, None if it is unknown, as without a chip; it is measured if `is_measured`. The
+    costs are lower bounds if `is_at_least`. `source` is the line of the program, `instruction` an example in the dump,
+    and `code` the rule that found it.
+
+    >>> Action("w is copied", cost_bytes=2048, seconds=2e-6).cost_bytes
+    2048
+    """
+
+    message: str
+    fix: str = ""
+    _: KW_ONLY
+    cost_bytes: int | None = None
+    seconds: float | None = None
+    is_measured: bool = False
+    is_at_least: bool = False
+    source: str = ""
+    instruction: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +90,8 @@ class Section:
 class Overview:
     """The head of a page: a title, a line of facts, verdicts, and sections.
 
+    `actions` are what to do first, the most expensive one first; the section `first` lists them.
+
     >>> overview = Overview("overview", "jit_step on TPU v5e", "4,619 instructions", (), ())
     >>> overview.data["title"]
     'jit_step on TPU v5e'
@@ -75,6 +103,7 @@ class Overview:
     details: str
     verdicts: tuple[Verdict, ...]
     sections: tuple[Section, ...]
+    actions: tuple[Action, ...] = ()
 
     def as_table(self) -> None:
         """An overview has no rows."""
@@ -87,6 +116,7 @@ class Overview:
             "title": self.title,
             "details": self.details,
             "verdicts": tuple(map(_verdict, self.verdicts)),
+            "actions": tuple(map(_action, self.actions)),
             "sections": tuple(map(_section, self.sections)),
         }
 
@@ -103,6 +133,20 @@ def _verdict(verdict: Verdict) -> Mapping[str, Cell]:
         "sentence": verdict.sentence,
         "section": verdict.section,
         "gauges": tuple(gauges),
+    }
+
+
+def _action(action: Action) -> Mapping[str, Cell]:
+    return {
+        "message": action.message,
+        "fix": action.fix or None,
+        "cost_bytes": action.cost_bytes,
+        "seconds": action.seconds,
+        "is_measured": action.is_measured,
+        "at_least": action.is_at_least,
+        "source": action.source or None,
+        "instruction": action.instruction or None,
+        "code": action.code or None,
     }
 
 

@@ -1,4 +1,4 @@
-"""What does the page on a module show? Its title, a verdict on each question, and sections that show why."""
+"""What does the page on a module show? Its title, a verdict on each question, what to do first, and the sections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.report.findings import Findings
+from hlo_cli.report.findings import Findings, Group
 from hlo_cli.report.numbers import (
     format_bytes,
     format_count,
@@ -34,9 +34,10 @@ from hlo_cli.report.numbers import (
     format_seconds,
     format_seconds_range,
 )
-from hlo_cli.report.overview import Gauge, Overview, Section, Tone, Verdict
+from hlo_cli.report.overview import Action, Gauge, Overview, Section, Tone, Verdict
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Table, number_of, rows_from
+from hlo_cli.report.text import line_of, plain_text
 from hlo_cli.source import Diagnostic, HloError
 
 # --- title and facts ---
@@ -281,7 +282,8 @@ def _of_memory(sources: Sources) -> Verdict:
     words = f"Fits {chip.name} ({format_part(main.needed_bytes, main.limit_bytes)})"
     is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
     tone: Tone = "warning" if is_nearly_full else "good"
-    return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges)
+    brief = f"Fits {chip.name}"
+    return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges, brief=brief)
 
 
 def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
@@ -412,24 +414,138 @@ def _first_upper(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+# --- what to do first ---
+# The changes that are worth most: how to lower a peak that is too high, and the findings that cost most.
+
+
+_MOST_ACTIONS: Final = 5
+"""How many are listed: what one person does next, on less than half a screen; the findings have all."""
+
+
+_RULES_OF: Final = {"Exposed": "HLO4", "Padding": "HLO1"}
+"""How the codes of the rules begin that report single cases of what a verdict sums up."""
+
+
+def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, ...]:
+    """The most expensive first; those that lower the peak come before them only if memory is short."""
+    found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
+    fixes = {} if found is None else {rule.code: rule.fix for rule in found.rules}
+    costly = [each for each in (() if found is None else found.groups) if each.severity == "error" or each.cost]
+    of_findings = [_of_group(each, fixes) for each in costly]
+    of_findings += _without_findings(sources, verdicts, of_findings)
+    of_memory = list(_that_lower_the_peak(sources))
+    is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
+    ordered = of_memory + of_findings if is_short else of_findings + of_memory
+    return tuple(ordered[:_MOST_ACTIONS])
+
+
+def _without_findings(sources: Sources, verdicts: Sequence[Verdict], found: Sequence[Action]) -> Iterator[Action]:
+    """The transfers and the padding that a verdict warns of, if no rule reports any of them."""
+    for verdict in verdicts:
+        family = _RULES_OF.get(verdict.title)
+        if family is None or verdict.tone != "warning" or any(each.code.startswith(family) for each in found):
+            continue
+        if verdict.title == "Exposed":
+            exposed = exposed_of(sources.schedule)
+            fix = "hlo schedule DUMP --reorder latency shows what another order of the program would gain."
+            yield Action(verdict.sentence, fix, cost_bytes=exposed.bytes, seconds=exposed.seconds)
+        else:
+            yield Action(verdict.sentence, cost_bytes=round(_number(sources.padding.numbers, "saving_bytes")))
+
+
+def _of_group(group: Group, fixes: Mapping[str, str]) -> Action:
+    """The change that ends a group of findings; its time is the measured one if there is a profile."""
+    worst, measured = group.worst, group.measured_seconds
+    return Action(
+        group.message,
+        worst.hint or _first_sentence(fixes.get(group.code, "")),
+        cost_bytes=group.cost_bytes,
+        seconds=group.seconds if measured is None else measured,
+        is_measured=measured is not None,
+        is_at_least=group.is_at_least,
+        source=worst.location or "",
+        instruction=worst.instruction or "",
+        code=group.code,
+    )
+
+
+def _first_sentence(text: str) -> str:
+    """The sentence that says what to do; a rule's page goes on with conditions and alternatives.
+
+    >>> _first_sentence("Donate w. On TPU v5e, set xla_x.")
+    'Donate w.'
+    """
+    first, end, _ = text.partition(". ")
+    return f"{first}{end.rstrip()}"
+
+
+def _that_lower_the_peak(sources: Sources) -> Iterator[Action]:
+    """The suggestions of `hlo memspace`, each with the bytes by which it lowers the peak."""
+    parts = {part.name: part for part in sources.memory.parts}
+    advice, table = parts.get("advice"), parts.get("suggestions")
+    if advice is None or table is None or advice.kind != "passage" or table.kind != "table":
+        return
+    before, after, at = (table.column_index(name) for name in ("before_bytes", "after_bytes", "peak_instruction"))
+    for line, row in zip(advice.paragraphs, table.rows, strict=True):
+        saved = round((number_of(row[before]) or 0) - (number_of(row[after]) or 0))
+        if saved > 0:
+            instruction = row[at]
+            yield Action(
+                plain_text(line_of(line)),
+                cost_bytes=saved,
+                instruction=instruction if isinstance(instruction, str) else "",
+            )
+
+
+def _describe_actions(sources: Sources, actions: Sequence[Action]) -> str:
+    """How much of the cost of all findings the listed ones have, or why none is listed."""
+    found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
+    if not actions:
+        words = "No finding has a cost, and no change that would lower the peak is known"
+        return f"{words}." if found is None or not found.found else f"{words}; see the findings."
+    of_findings = 0 if found is None else sum(bool(action.code) for action in actions)
+    share = None if found is None else found.share(found.groups[:of_findings])
+    left = 0 if found is None else len(found.groups) - of_findings
+    words = f"{format_count(len(actions), 'changes')}, the most expensive first"
+    if share is not None and left > 0:
+        words = f"{words}: {format_percent(share)}% of the cost of all findings ({format_count(left, 'more groups')})"
+    if sources.chip_spec is None and all(action.seconds is None for action in actions):
+        words = f"{words}. Use --chip NAME for the time of each"
+    return f"{words}."
+
+
 # --- sections ---
 # The sections of a page: each has a sentence that answers its question, and the tables that show why.
 
 
-def _sections_of(sources: Sources, lines: Table) -> tuple[Section, ...]:
+def _sections_of(sources: Sources, lines: Table, actions: Sequence[Action]) -> tuple[Section, ...]:
     """All sections in the order of the page; one without rows has only its sentence."""
     return (
+        Section("first", "What to do first", _describe_actions(sources, actions)),
         *_of_profile(sources),
-        _section("memory", "Memory", sources.memory.answer, sources.memory, "spaces", "buffers"),
+        _section("memory", "Memory", _describe_memory(sources), sources.memory, "spaces", "buffers"),
         _section("schedule", "Schedule", sources.steps.answer, sources.steps, "steps"),
         _section("transfers", "Transfers", sources.schedule.answer, sources.schedule, "operations", "pairs"),
-        _section("kernels", "Kernels", sources.fusions.answer, sources.fusions, "kernels", "fusions"),
         *_of_devices(sources),
+        _section("kernels", "Kernels", sources.fusions.answer, sources.fusions, "kernels", "fusions"),
         _section("arguments", "Arguments", sources.arguments.answer, sources.arguments, "parameters", "results"),
         Section("lines", "Source lines", describe_lines(lines), ("lines",) if lines.rows else ()),
         _section("padding", "Padding", sources.padding.answer, sources.padding, "shapes"),
         _section("findings", "Findings", sources.findings.answer, sources.findings, "groups", "findings"),
     )
+
+
+def _describe_memory(sources: Sources) -> str:
+    """Where the memory with the highest peak is fullest, and what of it no buffer uses; gauges have the limits."""
+    memory = sources.memory_analysis
+    space = memory.fullest
+    if space is None:
+        return sources.memory.answer
+    where = step_label(memory, space.peak)
+    place = f"step {space.peak:,} of {len(memory.sequence):,}" + (f", {where}" if where else "")
+    words = f"{space.name} peaks at {format_bytes(space.peak_bytes)} at {place}"
+    unused = space.totals.fragmentation
+    return f"{words}; {format_bytes(unused)} more is fragmentation" if unused else words
 
 
 def _of_profile(sources: Sources) -> tuple[Section, ...]:
@@ -473,14 +589,16 @@ def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report
     """The same for results of analyses; tables are computed when they are read, best within `sharing`."""
     loaded = sources.loaded
     lines = lines_table(sources.costs_by_line, _highest_space(sources))
-    sections = _sections_of(sources, lines)
     verdicts = _verdicts_of(sources)
+    actions = _actions_of(sources, verdicts)
+    sections = _sections_of(sources, lines, actions)
     overview = Overview(
         "overview",
         title_of(loaded, options.chip),
         details_of(loaded, len(sources.memory_analysis.sequence)),
         verdicts,
         sections,
+        actions,
     )
     return Report(
         "report",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final, Literal
+from urllib.parse import quote
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.render.machine import Json, diagnostic_value, json_value
@@ -17,8 +19,8 @@ from hlo_cli.render.web.markup import path_shortener, safe, short
 from hlo_cli.render.web.page import policy, script, style_sheets
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.graph import Graph
-from hlo_cli.report.numbers import format_bytes, format_part
-from hlo_cli.report.overview import Gauge, Overview, Section, Tone, Verdict
+from hlo_cli.report.numbers import format_bytes, format_part, format_seconds
+from hlo_cli.report.overview import Action, Gauge, Overview, Section, Tone, Verdict
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, Tree
 from hlo_cli.report.timeline import Timeline
@@ -53,7 +55,8 @@ def _verdict_list(overview: Overview) -> str:
     """
     if not overview.verdicts:
         return ""
-    return "\n".join(('<ul class="verdicts">', *map(_verdict, overview.verdicts), "</ul>"))
+    elsewhere = [section.sentence for section in overview.sections]
+    return "\n".join(('<ul class="verdicts">', *(_verdict(each, elsewhere) for each in overview.verdicts), "</ul>"))
 
 
 def _navigation(sections: tuple[Section, ...]) -> str:
@@ -62,17 +65,57 @@ def _navigation(sections: tuple[Section, ...]) -> str:
     return f'<nav id="nav" aria-label="Sections"><div><div class="links">{links}</div></div></nav>'
 
 
-def _section_skeleton(section: Section) -> str:
-    """A section with its title and sentence; scripts add its controls and what it shows.
+def _section_skeleton(section: Section, content: str = "") -> str:
+    """A section with its title, its sentence, and what is there without a script, which adds controls and pictures.
 
     >>> print(_section_skeleton(Section("padding", "Padding", "No padding.")))
     <section id="padding" aria-labelledby="padding-title">
-    <div class="lead"><h2 id="padding-title">Padding</h2><p>No padding.</p></div></section>
+    <div class="lead"><h2 id="padding-title">Padding</h2><p>No padding.</p></div>
+    </section>
     """
     key = safe(section.key)
     title = f'<h2 id="{key}-title">{safe(section.title)}</h2>'
     lead = f'<div class="lead">{title}<p>{safe(section.sentence)}</p></div>'
-    return f'<section id="{key}" aria-labelledby="{key}-title">\n{lead}</section>'
+    return f'<section id="{key}" aria-labelledby="{key}-title">\n{lead}\n{content}</section>'
+
+
+def _action_list(actions: Sequence[Action]) -> str:
+    """What to do first: for each change the costs, what is wrong, where, and how to mend it.
+
+    >>> import re
+    >>> markup = _action_list((Action("w is copied", "Donate w.", cost_bytes=2048, source="a/m.py:3"),))
+    >>> print(re.sub("<[^>]*>", "", markup))
+    <BLANKLINE>
+    2 KiB
+    w is copied m.py:3
+    Donate w.
+    <BLANKLINE>
+    """
+    if not actions:
+        return ""
+    fixes = [action.fix for action in actions]
+    items = (_action(action, fixes[:at]) for at, action in enumerate(actions))
+    return "\n".join(('<ol class="actions">', *items, "</ol>\n"))
+
+
+def _action(action: Action, earlier: Sequence[str]) -> str:
+    """One item; a fix that an earlier one has is named by that item's number."""
+    costs = [format_bytes(action.cost_bytes)] if action.cost_bytes else []
+    costs += [format_seconds(action.seconds) + ("" if action.is_measured else " est.")] if action.seconds else []
+    if costs and action.is_at_least:
+        costs[0] = f"≥ {costs[0]}"
+    shown = "".join(f"<span>{safe(cost)}</span>" for cost in costs)
+    place = os.path.basename(action.source)
+    # the message often names the line already
+    line = f" <code>{safe(place)}</code>" if place and place not in action.message else ""
+    name = action.instruction
+    section = "findings" if action.code else "memory"
+    link = f' <a class="name code" href="#{section}?select={safe(quote(name))}">{safe(name)}</a>' if name else ""
+    rule = f' <span class="quiet">{safe(action.code)}</span>' if action.code else ""
+    what = f'<p class="what">{safe(action.message)}{line}{link}{rule}</p>'
+    words = f"See {earlier.index(action.fix) + 1}." if action.fix in earlier else action.fix
+    fix = f'\n<p class="fix">{safe(words)}</p>' if words else ""
+    return f'<li><p class="costs">{shown}</p>\n{what}{fix}</li>'
 
 
 def _script_notice(kind: str) -> str:
@@ -94,14 +137,29 @@ def ending(report: Report) -> Iterator[str]:
     yield "</footer>\n"
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict, elsewhere: Sequence[str]) -> str:
+    """A verdict as a link to its section; it repeats neither its gauges nor what sections say."""
     tone = verdict.tone
-    sign = f'<span class="sign" role="img" aria-label="{tone}">{SIGNS[tone]}</span> ' if SIGNS[tone] else ""
-    headline = f"<strong>{sign}{safe(verdict.headline)}</strong>"
     gauges = _gauges(verdict.gauges)
-    sentence = f'\n<span class="sentence">{safe(verdict.sentence)}</span>' if verdict.sentence else ""
+    has_limits = any(gauge.limit_bytes is not None for gauge in verdict.gauges)
+    words = verdict.brief if gauges and verdict.brief else verdict.headline
+    sign = f'<span class="sign" role="img" aria-label="{tone}">{SIGNS[tone]}</span> ' if SIGNS[tone] else ""
+    headline = f"<strong>{sign}{safe(words)}</strong>"
+    text = "" if gauges and has_limits else _without(verdict.sentence, elsewhere)
+    sentence = f'\n<span class="sentence">{safe(text)}</span>' if text else ""
     title = f'<span class="title">{safe(verdict.title)}</span>'
     return f'<li class="{tone}"><a href="#{safe(verdict.section)}">{title} {headline}{gauges}{sentence}</a></li>'
+
+
+def _without(text: str, elsewhere: Sequence[str]) -> str:
+    """A text without the sentences that stand elsewhere.
+
+    >>> _without("A step lasts 5 ms. 21 kernels take 4 ms.", ["21 kernels take 4 ms.", ""])
+    'A step lasts 5 ms.'
+    """
+    for sentence in filter(None, elsewhere):
+        text = text.replace(sentence, "")
+    return " ".join(text.split())
 
 
 def _gauges(gauges: tuple[Gauge, ...]) -> str:
@@ -318,12 +376,19 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     yield f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
     yield f"{_verdict_list(overview)}</header>\n{_navigation(overview.sections)}\n" if overview else "</header>\n"
     yield f'<main id="main">{_script_notice(kind)}\n'
+    actions = [_without_directories(each, shorten) for each in overview.actions] if overview else []
     for section in overview.sections if overview else ():
-        yield _section_skeleton(section) + "\n"
+        content = _action_list(actions) if section.key == "first" else ""
+        yield _section_skeleton(section, content) + "\n"
     yield "</main>\n"
     yield from ending(_with_texts(report, shorten))
     yield f'<script type="text/plain" id="data">{data}</script>\n'
     yield f"<script>{code}</script></body></html>\n"
+
+
+def _without_directories(action: Action, shorten: Callable[[str], str]) -> Action:
+    """An action whose texts name no directories."""
+    return replace(action, message=shorten(action.message), fix=shorten(action.fix), source=shorten(action.source))
 
 
 def _with_texts(report: Report, shorten: Callable[[str], str]) -> Report:

@@ -9,8 +9,8 @@ export function drawArgumentsSection({body, key}, {report, store}) {
   const {parameters, results} = report.tables;
   for (const [table, name, title] of [[parameters, "parameters", "Parameters"], [results, "results", "Results"]]) {
     if (!table || !table.rows.length) continue;
-    if (parameters && results) body.append(element("h3", {text: title}));
-    body.append(createArrays(store, table, name, key));
+    const head = parameters && results ? element("h3", {text: title}) : null;
+    body.append(element("div", {}, head, createArrays(store, table, name, key)));
   }
 }
 

@@ -3,7 +3,7 @@
 import {element} from "./dom.js";
 import {isInferred} from "./memory_groups.js";
 import {numberOf} from "./store.js";
-import {countOf, formatAddress, formatBytes, formatPercent, formatScaled, formatSeconds} from "./units.js";
+import {countOf, formatAddress, formatBytes, formatFlops, formatPercent, formatScaled, formatSeconds} from "./units.js";
 import {fileLine} from "./words.js";
 
 const MOST_LINKS = 12;
@@ -124,7 +124,7 @@ function kernelTexts(kernel) {
   const costs = [
       seconds === null ? null : `${formatSeconds(seconds)} est.${times > 1 ? ` \u00d7 ${formatScaled(times)}` : ""}`,
       bytes === null ? null : `${formatBytes(bytes)} accessed`,
-      flops ? `${formatScaled(flops)} flops` : null,
+      flops ? formatFlops(flops) : null,
       kernel.bottleneck && kernel.bottleneck !== "?" ? `limited by ${kernel.bottleneck}` : null,
   ];
   const fused = kernel.fused ? element("p", {class: "quiet", text: kernel.fused}) : null;

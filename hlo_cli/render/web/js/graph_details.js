@@ -3,10 +3,10 @@
 import {element} from "./dom.js";
 import {callersOf, fileLineOf, isInEntry, sizeInside} from "./graph_model.js";
 import {goTo, select, surround, toggle} from "./graph_state.js";
-import {HEATS, formatFlops, heaviestOf} from "./heat.js";
+import {HEATS, heaviestOf} from "./heat.js";
 import {CHANGES} from "./kinds.js";
 import {operationOf} from "./node_text.js";
-import {countOf, formatBytes, formatCount, formatPercent, formatSeconds} from "./units.js";
+import {countOf, formatBytes, formatCount, formatFlops, formatPercent, formatSeconds} from "./units.js";
 
 const MOST_LISTED = 24;
 const MOST_HEAVY = 16;

@@ -1,9 +1,8 @@
 // Nodes colored by a number: one hue, by the square root of the share of the largest.
 
 import {mixed} from "./kinds.js";
-import {formatBytes, formatScaled, formatSeconds} from "./units.js";
+import {formatBytes, formatFlops, formatSeconds} from "./units.js";
 
-const FLOP_UNITS = ["", "k", "M", "G", "T", "P", "E"];
 const LIGHT = ["#fff8ef", "#d9480f"];
 const DARK = ["#1d242c", "#ff9d5c"];
 
@@ -38,16 +37,6 @@ export function presentHeats(model) {
     for (let row = 0; row < model.count; row++) if (HEATS[key].of(model, row) > 0) return true;
     return false;
   });
-}
-
-export function formatFlops(value) {
-  let unit = 0;
-  let divisor = 1;
-  while (value / divisor >= 999.95 && unit < FLOP_UNITS.length - 1) {
-    unit++;
-    divisor *= 1000;
-  }
-  return `${formatScaled(value, divisor, value % divisor ? 1 : 0)} ${FLOP_UNITS[unit]}flop`;
 }
 
 // The largest number among nodes that are not open; at least the smallest positive number, so that it divides.

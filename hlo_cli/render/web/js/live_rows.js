@@ -26,7 +26,7 @@ export function liveRow(group, format) {
     numberCell(format.bytes.textOf(group.bytes)),
     numberCell(shareOf(group.bytes, format.total)),
     element("td", {class: "bar low"}, bar),
-    element("td", {class: "code quiet low", text: groupContent(group, format.grouping)}),
+    element("td", {class: "code quiet low rare", text: groupContent(group, format.grouping)}),
   );
 }
 
@@ -50,7 +50,7 @@ export function valueRow(value, format) {
     numberCell(format.bytes.textOf(value.bytes)),
     numberCell(shareOf(value.bytes, format.total)),
     element("td", {class: "low quiet", text: value.kind}),
-    element("td", {class: "code quiet low", title: value.shape, text: shortenShape(value.shape, 58)}),
+    element("td", {class: "code quiet low rare", title: value.shape, text: shortenShape(value.shape, 58)}),
   );
 }
 

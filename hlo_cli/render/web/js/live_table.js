@@ -4,7 +4,7 @@ import {element} from "./dom.js";
 import {matcherOf} from "./filter.js";
 import {colorsOf, groupsAt, GROUPINGS} from "./memory_groups.js";
 import {liveRow, valueRow} from "./live_rows.js";
-import {countOf, formatBytes, formatScaled, writingOf} from "./units.js";
+import {countOf, formatBytes, formatPercent, formatScaled, writingOf} from "./units.js";
 import {isSelected, instructionOf} from "./store.js";
 
 const TOP_GROUPS = 12;
@@ -63,7 +63,7 @@ class LiveTable {
     this.drawTitle(memory, groups);
     this.drawHead(format);
     this.drawBody(found, groups, format, colors);
-    this.drawFoot(found, groups, sum, format);
+    this.drawFoot(found, groups, format);
     this.mark();
   }
 
@@ -87,7 +87,7 @@ class LiveTable {
     };
     const counted = cell(isValue ? "live" : "values", "number");
     const cells = [cell(label), counted, cell("", "number", bytes.unit), cell("", "number", "%")];
-    const last = cell(grouping === "shape" ? "largest" : isValue ? "shape" : "shapes", "low");
+    const last = cell(grouping === "shape" ? "largest" : isValue ? "shape" : "shapes", "low rare");
     this.head.replaceChildren(element("tr", {}, ...cells, element("td", {class: "bar low"}), last));
   }
 
@@ -134,17 +134,22 @@ class LiveTable {
     return element("tr", {}, element("td", {colspan: 6, class: "none", text}));
   }
 
-  // A total that has more than the listed values shows the difference.
-  drawFoot(found, groups, sum, format) {
-    const rest = format.total - sum;
-    const count = groups.reduce((total, group) => total + group.values.length, 0);
+  // A total that has more than the listed values shows the difference; that of a search is of what it found.
+  drawFoot(found, groups, format) {
+    const isPart = found.length < groups.length;
+    const sum = found.reduce((bytes, group) => bytes + group.bytes, 0);
+    const rest = isPart ? 0 : format.total - sum;
+    const count = found.reduce((total, group) => total + group.values.length, 0);
     const line = (text, values, bytes) => {
-      const cells = [[null, text], ["number", values], ["number", format.bytes.textOf(bytes)], ["number", ""]];
-      const all = [...cells, ["bar low", ""], ["low", ""]];
+      const share = isPart ? formatPercent(format.total ? bytes / format.total : 0) : "";
+      const cells = [[null, text], ["number", values], ["number", format.bytes.textOf(bytes)], ["number", share]];
+      const all = [...cells, ["bar low", ""], ["low rare", ""]];
       return element("tr", {}, ...all.map(([kind, each]) => element("td", {class: kind, text: each})));
     };
     const lines = rest > 0 ? [line("not listed", "", rest)] : [];
-    if (groups.length > 1 || rest > 0) lines.push(line("total", formatScaled(count), format.total));
+    const total = isPart ? sum : format.total;
+    const label = isPart ? "total of matches" : "total";
+    if (found.length > 1 || rest > 0) lines.push(line(label, formatScaled(count), total));
     this.foot.replaceChildren(...lines);
   }
 

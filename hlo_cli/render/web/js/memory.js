@@ -25,7 +25,8 @@ export function drawMemorySection(section, page) {
     if (changed.has("isPinned") || changed.has("step")) toPeak.hidden = !store.state.isPinned;
   });
   const tools = element("div", {class: "tools"}, toPeak, element("span", {class: "together"}, "group by ", groupings));
-  section.body.append(createMemoryChart(page, memory), createLiveTable(page, memory, tools));
+  const live = element("div", {class: "beside"}, createLiveTable(page, memory, tools));
+  section.body.append(element("div", {class: "split"}, createMemoryChart(page, memory), live));
   addSpaces(section, page);
 }
 
@@ -53,14 +54,14 @@ function addSpaces(section, {report, store}) {
   if (!table || table.rows.length < 2) return;
   const columns = columnsOf(table, [
     {name: "space", label: "memory"},
-    {name: "peak_bytes", label: "peak"},
-    {name: "limit_bytes", label: "limit"},
-    {name: "allocated_bytes", label: "allocated"},
-    {name: "argument_bytes", label: "arguments", low: true, optional: true},
-    {name: "output_bytes", label: "outputs", low: true, optional: true},
-    {name: "aliased_bytes", label: "aliased", low: true, optional: true},
-    {name: "temporary_bytes", label: "temporaries", low: true, optional: true},
-    {name: "fragmentation_bytes", label: "fragmentation", low: true, optional: true, tone: () => "waste"},
+    {name: "peak_bytes", label: "peak", unit: "size"},
+    {name: "limit_bytes", label: "limit", unit: "size"},
+    {name: "allocated_bytes", label: "allocated", unit: "size"},
+    {name: "argument_bytes", label: "arguments", unit: "size", low: true, optional: true},
+    {name: "output_bytes", label: "outputs", unit: "size", low: true, optional: true},
+    {name: "aliased_bytes", label: "aliased", unit: "size", low: true, optional: true},
+    {name: "temporary_bytes", label: "temporaries", unit: "size", low: true, optional: true},
+    {name: "fragmentation_bytes", label: "fragmentation", unit: "size", low: true, optional: true, tone: () => "waste"},
     {name: "values", label: "values", low: true},
     {name: "peak_instruction", label: "peak at", low: true, isLink: true},
   ]);

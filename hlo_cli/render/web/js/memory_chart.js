@@ -11,7 +11,7 @@ import {axisUnit, BYTE_UNITS, formatBytes, formatScaled} from "./units.js";
 import {shorten} from "./words.js";
 
 const CHART_TOP = 24;
-const HEIGHTS = {narrow: 200, wide: 280};
+const HEIGHTS = {narrow: 200, wide: 340};
 const THIN = 3; // pixels; lines around lower bands would hide their color
 const NEAR = 1.35; // a limit beyond this multiple of the peak is left to the gauge
 

@@ -25,12 +25,19 @@ export function drawScheduleSection({body, tools, key}, page) {
   });
   write();
   const lanes = createLanes(page, pairs, readOut);
-  body.append(createLegend(legendOf(pairs, axis.hasTime, lanes)), lanes.element, readout);
-  if (pairs.some(isExposed)) {
-    const exposed = pairs.filter(isExposed);
-    const title = `${formatCount(exposed.length)} exposed of ${countOf(pairs.length, "async operations")}`;
-    body.append(element("h3", {text: title}), createPairs(page, {name: "exposed", section: key, rows: exposed}));
-  }
+  const picture = element("div", {}, createLegend(legendOf(pairs, axis.hasTime, lanes)), lanes.element, readout);
+  const beside = element("div", {class: "beside"}, ...operationsBeside(pairs, page, key));
+  body.append(element("div", {class: "split"}, picture, beside));
+}
+
+// The exposed operations; where all overlap, the others.
+function operationsBeside(pairs, page, section) {
+  if (!pairs.length) return [];
+  const exposed = pairs.filter(isExposed);
+  const all = countOf(pairs.length, "async operations");
+  const title = exposed.length ? `${formatCount(exposed.length)} exposed of ${all}` : `${all}, none exposed`;
+  const rows = exposed.length ? exposed : pairs;
+  return [element("h3", {text: title}), createPairs(page, {name: "exposed", section, rows})];
 }
 
 function scaleChoice(store) {

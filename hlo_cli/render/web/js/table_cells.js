@@ -11,7 +11,7 @@ const MOST_TEXT = 70;
 
 // The class names of a column's cells and head.
 export function classOf(column, ...more) {
-  const own = [isNumericUnit(column.unit) && "number", column.low && "low", column.wide && "wide"];
+  const own = [isNumericUnit(column.unit) && "number", column.low && "low", column.rare && "rare", column.wide && "wide"];
   return [...own, ...more].filter(Boolean).join(" ") || null;
 }
 

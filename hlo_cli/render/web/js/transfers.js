@@ -49,14 +49,14 @@ export function createPairs({report, store}, options) {
   const repeats = options.rows.some(row => row.execution_count !== 1);
   const columns = columnsOf(table, [
     {name: "instruction", label: "operation", isLink: true},
-    {name: "start", label: "start", low: true},
-    {name: "done", label: "done", low: true},
+    {name: "start", label: "start", low: true, rare: true},
+    {name: "done", label: "done", low: true, rare: true},
     {name: "total_bytes", label: "size", bar: !hasTime, lowBar: true},
-    repeats && {name: "execution_count", label: "executions", low: true},
-    {name: "total_seconds", label: "duration", low: true},
+    repeats && {name: "execution_count", label: "executions", low: true, rare: true},
+    {name: "total_seconds", label: "duration", low: true, rare: true},
     {name: "exposed_seconds", label: "exposed", tone: waste, bar: "waste", lowBar: true},
-    {name: "kernels", label: "kernels", low: true, hint: "kernels between start and done"},
-    {name: "link", label: "link", low: true},
+    {name: "kernels", label: "kernels", low: true, rare: true, hint: "kernels between start and done"},
+    {name: "link", label: "link", low: true, rare: true},
     {name: "line", label: "source line", unit: "source", value: lineOfRow, tone: inferredTone, low: true},
   ].filter(Boolean));
   const own = row => ({instruction: row.instruction, source: lineOfRow(row), also: [row.done_instruction]});

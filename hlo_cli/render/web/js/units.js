@@ -1,12 +1,15 @@
 // Numbers as text, the same as hlo_cli/report/numbers.py and the cells of hlo_cli/render/draw/cells.py write them.
 
 export const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const FLOP_PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
 const SECOND_UNITS = ["ns", "\u00b5s", "ms", "s"];
 const UNKNOWN = "?";
 const NOT_APPLICABLE = "-";
 const IN_A_SECOND = [1e9, 1e6, 1e3, 1];
 const ROUNDING = 1e-9;
-const NUMERIC_UNITS = new Set(["count", "bytes", "seconds", "percent", "ratio", "step", "line", "address"]);
+const NUMERIC_UNITS = new Set(
+  ["count", "bytes", "size", "flops", "seconds", "percent", "ratio", "step", "line", "address"]
+);
 
 // Whether cells of a unit are numbers, which stand at the right and are sorted from the largest.
 export function isNumericUnit(unit) {
@@ -88,6 +91,19 @@ export function formatBytes(value) {
   return `${formatScaled(value, divisor, value % divisor ? 1 : 0)} ${BYTE_UNITS[unit]}`;
 }
 
+// The power of 1,000 below which a number of operations has at most three digits before the point.
+function flopUnit(value) {
+  const found = FLOP_PREFIXES.findIndex((_, unit) => Math.abs(value) / 1000 ** unit < 999.95);
+  return found < 0 ? FLOP_PREFIXES.length - 1 : found;
+}
+
+// A number of floating-point operations for a sentence: `137.4 Gflop`.
+export function formatFlops(value) {
+  const unit = flopUnit(value);
+  const divisor = 1000 ** unit;
+  return `${formatScaled(value, divisor, value % divisor ? 1 : 0)} ${FLOP_PREFIXES[unit]}flop`;
+}
+
 // The index in SECOND_UNITS for a column: its largest value has at most four digits before the point.
 function secondUnit(largest) {
   return secondUnitBelow(largest, 9999.95);
@@ -123,7 +139,8 @@ export function formatAddress(offset) {
 }
 
 // The format of a column: its unit for the head, and a function from a cell to text. All cells share the unit; sums
-// count for the unit too, but not for decimals.
+// count for the unit too, but not for decimals. Only a `size` has a unit of its own, as in a column of memories of 1 KiB
+// and 16 GiB.
 export function writingOf(unit, cells, sums = []) {
   const numbers = cells.filter(cell => typeof cell === "number");
   const largest = () => [...numbers, ...sums].reduce((most, each) => Math.max(most, Math.abs(each) || 0), 0);
@@ -134,6 +151,14 @@ export function writingOf(unit, cells, sums = []) {
       const divisor = 1024 ** chosen;
       const decimals = numbers.some(each => each % divisor) ? 1 : 0;
       return {unit: BYTE_UNITS[chosen], textOf: write(each => formatScaled(each, divisor, decimals))};
+    }
+    case "size":
+      return {unit: "", textOf: write(each => (each ? formatBytes(each) : "0"))};
+    case "flops": {
+      const chosen = flopUnit(largest());
+      const divisor = 1000 ** chosen;
+      const decimals = numbers.some(each => each % divisor) ? 1 : 0;
+      return {unit: `${FLOP_PREFIXES[chosen]}flop`, textOf: write(each => formatScaled(each, divisor, decimals))};
     }
     case "seconds": {
       const chosen = secondUnit(largest());
