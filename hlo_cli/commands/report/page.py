@@ -541,10 +541,10 @@ def _describe_memory(sources: Sources) -> str:
     space = memory.fullest
     if space is None:
         return sources.memory.answer
-    where = step_label(memory, space.peak)
-    place = f"step {space.peak:,} of {len(memory.sequence):,}" + (f", {where}" if where else "")
+    where = step_label(memory, space.peak_step)
+    place = f"step {space.peak_step:,} of {len(memory.sequence):,}" + (f", {where}" if where else "")
     words = f"{space.name} peaks at {format_bytes(space.peak_bytes)} at {place}"
-    unused = space.totals.fragmentation
+    unused = space.totals.fragmentation_bytes
     return f"{words}; {format_bytes(unused)} more is fragmentation" if unused else words
 
 
