@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.dataclass import dataclass
@@ -19,6 +19,9 @@ from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT, in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_traceback
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.query.main_module import ModuleCost
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Module, Input], Answer]
@@ -34,7 +37,8 @@ class ScanResult(Generic[Answer]):
 
     `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if there is none; a module
     with a few unreadable lines has both an answer and a problem. `errors` are all diagnostics of a module that could
-    not be read at all. `remark` is a note on dumps in its directory that are not read.
+    not be read at all. `remark` is a note on dumps in its directory that are not read. `cost` is that of one execution,
+    if it is computed.
     """
 
     path: str
@@ -44,6 +48,7 @@ class ScanResult(Generic[Answer]):
     problem: str = ""
     errors: tuple[Diagnostic, ...] = ()
     remark: str | None = None
+    cost: ModuleCost | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,21 +334,23 @@ def many_modules(tmp_path: Path) -> Path:
 
 
 def test_a_directory_of_many_modules(many_modules: Path, hlo: Callable[..., Answer]) -> None:
-    """The module with the most bytes of values is first, and the next command selects it."""
+    """The module that costs most is first, and the next command selects it."""
     code, out, _ = hlo(str(many_modules), "--format", "screen", "--top", "5")
     first = out.splitlines()[0]
-    assert (code, first.split(":")[0], "jit_f_77 is the largest" in out.replace("\n", " ")) == (0, "500 modules", True)
+    assert (code, first.split(":")[0], "jit_f_77 costs most" in out.replace("\n", " ")) == (0, "500 modules", True)
     lines = [line.removeprefix("next:").strip() for line in out.splitlines() if "hlo " in line]
     assert lines == [f"hlo parse '{many_modules}' --module jit_f_77", f"hlo memspace '{many_modules}'"]
     code, out, _ = hlo(*shlex.split(lines[0])[1:], "--format", "screen")
     assert (code, out.split(":")[0]) == (0, "jit_f_77")
 
 
-def test_rows_are_sorted_by_the_bytes_of_values(many_modules: Path, hlo: Callable[..., Answer]) -> None:
+def test_rows_are_sorted_by_cost(many_modules: Path, hlo: Callable[..., Answer]) -> None:
     _, out, _ = hlo(str(many_modules))
     header, *rows = [line.split("\t") for line in out.splitlines()]
-    sizes = [int(row[header.index("padded_bytes")]) for row in rows]
-    assert (len(rows), sizes) == (500, sorted(sizes, reverse=True))
+    shares = [float(row[header.index("cost_share")]) for row in rows]
+    assert (len(rows), shares) == (500, sorted(shares, reverse=True))
+    assert sum(shares) == pytest.approx(1)
+    assert [row[header.index("id")] for row in rows[:1]] == ["0077"]
 
 
 def test_two_dumps_name_the_comparison(hlo: Callable[..., Answer]) -> None:

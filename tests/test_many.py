@@ -188,18 +188,21 @@ def test_a_question_about_one_module_of_several_is_an_error(
     for name in ("jit_a", "jit_b"):
         (tmp_path / f"{name}.hlo").write_text(FINE.replace("jit_fine", name))
     option = command.split()[1]
-    (tmp_path / "jit_b.hlo").write_text(FINE.replace("jit_fine", "jit_b").replace("ROOT r", "ROOT rrr"))
+    more = (
+        FINE.replace("jit_fine", "jit_b").replace("ROOT r =", "r =").replace("}\n", "  ROOT s = f32[2]{0} sine(r)\n}\n")
+    )
+    (tmp_path / "jit_b.hlo").write_text(more)
     assert main([*command.split(), str(tmp_path / "jit_a.hlo"), str(tmp_path / "jit_b.hlo")], standalone=False) == 2
     told = " ".join(capsys.readouterr().err.split())
     assert option in told
     assert "requires a single module, but these 2 inputs contain 2 modules" in told
-    assert f"pass only {tmp_path / 'jit_b.hlo'} to select the largest" in told
+    assert "use --module jit_b to select the one that costs most" in told
 
 
-def test_the_error_names_the_largest_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_the_module_that_costs_most(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _spread(tmp_path, WRONG["memspace"], "dumps")
     assert main(["fuse", str(tmp_path), "--dots"], standalone=False) == 2
-    assert "use --module jit_fine to select the largest" in capsys.readouterr().err
+    assert "use --module jit_fine to select the one that costs most" in capsys.readouterr().err
     for command in (["layout", f"{tmp_path}:p", "--draw"], ["diff", str(tmp_path), "--normalize"]):
         assert main(command, standalone=False) == 2
         assert "requires a single module" in " ".join(capsys.readouterr().err.split())

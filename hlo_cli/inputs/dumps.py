@@ -77,9 +77,19 @@ class DumpName:
     is_text: bool
 
     @property
+    def id(self) -> str | None:
+        """XLA's number of the module, as written; None if the file name has none.
+
+        >>> parse_dump_name("module_0062.jit_step.cpu_after_optimizations.txt").id
+        '0062'
+        """
+        found = _MODULE.match(self.label or "")
+        return found["id"] if found else None
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """Names that select the module: its name, and the name with XLA's number."""
-        return tuple(name for name in (self.module, self.label) if name)
+        """Names that select the module: its name, the name with XLA's number, and the number."""
+        return tuple(name for name in (self.module, self.label, self.id) if name)
 
     @property
     def aliases(self) -> tuple[str, ...]:

@@ -158,8 +158,9 @@ class Input:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names that select the module: its name, that with XLA's number, and that of its program in a trace."""
-        return tuple(name for name in (self.module, self.dump.label if self.dump else None, self.program) if name)
+        """Names that select the module: its name, those with XLA's number, and that of its program in a trace."""
+        numbered = (self.dump.label, self.dump.id) if self.dump else ()
+        return tuple(name for name in (self.module, *numbered, self.program) if name)
 
     @property
     def stage_note(self) -> str:

@@ -401,7 +401,8 @@ NAMING = frozenset(("name", "shape", "opcode", "op_name", "source"))
 class Table:
     """A table with all rows; a renderer decides how many it shows.
 
-    `noun` names the rows, in the plural. `limit` is the number of rows that a screen shows by default;
+    `noun` names the rows, in the plural. `limit` is the number of rows that a screen shows by default; `folded` names
+    the others in the plural, if they are of one kind.
     `total_row` replaces the computed row `total`. `marked` rows are those that decide the answer. `--columns`,
     `--sort`, pipes, CSV, and jsonl apply to a report's first table with `main`, unless `--table` names another. A
     table with `person=False` is only for machine formats. `notes` explain how its rows were selected and are added to
@@ -423,6 +424,7 @@ class Table:
     noun: str = "rows"
     sorted_by: str = ""
     limit: int = ROWS_FOR_A_PERSON
+    folded: str = ""
     total_row: Row | None = None
     footnote: str = ""
     main: bool = True
@@ -474,7 +476,9 @@ class Table:
         missing = [row for row in order if is_missing(rows[row][at])]
         placed = sorted(there, key=_order(rows, at), reverse=falls) + missing
         marked = frozenset(new for new, old in enumerate(placed) if old in self.marked)
-        return replace(self, rows=tuple(rows[row] for row in placed), sorted_by=name, marked=marked)
+        limit = ROWS_FOR_A_PERSON if self.folded else self.limit
+        ordered = tuple(rows[row] for row in placed)
+        return replace(self, rows=ordered, sorted_by=name, marked=marked, limit=limit, folded="")
 
     def label_index(self, indices: Iterable[int]) -> int | None:
         """The column that labels the rows: of the given ones, the first with names, else the first with text."""

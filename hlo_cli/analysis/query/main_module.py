@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, module_cost
-from hlo_cli.analysis.cost.counting import RUN
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, main_costs_among
+from hlo_cli.analysis.cost.counting import BYTES, FLOPS, RUN
 from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.origin.origins import is_library_file, program_frame
 from hlo_cli.dataclass import dataclass
@@ -38,12 +38,13 @@ def cost_of_module(module: Module) -> ModuleCost:
     >>> cost_of_module(parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }"))
     ModuleCost(bytes=32, flops=4, steps=1, is_users=None)
     """
-    cost = module_cost(module, rules=RUN)
+    costs = list(main_costs_among(module.entry.instructions, rules=RUN))
+    accessed, flops = (sum(each.get(name, 0) for each in costs) for name in (BYTES, FLOPS))
     steps = sum(
         executions.count * sum(each.opcode not in NO_KERNELS for each in computation.instructions)
         for computation, executions in sequential_executions(module).items()
     )
-    return ModuleCost(round(cost.bytes_accessed), round(cost.flops), steps, is_from_user(module))
+    return ModuleCost(round(accessed), round(flops), steps, is_from_user(module))
 
 
 # --- who wrote it ---

@@ -760,10 +760,11 @@ def fuse_each(
     columns = (*_MODULE_COLUMNS, *times, ERRORS)
     return finish_each(
         "fuse",
+        many,
+        reading,
         results,
         Rows(
             columns,
-            by="saved_bytes",
             findings=lambda answer: answer.broken,
             fails=lambda answer: bool(answer.broken),
             devices=lambda answer: answer.devices,

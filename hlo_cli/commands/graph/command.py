@@ -57,7 +57,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions, reading: InputOptions) -> int:
     """Writes the graph of one module, or of two with what changed; returns the exit code."""
-    from hlo_cli.commands.modules.loading import load_one, what_was_read
+    from hlo_cli.commands.modules.loading import load_main, load_one, what_was_read
 
     if len(inputs) == 2:
         from hlo_cli.commands.graph.compare import report_of_comparison
@@ -68,6 +68,6 @@ def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions
         return write_report(report, output, (*old.module.errors, *new.module.errors))
     from hlo_cli.commands.graph.report import report_of_graph
 
-    loaded = load_one(inputs, reading)
+    loaded = load_main(inputs, reading)
     report = report_of_graph(loaded, options, reading.command_line(inputs))
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))

@@ -106,7 +106,7 @@ _MODULE_COLUMNS: tuple[Column[_Padding], ...] = (
     Column("values", "values", "count", total="sum", from_width=120, of=lambda module: module.values),
     Column("logical_bytes", "data", "bytes", total="sum", from_width=120, of=lambda module: module.logical_bytes),
     Column("padded_bytes", "padded", "bytes", total="sum", of=lambda module: module.padded_bytes),
-    Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste",
+    Column("padding_bytes", "padding", "bytes", total="sum", role="waste",
            of=lambda module: module.padding_bytes),
     Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True),
            of=lambda module: module.padding_bytes / module.padded_bytes if module.padded_bytes else 0.0),
@@ -125,8 +125,10 @@ def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: Out
         words = f"{format_percent((padded - logical) / padded)}% of {format_bytes(padded)} is padding"
     return finish_each(
         "layout",
+        many,
+        reading,
         results,
-        Rows(_MODULE_COLUMNS, by="padding_bytes"),
+        Rows(_MODULE_COLUMNS),
         answer=f"{format_count(len(answers), 'modules')}: {words}",
         output=output,
     )

@@ -881,10 +881,11 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     has_limit = options.limit_bytes is not None or options.chip is not None
     return finish_each(
         "memspace",
+        many,
+        reading,
         results,
         Rows(
             _module_columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
-            by="limit_share" if has_limit else "peak_bytes",
             fails=lambda usage: usage.fits is False,
             devices=lambda usage: usage.devices,
         ),

@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.query.module_summary import ProgramStage, program_stage
@@ -19,7 +20,7 @@ from hlo_cli.commands.options.declaring import timeout_given
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import no_dumps_error, parse_dump_name
-from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
+from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_inputs, read_module_ref
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.read_input import read_input
@@ -27,6 +28,12 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell
 from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.query.main_module import ModuleCost
+    from hlo_cli.scan_modules import ScanResult
+
+Answer = TypeVar("Answer")
 
 # --- one module or many ---
 # The selection that all commands share.
@@ -93,7 +100,7 @@ def one_or_many(
     found = _found(every_module(arguments, reading), reading)
     if isinstance(found, Many):
         if about_one:
-            raise _single_module_error(about_one[0], found)
+            raise _single_module_error(about_one[0], found, reading)
         return found
     return _with_note(found, arguments, reading)
 
@@ -139,28 +146,91 @@ def _with_note(chosen: Input, arguments: Sequence[str], reading: InputOptions) -
     return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
 
 
-def _single_module_error(option: str, many: Many) -> HloError:
-    """The error for an option that requires one module of several; its hint selects the largest."""
-    if many.inputs:
-        names = [(each.names, each.source.name, each.size) for each in many.inputs]
-    else:
-        dumps = ((piece.path, parse_dump_name(os.path.basename(piece.path))) for piece in many.pieces)
-        names = [(dump.names if dump else (), path, _size(path)) for path, dump in dumps]
-    shared = [name for known, _, _ in names for name in known]
-    known, path, _ = max(names, key=lambda each: each[2])
-    name = next((name for name in known if shared.count(name) == 1), None)
-    choice = f"use --module {shlex.quote(name)}" if name else f"pass only {shlex.quote(path)}"
+def _single_module_error(option: str, many: Many, reading: InputOptions) -> HloError:
+    """The error for an option that requires one module of several; its hint selects the main one."""
+    found, main = _main_among(many, reading)
+    name = unique_name(found, main)
+    choice = f"use --module {shlex.quote(name)}" if name else f"pass only {shlex.quote(found[main].path)}"
     contain = "contain" if len(many.arguments) > 1 else "contains"
-    number = many.number if many.pieces else f"{len(names):,}"
+    number = many.number if many.pieces else f"{len(found):,}"
     message = f"{option} requires a single module, but {many.place} {contain} {number} modules"
-    return HloError(message, hint=f"{choice} to select the largest")
+    return HloError(message, hint=f"{choice} to select the one that costs most")
 
 
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
+# --- the main module of many ---
+
+
+def load_main(arguments: Sequence[str], reading: InputOptions) -> Loaded:
+    """The module that the arguments name, read; of several, the main one, with a note that names it."""
+    chosen = one_or_many(arguments, reading)
+    return read_one(main_of(chosen, reading) if isinstance(chosen, Many) else chosen, reading)
+
+
+def main_of(many: Many, reading: InputOptions) -> Input:
+    """The main module of many, with a note; the error of the first input that cannot be read, if none can."""
+    found, main = _main_among(many, reading)
+    path = found[main].path
+    chosen = many.inputs[main] if many.inputs else read_inputs([path], stage=None if "#" in path else reading.stage)[0]
+    note = f"using {module_words(found, main)}, which costs most in {many.place}"
+    return replace(chosen, module_choice=f"{note}; use --module to select another of {len(found):,}")
+
+
+def _main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[ModuleCost]], int]:
+    """What each of many modules costs, and the index of the main one; HloError if none can be read."""
+    from hlo_cli.analysis.query.main_module import rank_modules
+    from hlo_cli.render.progress import watched
+    from hlo_cli.scan_modules import Reader, map_modules
+
+    if many.inputs:
+        found = [*map(Reader(_cost, reading.strict).ask_of, many.inputs)]
+    else:
+        asked = map_modules(many.pieces, _cost, strict=reading.strict)
+        found = [*watched(asked, len(many.pieces), "dumps", quiet=reading.quiet)]
+    costs = {at: each.answer for at, each in enumerate(found) if each.answer is not None}
+    if not costs:
+        raise HloError.of(found[0].errors) if found else no_module(many, reading)
+    return found, tuple(costs)[rank_modules(tuple(costs.values())).main]
+
+
+def _cost(module: Module, _input: Input) -> ModuleCost:
+    from hlo_cli.analysis.query.main_module import cost_of_module
+
+    return cost_of_module(module)
+
+
+def unique_name(found: Sequence[ScanResult[Answer]], at: int) -> str | None:
+    """The name that selects one of several modules: its own, if no other has it, or one with XLA's number."""
+    return next((name for name in names_of(found[at]) if sum(name in names_of(each) for each in found) == 1), None)
+
+
+def names_of(found: ScanResult[Answer]) -> tuple[str, ...]:
+    """The names that select a module, its own first.
+
+    >>> from hlo_cli.scan_modules import ScanResult
+    >>> names_of(ScanResult("d/module_0062.jit_f.after_optimizations.txt", "jit_f"))
+    ('jit_f', 'module_0062.jit_f', '0062')
+    """
+    dump = parse_dump_name(os.path.basename(found.path))
+    return dump.names if dump is not None else (found.module,) if found.module else ()
+
+
+def number_of_module(path: str) -> str | None:
+    """XLA's number of the module in a file, as the name of the file has it."""
+    dump = parse_dump_name(os.path.basename(path))
+    return dump.id if dump is not None else None
+
+
+def module_words(found: Sequence[ScanResult[Answer]], at: int) -> str:
+    """The name of a module, and XLA's number if other modules have the name.
+
+    >>> from hlo_cli.scan_modules import ScanResult
+    >>> paths = ["module_0001.jit_f.after_optimizations.txt", "module_0062.jit_f.after_optimizations.txt"]
+    >>> module_words([ScanResult(path, "jit_f") for path in paths], 1)
+    'jit_f (0062)'
+    """
+    name, number = found[at].module or found[at].path, number_of_module(found[at].path)
+    is_shared = sum(each.module == name for each in found) > 1
+    return f"{name} ({number})" if is_shared and number else name
 
 
 # --- the selected module ---

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from hlo_cli.commands.modules.loading import Loaded, Many, devices_together, no_module, partition_notes_on
+from hlo_cli.commands.modules.loading import (
+    Loaded,
+    Many,
+    devices_together,
+    no_module,
+    number_of_module,
+    partition_notes_on,
+    unique_name,
+)
 from hlo_cli.commands.options.declaring import processes, timeout_given
-from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
@@ -19,9 +25,20 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Table, columns_of_part, rows_from_tuples, unknown_without
+from hlo_cli.report.table import (
+    ROWS_FOR_A_PERSON,
+    Cell,
+    Column,
+    Table,
+    columns_of_part,
+    rows_from_tuples,
+    unknown_without,
+)
 from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules, remarks_of
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.query.main_module import ModuleCost, ModuleRanking
 
 Answer = TypeVar("Answer")
 
@@ -29,22 +46,40 @@ Answer = TypeVar("Answer")
 def map_inputs(
     many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer], *, answers_text: bool = False
 ) -> Iterator[ScanResult[Answer]]:
-    """The answers of all modules, with a progress bar on a terminal; HloError if there is no module.
+    """The answers of all modules and what they cost, with a progress bar on a terminal; HloError if there is no module.
 
     With `answers_text`, PastedTextError is raised if the only input is a text that can be explained.
     """
+    costed = _Costed(ask)
     if many.inputs:
-        yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
+        yield from map(_with_cost, map(Reader(costed, reading.strict).ask_of, many.inputs))
         return
     number, timeout = processes(jobs, len(many.pieces)), timeout_given()
     raises = answers_text and len(many.arguments) == len(many.pieces) == 1 and number == 1 and timeout is None
-    asked = map_modules(many.pieces, ask, jobs=number, strict=reading.strict, timeout=timeout, raises_text=raises)
+    asked = map_modules(many.pieces, costed, jobs=number, strict=reading.strict, timeout=timeout, raises_text=raises)
     is_any = False
     for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True
-        yield each
+        yield _with_cost(each)
     if not is_any:
         raise no_module(many, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class _Costed(Generic[Answer]):
+    """Computes the answer of one module, and what an execution of it costs; called for every module."""
+
+    ask: Ask[Answer]
+
+    def __call__(self, module: Module, given: Input) -> tuple[Answer, ModuleCost]:
+        from hlo_cli.analysis.query.main_module import cost_of_module  # needed for several modules only
+
+        return self.ask(module, given), cost_of_module(module)
+
+
+def _with_cost(found: ScanResult[tuple[Answer, ModuleCost]]) -> ScanResult[Answer]:
+    answer, cost = found.answer or (None, None)
+    return ScanResult(found.path, found.module, found.stage, answer, found.problem, found.errors, found.remark, cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +112,11 @@ ERRORS: Final[Column[ModuleAnswer]] = Column("errors", "errors", "count", total=
 class Rows(Generic[Answer]):
     """The table of the answers of many modules: its columns.
 
-    `by` is the sort column, `findings` the violations of the command's rules in each module, `fails` whether an
+    `findings` are the violations of the command's rules in each module, `fails` whether an
     answer leads to exit code 1, and `devices` the number of devices whose work its numbers hold together.
     """
 
     columns: Sequence[Column[Answer]]
-    by: str
     findings: Callable[[Answer], Sequence[Diagnostic]] = lambda _: ()
     fails: Callable[[Answer], bool] = lambda _: False
     devices: Callable[[Answer], int] = lambda _: 1
@@ -90,6 +124,8 @@ class Rows(Generic[Answer]):
 
 def finish_each(
     command: str,
+    many: Many,
+    reading: InputOptions,
     found: Sequence[ScanResult[Answer]],
     rows: Rows[Answer],
     *,
@@ -107,8 +143,8 @@ def finish_each(
     optimized yet, if that makes their numbers upper bounds; `next` replaces the command for the module on top. `shown`
     are the results as the report names them, if not by their paths.
     """
-    failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
-    table = _failing_first(_table(found if shown is None else shown, rows).sort(rows.by), failing)
+    listed = _listing(found, rows)
+    table = _table(found if shown is None else shown, rows, listed)
     answers = [each.answer for each in found if each.answer is not None]
     problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
     unread = len(found) - len(answers)
@@ -121,7 +157,7 @@ def finish_each(
         numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
         version=version,
         parts=(table,),
-        next=_next(command, table) if next is None else tuple(next),
+        next=_next(command, many, reading, found, listed) if next is None else tuple(next),
         notes=(
             *notes_on_devices([rows.devices(each) for each in answers]),
             *remarks_of(found if shown is None else shown),
@@ -162,33 +198,95 @@ def _named(path: str, problem: str) -> str:
     return problem if path in problem else f"{path}: {problem}"
 
 
-def _failing_first(table: Table, paths: Container[str]) -> Table:
-    """The table with the rows that decide the exit code on top, so that they are always on the screen."""
-    at = table.column_index("path")
-    failing = [row for row in table.rows if row[at] in paths]
-    others = [row for row in table.rows if row[at] not in paths]
-    return replace(table, rows=(*failing, *others), marked=frozenset(range(len(failing))))
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The order of the modules in a table: those that fail, then by cost, then helpers, which a screen folds.
+
+    `indices` are those of the results, `shares` the shares of the cost of all modules that were read.
+    """
+
+    indices: tuple[int, ...]
+    failing: int
+    helpers: int
+    shares: Mapping[int, float]
 
 
-def _next(command: str, table: Table) -> tuple[str, ...]:
+def _listing(found: Sequence[ScanResult[Answer]], rows: Rows[Answer]) -> _Listing:
+    """The same order for all commands, but for the modules that decide the exit code, which are on top."""
+    ranking, read = ranking_of(found)
+    by_cost = [read[at] for at in ranking.order]
+    failing = [at for at in by_cost if (answer := found[at].answer) is not None and rows.fails(answer)]
+    unread = [at for at, each in enumerate(found) if each.cost is None]
+    helpers = [read[at] for at in ranking.order if at in ranking.helpers and read[at] not in failing]
+    others = [at for at in by_cost if at not in helpers]
+    indices = tuple(dict.fromkeys((*failing, *others, *unread, *helpers)))
+    return _Listing(indices, len(failing), len(helpers), dict(zip(read, ranking.shares, strict=True)))
+
+
+def ranking_of(found: Sequence[ScanResult[Answer]]) -> tuple[ModuleRanking, Sequence[int]]:
+    """The ranking of the modules that were read, and the indices of their results."""
+    from hlo_cli.analysis.query.main_module import rank_modules
+
+    costs = {at: each.cost for at, each in enumerate(found) if each.cost is not None}
+    return rank_modules(tuple(costs.values())), tuple(costs)
+
+
+def _next(
+    command: str, many: Many, reading: InputOptions, found: Sequence[ScanResult[Answer]], listed: _Listing
+) -> tuple[str, ...]:
     """The command for the full report on the module on top."""
-    path = table.rows[0][table.column_index("path")] if table.rows else "-"
-    return (shlex.join(("hlo", command, path)),) if isinstance(path, str) and path != "-" else ()
+    arguments = arguments_of(many, reading, found, listed.indices[0]) if listed.indices else ""
+    return (f"hlo {command} {arguments}",) if arguments else ()
 
 
-def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer]) -> Table:
+def arguments_of(many: Many, reading: InputOptions, found: Sequence[ScanResult[Answer]], at: int) -> str:
+    """The arguments that select one module of many, as short as they can be typed; empty for standard input."""
+    if "-" in many.arguments:
+        return ""
+    chosen = found[at]
+    name = unique_name(found, at)
+    if name is None or len(many.arguments) > 1 or reading.module is not None:
+        return format_options((("", chosen.path), ("--stage", reading.stage)))
+    return format_options((("", many.arguments[0]), ("--stage", reading.stage), ("--module", name)))
+
+
+def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer], listed: _Listing) -> Table:
     has_unread = any(each.answer is None for each in found)
     answered = unknown_without(rows.columns)
-    columns: tuple[Column[ScanResult[Answer], str], ...] = (
-        Column("module", "module", "name", role="name", of=lambda found, dump: found.module),
-        Column("stage", "stage", from_width=120, of=lambda found, dump: found.stage),
-        *columns_of_part(answered, lambda found, dump: found.answer),
-        Column("dump", "dump", "name", machine=False, of=lambda found, dump: dump),
-        Column("path", "file", person=False, of=lambda found, dump: found.path),
-        Column("problem", "problem", person=has_unread, rank=1, of=lambda found, dump: found.problem or None),
-    )
     dumps = short_paths([each.path for each in found])
-    return Table("modules", columns, rows_from_tuples(columns, zip(found, dumps, strict=True)), noun="modules")
+    ids = [number_of_module(each.path) for each in found]
+    is_numbered = None not in ids
+    is_ambiguous = not is_numbered or len(set(ids)) < len(ids)
+    has_stages = len({each.stage for each in found}) > 1
+    helpers = frozenset(listed.indices[len(listed.indices) - listed.helpers :])
+    columns: tuple[Column[ScanResult[Answer], int], ...] = (
+        Column("module", "module", "name", role="name", of=lambda found, at: found.module),
+        Column("id", "id", person=is_numbered, of=lambda found, at: ids[at]),
+        Column("stage", "stage", person=has_stages, from_width=120, of=lambda found, at: found.stage),
+        *columns_of_part(answered, lambda found, at: found.answer),
+        Column("dump", "dump", "name", machine=False, person=is_ambiguous, of=lambda found, at: dumps[at]),
+        Column("path", "file", person=False, of=lambda found, at: found.path),
+        Column("cost_share", "cost", "percent", from_width=120, of=lambda found, at: listed.shares.get(at)),
+        Column(
+            "is_helper",
+            "helper",
+            "flag",
+            person=False,
+            of=lambda found, at: at in helpers if found.cost is not None else None,
+        ),
+        Column("problem", "problem", person=has_unread, rank=1, of=lambda found, at: found.problem or None),
+    )  # fmt: skip
+    ordered = [(found[at], at) for at in listed.indices]
+    shown = len(found) - listed.helpers
+    return Table(
+        "modules",
+        columns,
+        rows_from_tuples(columns, ordered),
+        noun="modules",
+        limit=min(shown, ROWS_FOR_A_PERSON),
+        folded="helper modules" if listed.helpers and shown <= ROWS_FOR_A_PERSON else "",
+        marked=frozenset(range(listed.failing)),
+    )
 
 
 def short_paths(paths: Sequence[str]) -> list[str]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., object])
 
 COLOR_CHOICES: Final = ("auto", "always", "never")
+_USUAL_WIDTH: Final = 80  # of pipes and files, and of terminals that do not tell theirs
 
 
 def _names_in(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -148,7 +149,7 @@ class OutputOptions:
 
         terminal = is_terminal(stream) and not (stream == 1 and self.path)
         return Style(
-            width=_columns() if terminal or "COLUMNS" in os.environ else 80,
+            width=_width(stream) if terminal or "COLUMNS" in os.environ else _USUAL_WIDTH,
             color=_wants_color(self.color, terminal),
             ascii=self.ascii or _is_ascii(stream),
             top=self.top,
@@ -270,10 +271,18 @@ def is_terminal(stream: int) -> bool:
     return file is not None and file.isatty()
 
 
-def _columns() -> int:
-    from shutil import get_terminal_size  # imports all compression modules
+def _width(stream: int) -> int:
+    """The width of a standard stream's terminal in characters: what COLUMNS says, or the terminal, or 80.
 
-    return get_terminal_size().columns
+    `shutil.get_terminal_size` asks `sys.__stdout__`, which has no terminal once it is detached for a buffered stream.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and len(given) < 6 and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(stream).columns or _USUAL_WIDTH
+    except OSError:  # not a terminal, or one without a size
+        return _USUAL_WIDTH
 
 
 def _is_ascii(stream: int) -> bool:

@@ -12,7 +12,7 @@ from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
 from hlo_cli.commands.modules.instruction_tables import instructions_where, source_of, with_costs, with_traffic
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of, what_was_read
-from hlo_cli.commands.modules.many import Rows, devices_of, finish_each, map_inputs
+from hlo_cli.commands.modules.many import Rows, arguments_of, devices_of, finish_each, map_inputs, ranking_of
 from hlo_cli.commands.modules.rewriting import NOT_ASKED, verify_part
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
@@ -323,37 +323,37 @@ _MODULE_COLUMNS: tuple[Column[Mapping[str, SummaryValue]], ...] = (
     Column("result_bytes", "results", "bytes", total="sum", from_width=120, of=lambda numbers: numbers["result_bytes"]),
     Column("values", "values", "count", total="sum", person=False, of=lambda numbers: numbers["values"]),
     Column("logical_bytes", "data", "bytes", total="sum", person=False, of=lambda numbers: numbers["logical_bytes"]),
-    Column("padded_bytes", "values", "bytes", total="sum", from_width=120, of=lambda numbers: numbers["padded_bytes"]),
+    Column("padded_bytes", "values", "bytes", total="sum", of=lambda numbers: numbers["padded_bytes"]),
     Column("largest_bytes", "largest", "bytes", person=False, of=lambda numbers: numbers["largest_bytes"]),
 )
 
 _DEVICES = "devices_together"
 """The name of a number that is for a note and has no column."""
-_TRACE = ".xplane.pb"
-"""What the name of a profiler's trace contains."""
 _NAMED = 3
 """The most inputs that a next command repeats."""
 
 
 def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
-    """Writes the table, the module with the most bytes of values first, and returns the exit code."""
+    """Writes the table, the module that costs most first, and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _overview))
-    largest = max((each for each in found if each.answer is not None), key=_size, default=None)
-    which = f"; {largest.module} is the largest" if largest and largest.module and len(found) > 1 else ""
+    ranking, read = ranking_of(found)
+    main = read[ranking.main] if read else None
+    which = f"; {found[main].module} costs most" if main is not None and len(found) > 1 else ""
     answers = [each.answer for each in found if each.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))
     return finish_each(
         "parse",
+        many,
+        reading,
         found,
         Rows(
             _MODULE_COLUMNS,
-            by="padded_bytes",
             devices=_devices,
         ),
         answer=f"{format_count(len(answers), 'modules')}: {format_count(instructions, 'instructions')}, "
         f"{format_bytes(values)} of values{which}",
         output=output,
-        next=_next(many, reading, found, largest) if largest else None,
+        next=None if main is None else _next(many, reading, found, main),
     )
 
 
@@ -361,32 +361,17 @@ def _devices(numbers: Mapping[str, SummaryValue]) -> int:
     return int(numbers[_DEVICES] or 1)
 
 
-def _size(result: ScanResult[Mapping[str, SummaryValue]]) -> int:
-    """The bytes of all values of a module."""
-    return int((result.answer or {})["padded_bytes"] or 0)
-
-
 def _next(
-    many: Many,
-    reading: InputOptions,
-    found: Sequence[ScanResult[Mapping[str, SummaryValue]]],
-    largest: ScanResult[Mapping[str, SummaryValue]],
+    many: Many, reading: InputOptions, found: Sequence[ScanResult[Mapping[str, SummaryValue]]], main: int
 ) -> tuple[str, ...]:
-    """The commands that compare two modules, report on the largest module, and show the memory of each."""
+    """The commands that report on the main module, and compare two modules or show the memory of each."""
     if "-" in many.arguments:
         return ()
-    names = shlex.join(many.arguments)
-    if len(many.arguments) == 1:
-        names = reading.command_line(many.arguments)
-    lines = [f"hlo diff {names}"] if len(many.arguments) == len(found) == 2 else []
-    is_unique = sum(each.module == largest.module for each in found) == 1
-    if len(many.arguments) == 1 and reading.module is None and largest.module and is_unique:
-        lines.append(f"hlo parse {names} --module {shlex.quote(largest.module)}")
-    else:
-        lines.append(shlex.join(("hlo", "parse", largest.path)))
-    if len(many.arguments) == 1 and _TRACE in many.arguments[0]:
-        lines.insert(0, f"hlo profile {names}")
-    return (*lines, f"hlo memspace {names}") if len(many.arguments) <= _NAMED else tuple(lines)
+    names = reading.command_line(many.arguments) if len(many.arguments) == 1 else shlex.join(many.arguments)
+    report = f"hlo parse {arguments_of(many, reading, found, main)}"
+    if len(many.arguments) == len(found) == 2:
+        return f"hlo diff {names}", report
+    return (report, f"hlo memspace {names}") if len(many.arguments) <= _NAMED else (report,)
 
 
 def _overview(module: Module, given: Input) -> Mapping[str, SummaryValue]:

@@ -233,10 +233,11 @@ def report_each(many: Many, reading: InputOptions, options: ReportOptions, outpu
     columns = columns_of(summaries, has_pages=has_pages)
     return finish_each(
         "report",
+        many,
+        reading,
         found,
         Rows(
             columns,
-            by="peak_bytes",
             devices=lambda summary: summary.devices,
         ),
         answer=answer_of(summaries),
@@ -291,5 +292,7 @@ def _with_pages(found: Sequence[ScanResult[_Answer]], index: str | None) -> list
             if each.answer.unfinished is not None:
                 os.replace(each.answer.unfinished, os.path.join(os.path.dirname(index or ""), name))
                 summary = replace(summary, page=name)
-        results.append(ScanResult(each.path, each.module, each.stage, summary, each.problem, each.errors, each.remark))
+        results.append(
+            ScanResult(each.path, each.module, each.stage, summary, each.problem, each.errors, each.remark, each.cost)
+        )
     return results

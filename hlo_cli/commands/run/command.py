@@ -159,7 +159,7 @@ def compare(
     """Compares a module with that of --against, or two stages of one dump."""
     from dataclasses import replace
 
-    from hlo_cli.commands.modules.loading import load_one, what_was_read
+    from hlo_cli.commands.modules.loading import load_main, what_was_read
     from hlo_cli.commands.run.against import report_of_comparison
 
     for name, is_given in (
@@ -170,8 +170,10 @@ def compare(
             raise conflict_error("--stage A..B", name)
     other = [options.against] if options.against is not None else inputs
     first, second = stages or _stage_of_directories(reading.stage, inputs, other)
-    old = load_one(inputs, replace(reading, stage=first))
-    new = load_one(other, replace(reading, stage=second))
+    new = load_main(other, replace(reading, stage=second))
+    if stages is not None and new.input.dump is not None:  # one module at two stages, whichever costs most at the first
+        reading = replace(reading, module=reading.module or new.input.dump.label)
+    old = load_main(inputs, replace(reading, stage=first))
     if errors := (*old.module.errors, *new.module.errors):
         raise HloError.of(errors)
     report, mark = report_of_comparison(old, new, options, quiet=output.quiet)
@@ -256,7 +258,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
-    from hlo_cli.commands.modules.loading import load_one, what_was_read
+    from hlo_cli.commands.modules.loading import load_main, what_was_read
 
     if options.passes:
         from hlo_cli.commands.run.against import report_of_passes
@@ -268,7 +270,7 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         raise HloError("--stage A..B requires two different stages")
     if options.against is not None or is_range:
         return compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
-    loaded = load_one(inputs, reading)
+    loaded = load_main(inputs, reading)
     module = loaded.module
     if module.errors:
         raise HloError.of(module.errors)

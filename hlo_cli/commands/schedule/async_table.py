@@ -591,10 +591,11 @@ def schedule_each(
     columns = (*_COLUMNS, *times, ERRORS)
     return finish_each(
         "schedule",
+        many,
+        reading,
         found,
         Rows(
             columns,
-            by="exposed_bytes" if throughput is None else "exposed_seconds",
             findings=lambda answer: answer.broken,
             fails=lambda answer: answer.errors > 0,
             devices=lambda answer: answer.devices,

@@ -626,8 +626,10 @@ def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output:
     shared = f"sharding the replicated parts would save {format_bytes(saving)} per device"
     return finish_each(
         "shard",
+        many,
+        reading,
         found,
-        Rows(_module_columns(), by="saving_bytes"),
+        Rows(_module_columns()),
         answer=f"{format_count(len(answers), 'modules')}: {shared if saving else 'nothing is replicated'}",
         output=output,
     )

@@ -100,11 +100,16 @@ def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
     >>> sums_of(Table("sizes", columns, ((64, "a"), (32, "b")), noun="values"), 1)
     [('1 more value', (32, None), 'quiet'), ('total', (96, None), 'plain')]
     """
-    if not table.has_totals or len(table.rows) < 2 or not shown:
-        return []
-    everything = table.total_row or table.total_of(table.rows)
     left = len(table.rows) - shown
+    is_folded = table.folded and shown == table.limit and left > 0
+    if not (table.has_totals or is_folded) or len(table.rows) < 2 or not shown:
+        return []
     more = f"{left:,} more {singular(table.noun) if left == 1 else table.noun}"
+    if is_folded:
+        more = f"{left:,} {table.folded}"
+    if not table.has_totals:
+        return [(more, table.total_of(table.rows[shown:]), "quiet")]
+    everything = table.total_row or table.total_of(table.rows)
     rest: list[tuple[str, Row, Role]] = [(more, table.total_of(table.rows[shown:]), "quiet")] if left else []
     return [*rest, (TOTAL, everything, "plain")]
 
