@@ -297,6 +297,15 @@ def with_cell(column: Column[Any], of: Callable[[*Subject], Cell]) -> Column[*Su
     return cast("Column[*Subject]", replace(column, of=other))
 
 
+def unknown_if_none(cell: Cell) -> Cell:
+    """The cell, UNKNOWN for None: a cell that is None is empty, as there is nothing to know.
+
+    >>> unknown_if_none(None), unknown_if_none(0)
+    (UNKNOWN, 0)
+    """
+    return UNKNOWN if cell is None else cell
+
+
 def unknown_without(columns: Sequence[Column[Thing]]) -> tuple[Column[Thing | None], ...]:
     """The columns of a thing that may be missing; its cells are then unknown.
 

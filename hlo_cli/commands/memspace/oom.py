@@ -29,7 +29,6 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import (
-    UNKNOWN,
     Amount,
     Cell,
     Column,
@@ -39,6 +38,7 @@ from hlo_cli.report.table import (
     Table,
     rows_from,
     rows_from_tuples,
+    unknown_if_none,
 )
 from hlo_cli.source import Diagnostic, Source
 from hlo_cli.syntax.out_of_memory.allocations import window_of
@@ -55,9 +55,9 @@ def _messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main:
         Column("space", "space", person=False, of=lambda message: message.space or None),
         Column("stage", "stage", from_width=120, of=lambda message: message.stage),
         Column("used_bytes", "needed", "bytes",
-               of=lambda message: UNKNOWN if message.used_bytes is None else message.used_bytes),
+               of=lambda message: unknown_if_none(message.used_bytes)),
         Column("limit_bytes", "available", "bytes",
-               of=lambda message: UNKNOWN if message.limit_bytes is None else message.limit_bytes),
+               of=lambda message: unknown_if_none(message.limit_bytes)),
         Column("exceeded_by_bytes", "over", "bytes", of=lambda message: message.exceeded_by_bytes),
         Column("instruction", "instruction", "name", role="name", person=any(map(_place_of, messages)),
                of=lambda message: _place_of(message)),
@@ -235,7 +235,7 @@ def _facts(parts: Sequence[MemoryPart]) -> tuple[Fact, ...]:
 
 
 def _fact(name: str, size_bytes: int | None) -> Fact:
-    return Fact(name, (Amount("bytes", UNKNOWN if size_bytes is None else size_bytes, "bytes"),))
+    return Fact(name, (Amount("bytes", unknown_if_none(size_bytes), "bytes"),))
 
 
 def _fragmentation_facts(message: OutOfMemory) -> tuple[Fact, ...]:

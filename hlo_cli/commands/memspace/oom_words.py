@@ -35,7 +35,7 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.out_of_memory import LimitMeaning, MemoryRange, OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
-from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from_tuples
+from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from_tuples, unknown_if_none
 from hlo_cli.report.text import Passage, Run, Text, line_of
 from hlo_cli.source import Diagnostic
 
@@ -286,7 +286,7 @@ def space_facts(message: OutOfMemory) -> Iterable[Facts]:
         facts = tuple(
             Fact(
                 _space_name(part.name, message),
-                (Amount("bytes", UNKNOWN if part.size_bytes is None else part.size_bytes, "bytes"),),
+                (Amount("bytes", unknown_if_none(part.size_bytes), "bytes"),),
             )
             for part in message.spaces
         )

@@ -94,6 +94,7 @@ from hlo_cli.report.table import (
     columns_of_part,
     rows_from,
     rows_from_tuples,
+    unknown_if_none,
 )
 from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
 from hlo_cli.source import Diagnostic, HloError
@@ -906,7 +907,7 @@ def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column[_Usage
         Column("padding", "padding", "percent", role="waste", from_width=120,
                of=lambda usage: 1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0),
         Column("allocated_bytes", "allocated", "bytes", person=not has_limit,
-               of=lambda usage: UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes),
+               of=lambda usage: unknown_if_none(usage.allocated_bytes)),
         Column("needed_bytes", "needed", "bytes", person=has_limit, of=lambda usage: usage.needed_bytes),
         Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda usage: usage.limit_bytes),
         Column("limit_share", "of limit", "percent", person=has_limit, from_width=120, of=lambda usage: usage.share),

@@ -13,7 +13,6 @@ from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.table import (
-    UNKNOWN,
     Cell,
     Column,
     DeferredRows,
@@ -23,6 +22,7 @@ from hlo_cli.report.table import (
     Table,
     rows_from,
     rows_from_tuples,
+    unknown_if_none,
 )
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
@@ -248,8 +248,7 @@ def live_values_table(
 
 
 def _allocated(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Cell:
-    allocated = allocated_bytes(memory, space)
-    return UNKNOWN if allocated is None else allocated
+    return unknown_if_none(allocated_bytes(memory, space))
 
 
 def _padding(value: LiveValue) -> float:

@@ -45,7 +45,17 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count, format_part
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, Unknown, columns_of_part, number_of, rows_from
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    Table,
+    Unknown,
+    columns_of_part,
+    number_of,
+    rows_from,
+    unknown_if_none,
+)
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
@@ -57,7 +67,7 @@ if TYPE_CHECKING:
 # `hlo schedule DUMP`: every async operation, the compute that overlaps it, and its exposed bytes.
 
 
-_USUAL_GPU = "h100"
+_EXAMPLE_GPU = "h100"  # the GPU with the most measured times (`time_model.py`); any other name can be typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,7 @@ def report_of_pairs(
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
+        # Origins and mesh axes take time, so they are computed only where a column or a filter names them.
         everything = with_traffic(everything, starts, loaded.module, columns, where)
         everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
     table = everything if where is None else rows_where(where, everything)
@@ -119,9 +130,9 @@ def report_of_pairs(
             "unexecuted_pairs": len(overlap.unexecuted),
             **({} if times is None else times.numbers()),
         },
-        parts=_parts(table, everything, kinds, _why_nothing(loaded)),
+        parts=_parts_of_pairs(table, everything, kinds, _why_nothing(loaded)),
         next=_next_of_table(exposed, argument, chip=_likely_chip(loaded.module) if times is None else None),
-        notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
+        notes=(*_pairs_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
 
@@ -133,11 +144,12 @@ def order_notes(overlap: OverlapAnalysis) -> tuple[Diagnostic, ...]:
     return (text_order_note(),)
 
 
-def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Part, ...]:
+def _parts_of_pairs(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Part, ...]:
     if not everything.rows:
         return Passage("nothing", (why,)), replace(kinds, person=bool(kinds.rows)), table
     if not table.rows:
         words = [f"No matches among {format_count(len(everything.rows), 'pairs')}."]
+        # With a chip there are two meanings of exposed, which an empty table may come from.
         if any(column.name == "exposed_seconds" for column in everything.columns):
             words.append("The field exposed selects pairs without any overlap; exposed_seconds > 0 selects by time.")
         return Passage("nothing", (" ".join(words),)), table
@@ -181,7 +193,7 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
         Column("done", "done", "step", of=lambda interval: interval.done_step),
         Column("bytes", "", "bytes", total=None if repeated else "sum", of=lambda interval: interval.moved_bytes),
         Column("execution_count", "executions", "count", person=repeated,
-               of=lambda interval: UNKNOWN if interval.times is None else interval.times),
+               of=lambda interval: unknown_if_none(interval.times)),
         Column("total_bytes", "total", "bytes", total="sum", person=repeated, from_width=120 if times else 0,
                of=lambda interval: interval.total_bytes),
         *(() if times is None else times.columns(repeated=repeated)),
@@ -202,7 +214,7 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
                of=lambda interval: interval.pair.start.name),
         times.span_column() if times else _span_column(overlap),
         Column("done_instruction", "done instruction", "name", from_width=200,
-               of=lambda interval: _done(overlap, interval)),
+               of=lambda interval: _done_name(overlap, interval)),
         Column("form", "form", person=False, of=lambda interval: interval.pair.form),
         Column("updates", "updates", "count", person=False, of=lambda interval: len(interval.pair.updates)),
         Column("thread", "thread", person=False, of=lambda interval: interval.pair.thread),
@@ -218,10 +230,10 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
 
 def _span_column(overlap: OverlapAnalysis) -> Column[AsyncInterval]:
     loops = tuple(loops_of(overlap.runs))
-    return Column("span", "steps", "span", steps=len(overlap.sequence), loops=loops, machine=False, of=_span)
+    return Column("span", "steps", "span", steps=len(overlap.sequence), loops=loops, machine=False, of=_span_of_steps)
 
 
-def _done(overlap: OverlapAnalysis, interval: AsyncInterval) -> str | None:
+def _done_name(overlap: OverlapAnalysis, interval: AsyncInterval) -> str | None:
     return None if interval.done_step is None else overlap.sequence[interval.done_step].name
 
 
@@ -231,7 +243,7 @@ def _overlap_cell(interval: AsyncInterval) -> str | Unknown:
     return "exposed" if interval.is_exposed else f"{interval.between.kernels:,}"
 
 
-def _span(interval: AsyncInterval) -> tuple[int, int, bool] | None:
+def _span_of_steps(interval: AsyncInterval) -> tuple[int, int, bool] | None:
     """The bar of a pair; None for the next iteration of a loop, where the done comes first."""
     if interval.done_step is None or interval.done_step < interval.start_step:
         return None
@@ -296,7 +308,7 @@ def _likely_chip(module: Module) -> str | None:
         case "tpu":
             return generation_of(module)
         case "gpu":
-            return _USUAL_GPU
+            return _EXAMPLE_GPU
         case _:
             return None
 
@@ -310,7 +322,7 @@ def _next_of_table(exposed: Sequence[AsyncInterval], argument: str, *, chip: str
     return (f"hlo schedule {argument} --sequence", *time, *more)
 
 
-def _notes(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval]) -> Iterable[Diagnostic]:
+def _pairs_notes(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval]) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
     unknown = sum(interval.times is None for interval in intervals)
     if unknown:
@@ -359,32 +371,34 @@ def report_of_causes(
 ) -> Report:
     """One row for each key: its async pairs and synchronous transfers; with `where`, only the pairs that match."""
     selected = transfers_of(loaded, overlap, within, throughput)
-    whole = report_of_pairs(loaded, overlap, within=within, where=None, argument=argument, selected=selected)
+    pairs_report = report_of_pairs(loaded, overlap, within=within, where=None, argument=argument, selected=selected)
     skipped: tuple[Diagnostic, ...] = ()
     if where is not None:
         table = pairs_table(overlap, selected.intervals, selected.times)
         starts = [(each.pair.start, ()) for each in selected.intervals]
-        kept, skipped = matching_rows(where, with_origins(table, starts, loaded.module, where))
-        selected = replace(selected, intervals=tuple(selected.intervals[at] for at in kept), synchronous={})
-    found = tuple(_transfers(selected))
-    if not found:
+        matching, skipped = matching_rows(where, with_origins(table, starts, loaded.module, where))
+        selected = replace(selected, intervals=tuple(selected.intervals[row] for row in matching), synchronous={})
+    transfers, keys = tuple(_transfers(selected)), keys_for(loaded, by)
+    if not transfers:
         words = "No matches among async operations." if where is not None else "The module has no transfers."
-        return replace(whole, parts=(Passage("nothing", (words,)), _table((), keys_for(loaded, by), selected)))
+        return replace(
+            pairs_report, parts=(Passage("nothing", (words,)), _causes_table((), keys_for(loaded, by), selected))
+        )
     keys = keys_for(loaded, by)
-    table = _table(group_by(found, lambda each: keys.of(each.instruction)), keys, selected)
+    table = _causes_table(group_by(transfers, lambda each: keys.of(each.instruction)), keys, selected)
     return replace(
-        whole,
+        pairs_report,
         answer=_causes_answer(table, by, selected),
         parts=(table,),
         next=_next_of_causes(argument, table, by),
-        notes=(*skipped, *whole.notes),
+        notes=(*skipped, *pairs_report.notes),
     )
 
 
 def transfers_by_cause(loaded: Loaded, selected: Transfers, by: By) -> Table:
     """The table of that report on all of some transfers; without rows if there are none."""
     keys = keys_for(loaded, by)
-    return _table(group_by(tuple(_transfers(selected)), lambda each: keys.of(each.instruction)), keys, selected)
+    return _causes_table(group_by(tuple(_transfers(selected)), lambda each: keys.of(each.instruction)), keys, selected)
 
 
 def _transfers(selected: Transfers) -> Iterator[_Transfer]:
@@ -404,7 +418,7 @@ def _transfers(selected: Transfers) -> Iterator[_Transfer]:
         yield _Transfer(instruction, True, size, size, seconds, seconds)
 
 
-def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) -> Table:
+def _causes_table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) -> Table:
     has_times, has_synchronous = selected.times is not None, bool(selected.synchronous)
     times: tuple[Column[_Cause], ...] = (
         Column(
@@ -413,14 +427,14 @@ def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) 
             "seconds",
             total="sum",
             role="waste",
-            of=lambda cause: _sum_known(each.exposed_seconds for each in cause.group.members),
+            of=lambda cause: _sum_known(transfer.exposed_seconds for transfer in cause.group.members),
         ),
         Column(
             "total_seconds",
             "duration",
             "seconds",
             total="sum",
-            of=lambda cause: _sum_known(each.seconds for each in cause.group.members),
+            of=lambda cause: _sum_known(transfer.seconds for transfer in cause.group.members),
         ),
     )
     columns: tuple[Column[_Cause], ...] = (
@@ -445,7 +459,7 @@ def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) 
         ),
         Column("largest", "largest", "name", role="name", rank=7, of=lambda cause: cause.largest.instruction.name),
     )  # fmt: skip
-    causes = sorted(map(_Cause, groups), key=lambda cause: _rank(cause, has_times=has_times))
+    causes = sorted(map(_Cause, groups), key=lambda cause: _rank_of_cause(cause, has_times=has_times))
     return Table(f"by_{keys.by}", columns, rows_from(columns, causes), noun="rows")
 
 
@@ -458,37 +472,39 @@ class _Cause:
     @property
     def pairs(self) -> list[_Transfer]:
         """Those that are async."""
-        return [each for each in self.group.members if not each.is_synchronous]
+        return [transfer for transfer in self.group.members if not transfer.is_synchronous]
 
     @property
     def synchronous(self) -> list[_Transfer]:
         """The others."""
-        return [each for each in self.group.members if each.is_synchronous]
+        return [transfer for transfer in self.group.members if transfer.is_synchronous]
 
     @property
     def bytes(self) -> int:
         """Those of all."""
-        return sum(each.bytes for each in self.group.members)
+        return sum(transfer.bytes for transfer in self.group.members)
 
     @property
     def exposed_bytes(self) -> int:
         """Those that no compute overlaps, of async transfers."""
-        return sum(each.exposed for each in self.pairs)
+        return sum(transfer.exposed for transfer in self.pairs)
 
     @property
     def synchronous_bytes(self) -> int:
         """Those of synchronous transfers."""
-        return sum(each.bytes for each in self.synchronous)
+        return sum(transfer.bytes for transfer in self.synchronous)
 
     @property
     def key(self) -> KeyCost:
         """The key, and the bytes that are attributed to it by inference."""
-        return KeyCost(self.group, self.bytes, sum(each.bytes for each in self.group.inferred))
+        return KeyCost(self.group, self.bytes, sum(transfer.bytes for transfer in self.group.inferred))
 
     @property
     def largest(self) -> _Transfer:
         """The one with most exposed bytes."""
-        return max(self.group.members, key=lambda each: (each.exposed, each.bytes, each.instruction.name))
+        return max(
+            self.group.members, key=lambda transfer: (transfer.exposed, transfer.bytes, transfer.instruction.name)
+        )
 
 
 def _sum_known(times: Iterable[float | None]) -> float | None:
@@ -496,9 +512,9 @@ def _sum_known(times: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _rank(cause: _Cause, *, has_times: bool) -> tuple[float, float, float, str]:
+def _rank_of_cause(cause: _Cause, *, has_times: bool) -> tuple[float, float, float, str]:
     """Most exposed time first, then most bytes that are exposed or synchronous, then most bytes."""
-    seconds = _sum_known(each.exposed_seconds for each in cause.group.members) or 0 if has_times else 0
+    seconds = _sum_known(transfer.exposed_seconds for transfer in cause.group.members) or 0 if has_times else 0
     return -seconds, -(cause.exposed_bytes + cause.synchronous_bytes), -cause.bytes, cause.group.key
 
 
@@ -508,10 +524,11 @@ def _causes_answer(table: Table, by: By, selected: Transfers) -> str:
 
     def costs(*names: str) -> list[tuple[str, float]]:
         places = [table.column_index(name) for name in names]
-        found = [
-            (str(row[table.column_index(by)]), sum(number_of(row[at]) or 0 for at in places)) for row in table.rows
+        costs_by_key = [
+            (str(row[table.column_index(by)]), sum(number_of(row[place]) or 0 for place in places))
+            for row in table.rows
         ]
-        return sorted(found, key=lambda each: -each[1])
+        return sorted(costs_by_key, key=lambda each: -each[1])
 
     if selected.times is not None and _is_any(exposed := costs("exposed_seconds")):
         place = f"of exposed transfers on {selected.times.step.throughput.chip}"
@@ -563,7 +580,7 @@ _TIMES: Final[tuple[Column[ModuleAnswer], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
+class _OverlapOfModule:
     """Computes the numbers of the report on one module; called for every module."""
 
     throughput: ChipSpec | None
@@ -584,8 +601,8 @@ def schedule_each(
     many: Many, reading: InputOptions, jobs: int | None, throughput: ChipSpec | None, output: OutputOptions
 ) -> int:
     """Writes the table, most exposed modules first, and returns the exit code."""
-    found = list(map_inputs(many, reading, jobs, _Ask(throughput)))
-    answers = [each.answer for each in found if each.answer is not None]
+    results = list(map_inputs(many, reading, jobs, _OverlapOfModule(throughput)))
+    answers = [each.answer for each in results if each.answer is not None]
     unfinished = sum(not each.is_program for each in answers)
     times = (*_TIMES, replace(UPPER_BOUND, person=unfinished > 0)) if throughput is not None else ()
     columns = (*_COLUMNS, *times, ERRORS)
@@ -593,7 +610,7 @@ def schedule_each(
         "schedule",
         many,
         reading,
-        found,
+        results,
         Rows(
             columns,
             findings=lambda answer: answer.broken,
@@ -608,8 +625,7 @@ def schedule_each(
 
 
 def _number(answer: ModuleAnswer, name: str) -> Cell:
-    cell = answer.numbers[name]
-    return UNKNOWN if cell is None else cell  # an unknown time is not 0
+    return unknown_if_none(answer.numbers[name])  # an unknown time is not 0
 
 
 def _modules_answer(answers: Sequence[ModuleAnswer]) -> str:

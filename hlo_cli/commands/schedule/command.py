@@ -226,15 +226,16 @@ only older versions reject.
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @with_options(ScheduleOptions)
 @io_options
-def command(inputs: tuple[str, ...], **given: Any) -> int:
+def command(inputs: tuple[str, ...], **arguments: Any) -> int:
     """Reads, computes, and reports."""
-    output, reading = io_of(given, writes=("hlo",))
-    options = ScheduleOptions(**given)
+    output, reading = io_of(arguments, writes=("hlo",))
+    options = ScheduleOptions(**arguments)
     options.check()
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.analysis.schedule.async_verifier import verify_async
     from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
 
+    # Before reading: an unknown chip need not wait for a large dump.
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
@@ -248,7 +249,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if options.goal is not None and output.is_module:
         return _write(request, options.goal, output)
     overlap = analyze_overlap(loaded.module)
-    report = _report(request, overlap, output.requested_columns)
+    report = _report_of(request, overlap, output.requested_columns)
     from hlo_cli.commands.modules.loading import bounded_report
 
     report = bounded_report(report, loaded, has_times=throughput is not None)
@@ -288,7 +289,7 @@ class _Request:
                 raise conflict_error(name, option, hint=f"remove {name}: {option} changes the whole module")
 
 
-def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
+def _report_of(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
     loaded, options, throughput = request.loaded, request.options, request.throughput
     within = request.within
     if options.sequence:

@@ -26,6 +26,7 @@ def describe_overlap(
 
 def _synchronous_in_words(synchronous: Mapping[Instruction, int], *, is_scheduled: bool) -> str:
     """The end of an answer: the synchronous transfers or, before scheduling, those that can become asynchronous."""
+    # Before scheduling every collective is synchronous, and those that stay so are not known yet.
     opcodes = [each.opcode for each in synchronous if is_scheduled or each.opcode in COLLECTIVES]
     if not opcodes:
         return ""
@@ -49,14 +50,17 @@ def _pairs_in_words(every: Sequence[AsyncInterval]) -> str:
     intervals = [interval for interval in every if interval.done_step is not None]
     if not intervals:
         return f"No done found for {format_count(len(every), _nouns(every))}"
-    lost = len(every) - len(intervals)
-    return _exposed_in_words(intervals) + (f"; {lost:,} more {'has' if lost == 1 else 'have'} no done" if lost else "")
+    without_done = len(every) - len(intervals)
+    return _exposed_in_words(intervals) + (
+        f"; {without_done:,} more {'has' if without_done == 1 else 'have'} no done" if without_done else ""
+    )
 
 
 def _exposed_in_words(intervals: Sequence[AsyncInterval]) -> str:
     """How many pairs, and how many of their bytes, are exposed."""
     exposed = [interval for interval in intervals if interval.is_exposed]
     total, exposed_bytes = (sum(interval.total_bytes for interval in each) for each in (intervals, exposed))
+    # A loop of unknown trip count counts once.
     least = "at least " if any(interval.times is None for interval in intervals) else ""
     if exposed and len(exposed) < len(intervals):
         number = f"{len(exposed):,} of {len(intervals):,} {pair_noun(intervals)}"

@@ -25,7 +25,7 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, rows_from_tuples
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, rows_from_tuples, unknown_if_none
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 from hlo_cli.syntax.byte_sizes import parse_size
@@ -87,6 +87,7 @@ def _moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Tabl
     users: dict[Instruction, Instruction] = {}
     for user in new.instructions:
         for operand in user.operands:
+            # The first user in the new order is the one that waited for the operand.
             users.setdefault(operand, user)
     several = any(len(block.instructions) > 1 for block in blocks)
     moves = (
@@ -106,7 +107,7 @@ def _moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Tabl
         Column("first", "first", "name", role="name", of=lambda move: move.first.name),
         Column("last", "last", "name", rank=2, person=several,
                of=lambda move: move.last.name if move.last is not move.first else None),
-        Column("reason", "reason", rank=5, of=lambda move: _reason(move, users)),
+        Column("reason", "reason", rank=5, of=lambda move: _reason_of_move(move, users)),
         Column("new_predecessor", "now after", "name", rank=3,
                of=lambda move: move.block.follows.name if move.block.follows is not None else None),
         Column("growth_bytes", "memory change", "bytes", person=False, of=lambda move: move.growth_bytes),
@@ -117,7 +118,7 @@ def _moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Tabl
     return Table("moved_blocks", columns, rows_from(columns, moves), noun="blocks", title="Moved blocks")
 
 
-def _reason(move: _Move, users: Mapping[Instruction, Instruction]) -> str | None:
+def _reason_of_move(move: _Move, users: Mapping[Instruction, Instruction]) -> str | None:
     """The likely reason for a move, judged by the block alone; None for a block that stays at its step."""
     if not move.distance:
         return None
@@ -127,6 +128,7 @@ def _reason(move: _Move, users: Mapping[Instruction, Instruction]) -> str | None
         return f"starts {when}"
     if any(map(is_end, block.instructions)):
         return f"ends {when}"
+    # Freeing sooner, or allocating later, is what makes room; the reverse is a side effect of another move.
     if growth and (growth < 0) == is_sooner:
         return f"{'frees' if growth < 0 else 'allocates'} {format_bytes(abs(growth))} {when}"
     user = users.get(block.instructions[-1])
@@ -161,8 +163,9 @@ def report_of_reordering(
     everything = _moved_table(loaded.module, new.module, blocks)
     table = everything if where is None else rows_where(where, everything)
     exposures = _Exposure(overlap, throughput), _Exposure(new_overlap, throughput)
-    peaks = _spaces(new)
-    totals = _totals(loaded.module, new.module)
+    peaks = _peak_changes(new)
+    totals = _total_changes(loaded.module, new.module)
+    # --reorder memory lowers what is allocated; the other goals are held to the peak of live bytes.
     memory = totals if goal == "memory" else peaks
     is_new = not loaded.module.is_scheduled
     moved = sum(len(block.instructions) for block in blocks)
@@ -173,21 +176,21 @@ def report_of_reordering(
             "reorder": goal,
             "moved_instructions": moved,
             "blocks": len(blocks),
-            **_bytes(peaks),
-            **_bytes(totals),
+            **_changes_by_space(peaks),
+            **_changes_by_space(totals),
             "constant_bytes": sum(new.before.constants.values()),
             "exposed_before": exposures[0].exposed,
             "exposed_after": exposures[1].exposed,
             "exposed_bytes_before": exposures[0].exposed_bytes,
             "exposed_bytes_after": exposures[1].exposed_bytes,
-            **_seconds(exposures, throughput),
+            **_seconds_before_and_after(exposures, throughput),
         },
         parts=(_memory_table(peaks, totals), *_overlap_tables(exposures), table),
         next=(f"hlo schedule {argument} {options} -o new.hlo",)
         if argument not in ("", "-") and (moved or is_new)
         else (),
         notes=(
-            *_notes(overlap, new, goal, throughput),
+            *_reorder_notes(overlap, new, goal, throughput),
             *_unknown_notes(exposures),
             *(Diagnostic("note", words) for words in copies_note(new.copies)),
             *program_notes(loaded),
@@ -207,14 +210,14 @@ class _Exposure:
         self.step = None if throughput is None else estimate_time(overlap, throughput)
 
 
-def _seconds(exposures: tuple[_Exposure, _Exposure], throughput: ChipSpec | None) -> dict[str, Cell]:
+def _seconds_before_and_after(exposures: tuple[_Exposure, _Exposure], throughput: ChipSpec | None) -> dict[str, Cell]:
     """Time and wait time per execution before and after, and the time model; empty without a chip."""
     before, after = exposures[0].step, exposures[1].step
     if throughput is None or before is None or after is None:
         return {}
     return {
-        "exposed_seconds_before": _exposed(before),
-        "exposed_seconds_after": _exposed(after),
+        "exposed_seconds_before": _exposed_seconds(before),
+        "exposed_seconds_after": _exposed_seconds(after),
         "execution_seconds_before": before.least_seconds,
         "execution_seconds_after": after.least_seconds,
         "lower_bounds": _lower_bounds(before, after),
@@ -222,7 +225,7 @@ def _seconds(exposures: tuple[_Exposure, _Exposure], throughput: ChipSpec | None
     }
 
 
-def _exposed(step: TimeEstimate) -> float | None:
+def _exposed_seconds(step: TimeEstimate) -> float | None:
     return sum_if_known(interval.exposed_seconds for interval in step.intervals)
 
 
@@ -238,49 +241,49 @@ def _unknown_notes(exposures: tuple[_Exposure, _Exposure]) -> Iterable[Diagnosti
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _ByteChange:
     """The bytes of a memory space before and after, either its `total` of allocations or its `peak` of live bytes."""
 
     name: str
-    what: Literal["total", "peak"]
+    quantity: Literal["total", "peak"]
     before: int
     after: int
 
 
-def _bytes(changes: Sequence[_Change]) -> dict[str, Mapping[str, int]]:
+def _changes_by_space(changes: Sequence[_ByteChange]) -> dict[str, Mapping[str, int]]:
     """The bytes before and after by memory space, under the names of JSON."""
-    what = changes[0].what if changes else "total"
+    quantity = changes[0].quantity if changes else "total"
     return {
-        f"{what}_bytes_before": {each.name: each.before for each in changes},
-        f"{what}_bytes_after": {each.name: each.after for each in changes},
+        f"{quantity}_bytes_before": {change.name: change.before for change in changes},
+        f"{quantity}_bytes_after": {change.name: change.after for change in changes},
     }
 
 
-def _spaces(new: ReorderedModule) -> list[_Change]:
+def _peak_changes(new: ReorderedModule) -> list[_ByteChange]:
     """The peaks of live bytes in each memory space."""
     target = target_of(new.module)
     return [
-        _Change(space_name(space, target), "peak", new.before.whole.get(space, 0), new.after.whole.get(space, 0))
+        _ByteChange(space_name(space, target), "peak", new.before.whole.get(space, 0), new.after.whole.get(space, 0))
         for space in sorted(new.before.whole.keys() | new.after.whole.keys())
     ]
 
 
-def _totals(module: Module, new: Module) -> list[_Change]:
+def _total_changes(module: Module, new: Module) -> list[_ByteChange]:
     """The totals of all allocations in each memory space, as in `hlo memspace`, without spaces where none is known."""
-    known: list[dict[int, int]] = []
+    allocated: list[dict[int, int]] = []
     for each in (module, new):
         memory = memory_analysis(each)
         sizes = {space.number: allocated_bytes(memory, space) for space in memory.spaces}
-        known.append({number: size for number, size in sizes.items() if size is not None})
-    before, after = known
+        allocated.append({number: size for number, size in sizes.items() if size is not None})
+    before, after = allocated
     spaces = sorted(before.keys() | after.keys())
     target = target_of(new)
-    return [_Change(space_name(n, target), "total", before.get(n, 0), after.get(n, 0)) for n in spaces]
+    return [_ByteChange(space_name(n, target), "total", before.get(n, 0), after.get(n, 0)) for n in spaces]
 
 
 def _reorder_answer(
     goal: Goal,
-    memory: Sequence[_Change],
+    memory: Sequence[_ByteChange],
     exposures: tuple[_Exposure, _Exposure],
     moved: int,
     blocks: int,
@@ -299,27 +302,28 @@ def _reorder_answer(
     return words[0].upper() + words[1:]
 
 
-def _memory_in_words(changes: Sequence[_Change]) -> str:
+def _memory_in_words(changes: Sequence[_ByteChange]) -> str:
     """The memory space that changes most, or the largest one if no change is significant."""
     largest = max(bytes_ for each in changes for bytes_ in (each.before, each.after))
     main = max(
         changes, key=lambda each: (_significant_change(each.after - each.before, largest), each.before, each.after)
     )
-    name, old, new = f"{main.name} {main.what}", main.before, main.after
+    name, old, new = f"{main.name} {main.quantity}", main.before, main.after
     if new == old:
         return f"{name}: unchanged at {format_bytes(new)}"
     if format_bytes(new) == format_bytes(old):
-        return f"{name}: {format_bytes(new)} ({format_bytes(abs(new - old))} {_more(new - old)})"
-    change = f" ({format_percent(abs(new - old) / old)}% {_more(new - old)})" if old else ""
+        return f"{name}: {format_bytes(new)} ({format_bytes(abs(new - old))} {_less_or_more(new - old)})"
+    change = f" ({format_percent(abs(new - old) / old)}% {_less_or_more(new - old)})" if old else ""
     return f"{name}: {format_bytes(old)} → {format_bytes(new)}{change}"
 
 
-def _more(change: int) -> str:
+def _less_or_more(change: int) -> str:
     return "less" if change < 0 else "more"
 
 
-def _significant_change(change: int, whole: int) -> int:
-    return abs(change) if abs(change) * 1000 > whole else 0
+def _significant_change(change: int, largest: int) -> int:
+    # A change below a thousandth of the largest size is no answer; chosen, not measured.
+    return abs(change) if abs(change) * 1000 > largest else 0
 
 
 def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
@@ -328,9 +332,9 @@ def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
         old, new = exposures[0].exposed, exposures[1].exposed
         change = f"unchanged at {old:,}" if old == new else f"{old:,} → {new:,}"
         return f"exposed async operations: {change} of {exposures[1].pairs:,}"
-    if _exposed(before) is None and not any(interval.total_seconds for interval in before.intervals):
+    if _exposed_seconds(before) is None and not any(interval.total_seconds for interval in before.intervals):
         return f"exposed time of {format_count(exposures[1].pairs, 'pairs')} is unknown on {after.throughput.chip}"
-    least = "at least " if _exposed(after) is None else ""
+    least = "at least " if _exposed_seconds(after) is None else ""
     new_time, old_time = format_seconds(after.exposed_seconds), format_seconds(before.exposed_seconds)
     if new_time == old_time:
         return f"exposed time: unchanged at {least}{new_time}"
@@ -350,10 +354,10 @@ def _why_unchanged(goal: Goal, exposure: _Exposure, *, has_limit: bool) -> str:
     return "already in this order"
 
 
-def _memory_table(peaks: Sequence[_Change], totals: Sequence[_Change]) -> Table:
+def _memory_table(peaks: Sequence[_ByteChange], totals: Sequence[_ByteChange]) -> Table:
     """One row for each memory space: the total of its allocations and the peak of live bytes, before and after."""
     total_of, peak_of = ({each.name: each for each in changes} for changes in (totals, peaks))
-    columns: tuple[Column[str, _Change | None, _Change | None], ...] = (
+    columns: tuple[Column[str, _ByteChange | None, _ByteChange | None], ...] = (
         Column("space", "space", of=lambda name, total, peak: name),
         Column("total_before_bytes", "total", "bytes", of=lambda name, total, peak: total.before if total else UNKNOWN),
         Column("total_after_bytes", "after", "bytes", like="total_before_bytes",
@@ -380,31 +384,27 @@ def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]
             "exposed_seconds",
             "exposed time",
             "seconds",
-            of=lambda order, found: _or_unknown(_exposed(found.step) if found.step else None),
+            of=lambda order, exposure: unknown_if_none(_exposed_seconds(exposure.step) if exposure.step else None),
         ),
         Column(
             "execution_seconds",
             "total time",
             "seconds",
-            of=lambda order, found: _or_unknown(found.step.least_seconds if found.step else None),
+            of=lambda order, exposure: unknown_if_none(exposure.step.least_seconds if exposure.step else None),
         ),
     )
     columns: tuple[Column[str, _Exposure], ...] = (
-        Column("order", "order", of=lambda order, found: order),
-        Column("pairs", "pairs", "count", of=lambda order, found: found.pairs),
-        Column("exposed", "exposed", "count", of=lambda order, found: found.exposed),
-        Column("exposed_bytes", "exposed", "bytes", of=lambda order, found: found.exposed_bytes),
+        Column("order", "order", of=lambda order, exposure: order),
+        Column("pairs", "pairs", "count", of=lambda order, exposure: exposure.pairs),
+        Column("exposed", "exposed", "count", of=lambda order, exposure: exposure.exposed),
+        Column("exposed_bytes", "exposed", "bytes", of=lambda order, exposure: exposure.exposed_bytes),
         *(timed if exposures[0].step else ()),
     )
     rows = rows_from_tuples(columns, zip(("before", "after"), exposures, strict=True))
     return (Table("overlaps", columns, rows, noun="orders", main=False),)
 
 
-def _or_unknown(seconds: float | None) -> Cell:
-    return UNKNOWN if seconds is None else seconds
-
-
-def _notes(
+def _reorder_notes(
     overlap: OverlapAnalysis, new: ReorderedModule, goal: Goal, throughput: ChipSpec | None
 ) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
@@ -422,9 +422,9 @@ def _notes(
         yield Diagnostic("note", BY_BYTES, hint="use --chip NAME for chip-specific times")
 
 
-def _is_formatted_differently(ones: Mapping[int, int], others: Mapping[int, int]) -> bool:
+def _is_formatted_differently(sizes: Mapping[int, int], others: Mapping[int, int]) -> bool:
     """Whether sizes differ in their formatted form."""
-    return any(format_bytes(size) != format_bytes(others.get(space, 0)) for space, size in ones.items())
+    return any(format_bytes(size) != format_bytes(others.get(space, 0)) for space, size in sizes.items())
 
 
 # --- --desugar and --sugar ---
@@ -445,8 +445,8 @@ def with_sugar(module: Module, direction: Direction) -> Module:
 def report_of_sugar(loaded: Loaded, new: Module, *, direction: Direction, argument: str) -> Report:
     """The diff, and how many operations were expanded or shortened."""
     old, path = loaded.module, loaded.input.path or "-"
-    before, after = (_count(module, direction) for module in (old, new))
-    elements = _elements(new) - _elements(old)
+    before, after = (_count_operations(module, direction) for module in (old, new))
+    elements = _count_elements(new) - _count_elements(old)
     words = "expanded" if direction == "desugar" else "shortened"
     diff = module_diff(old, new, old_name=path, new_name=f"{path} ({words})")
     return Report(
@@ -460,44 +460,48 @@ def report_of_sugar(loaded: Loaded, new: Module, *, direction: Direction, argume
             "computations_after": len(new.computations),
         },
         parts=(diff,) if diff.hunks else (Passage("nothing", (_why_nothing(direction, before),)), diff),
-        next=_next(argument, direction) if diff.hunks else (),
+        next=_next_commands(argument, direction) if diff.hunks else (),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
 
 
-def _count(module: Module, direction: Direction) -> int:
+def _count_operations(module: Module, direction: Direction) -> int:
     """The number of async operations that can be expanded or may be shortened."""
     form = "sugared" if direction == "desugar" else "generic"
     return sum(pair.form == form for pair in async_pairs(module).pairs)
 
 
-def _elements(module: Module) -> int:
+def _count_elements(module: Module) -> int:
     return sum(instruction.opcode == opcodes.GET_TUPLE_ELEMENT for instruction in module.instructions)
 
 
-def _sugar_answer(direction: Direction, done: int, of: int, elements: int, instructions: int) -> str:
+def _sugar_answer(direction: Direction, changed: int, count: int, elements: int, instructions: int) -> str:
     if direction == "sugar":
-        if not done:
+        if not changed:
             return f"Nothing to shorten in {format_count(instructions, 'instructions')}"
-        part = f"{done:,} of {format_count(of, 'async-starts')}" if done < of else format_count(done, "async-starts")
-        return f"{part} shortened; wrapped {'computation' if done == 1 else 'computations'} removed"
-    if not (done or elements):
+        part = (
+            f"{changed:,} of {format_count(count, 'async-starts')}"
+            if changed < count
+            else format_count(changed, "async-starts")
+        )
+        return f"{part} shortened; wrapped {'computation' if changed == 1 else 'computations'} removed"
+    if not (changed or elements):
         return f"No short forms to expand in {format_count(instructions, 'instructions')}"
-    operations = format_count(done, "async operations") if done else ""
+    operations = format_count(changed, "async operations") if changed else ""
     expanded_elements = format_count(elements, "tuple elements") if elements else ""
     return f"{' and '.join(part for part in (operations, expanded_elements) if part)} expanded"
 
 
-def _why_nothing(direction: Direction, left: int) -> str:
+def _why_nothing(direction: Direction, remaining: int) -> str:
     if direction == "desugar":
         return "Short forms are, for example, slice-start and t#0 (a tuple element)."
-    if not left:
+    if not remaining:
         return "Only an async-start that wraps a single operation has a short form."
-    starts = "The async-start wraps" if left == 1 else f"Each of the {left:,} async-starts wraps"
+    starts = "The async-start wraps" if remaining == 1 else f"Each of the {remaining:,} async-starts wraps"
     return f"{starts} several operations, or one whose short form would be ambiguous."
 
 
-def _next(argument: str, direction: Direction) -> tuple[str, ...]:
-    known = argument and argument != "-"
-    return (f"hlo schedule {argument} --{direction} -o new.hlo",) if known else ()
+def _next_commands(argument: str, direction: Direction) -> tuple[str, ...]:
+    is_file = argument and argument != "-"
+    return (f"hlo schedule {argument} --{direction} -o new.hlo",) if is_file else ()

@@ -57,9 +57,9 @@ def report_of_steps(
     memory = compiler_memory(loaded) if memory is None else memory
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
-    times = _times_of(overlap, throughput)
-    whole = whole_time(loaded, overlap, times) if times is not None else None
-    words = execution_in_words(times, whole) if times is not None and whole is not None else ""
+    times = None if throughput is None else estimate_time(overlap, throughput)
+    module_time = whole_time(loaded, overlap, times) if times is not None else None
+    words = execution_in_words(times, module_time) if times is not None and module_time is not None else ""
     plain = _steps_table(overlap, spaces, in_flight, within, times)
     steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
@@ -78,24 +78,21 @@ def report_of_steps(
             "peak_bytes": {each.name: each.peak_bytes for each in memory.spaces},
             "max_in_flight": max(in_flight.number, default=0),
             "max_in_flight_bytes": in_flight.bytes[busiest] if in_flight.bytes else 0,
-            **({**step_numbers(times, whole), "time_model": time_model(times.throughput)} if times and whole else {}),
+            **(
+                {**step_numbers(times, module_time), "time_model": time_model(times.throughput)}
+                if times and module_time
+                else {}
+            ),
         },
         parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
         notes=(
             *order_notes(overlap),
             *(time_notes(times.throughput, loaded.module) if times else ()),
-            *(band_notes(times.throughput, whole) if times and whole else ()),
+            *(band_notes(times.throughput, module_time) if times and module_time else ()),
             *program_notes(loaded),
         ),
         input=input_facts(loaded),
     )
-
-
-def _times_of(overlap: OverlapAnalysis, throughput: ChipSpec | None) -> TimeEstimate | None:
-    if throughput is None:
-        return None
-
-    return estimate_time(overlap, throughput)
 
 
 class _InFlight:
@@ -146,11 +143,13 @@ def _sequence_answer(
     if execution:
         words += f", {execution}"
     peaks = [f"{space.name} peaks at {format_bytes(space.peak_bytes)} at step {space.peak_step:,}" for space in spaces]
-    most = "no async operations in flight"
+    in_flight_words = "no async operations in flight"
     if overlap.intervals:
         operations = format_count(max(in_flight.number), "async operations")
-        most = f"at most {operations} in flight, at most {format_bytes(in_flight.bytes[busiest])} (step {busiest:,})"
-    return f"{words}: {'; '.join((*peaks, most))}"
+        in_flight_words = (
+            f"at most {operations} in flight, at most {format_bytes(in_flight.bytes[busiest])} (step {busiest:,})"
+        )
+    return f"{words}: {'; '.join((*peaks, in_flight_words))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +201,15 @@ def _steps_table(
                of=lambda step: sequence[step].metadata.op_name or None),
         Column("source", "source", "source", person=False, of=lambda step: source_of(overlap.module, sequence[step])),
     )  # fmt: skip
-    steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
+    # A sugared start has two ticks, of the operation that it hides and of its own: one row is enough.
+    steps = [n for n, (i, after) in enumerate(_with_next(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
     rows = rows_from(columns, steps)
-    peaks = {at for at, step in enumerate(steps) if any(space.peak_step == step for space in spaces)}
+    peaks = {row for row, step in enumerate(steps) if any(space.peak_step == step for space in spaces)}
     return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks))
 
 
-def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
+def _with_next(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
     """Pairs each step with the next; a sugared start occurs several times, and only its last occurrence is its own."""
     yield from pairwise(sequence)
     yield from ((last, None) for last in sequence[-1:])
@@ -243,14 +243,19 @@ def _column_name(space: MemorySpaceUsage) -> str:
 
 Model = Literal["bytes", "flops", "kernels", "time"]
 
-_WEIGHT: Final[Mapping[str, Callable[[KernelCost], int]]] = {
+_WEIGHTS: Final[Mapping[str, Callable[[KernelCost], int]]] = {
     "bytes": lambda cost: cost.bytes,
     "flops": lambda cost: cost.flops,
     "kernels": lambda cost: cost.kernels,
 }
-_NUMBER: Final[Mapping[Model, str]] = {"bytes": "bytes", "flops": "flops", "kernels": "kernels", "time": "seconds"}
+_UNITS: Final[Mapping[Model, str]] = {
+    "bytes": "bytes",
+    "flops": "flops",
+    "kernels": "kernels",
+    "time": "seconds",
+}
 """The unit of each cost, in the names of numbers."""
-_MEANING: Final[Mapping[Model, str]] = {
+_FOOTNOTES: Final[Mapping[Model, str]] = {
     "bytes": "Cost: bytes accessed by each kernel, from XLA's cost analysis.",
     "flops": "Cost: flops of each kernel, from XLA's cost analysis.",
     "kernels": "Cost: number of kernels.",
@@ -271,11 +276,11 @@ def report_of_path(
     computation = within or loaded.module.entry
     costs = inclusive_costs(computation.instructions)
     timed = throughput if model == "time" else None
-    step = _step(overlap, timed) if timed else None
-    weights = _seconds(overlap, costs, step) if step else {i: _WEIGHT[model](cost) for i, cost in costs.items()}
+    step = estimate_time(overlap, timed) if timed else None
+    weights = _path_seconds(overlap, costs, step) if step else {i: _WEIGHTS[model](cost) for i, cost in costs.items()}
     unknown = [i for i in computation.instructions if step is not None and i in step.unknown]
     path = critical_path(computation, weights)
-    everything = _table(loaded, overlap, path, costs, weights, model, frozenset(unknown))
+    everything = _path_table(loaded, overlap, path, costs, weights, model, frozenset(unknown))
     return Report(
         "schedule",
         _path_answer(computation, path, model, timed, is_known=not unknown),
@@ -283,8 +288,8 @@ def report_of_path(
             "model": model,
             "computation": computation.name,
             "instructions": len(path.instructions),
-            f"path_{_NUMBER[model]}": path.length if path.length or not unknown else None,
-            f"total_{_NUMBER[model]}": path.whole if path.whole or not unknown else None,
+            f"path_{_UNITS[model]}": path.length if path.length or not unknown else None,
+            f"total_{_UNITS[model]}": path.whole if path.whole or not unknown else None,
             **({"unknown": len(unknown), "time_model": time_model(timed)} if timed else {}),
         },
         parts=(everything if where is None else rows_where(where, everything),),
@@ -293,17 +298,11 @@ def report_of_path(
     )
 
 
-def _step(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
-
-    return estimate_time(overlap, throughput)
-
-
-def _seconds(
+def _path_seconds(
     overlap: OverlapAnalysis, costs: Mapping[Instruction, KernelCost], step: TimeEstimate
 ) -> Mapping[Instruction, float]:
-
-    found = path_seconds(step, overlap)
-    return {instruction: found.get(instruction, 0.0) for instruction in costs}
+    seconds = path_seconds(step, overlap)
+    return {instruction: seconds.get(instruction, 0.0) for instruction in costs}
 
 
 def _unknown_notes(unknown: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
@@ -331,7 +330,7 @@ def _path_answer(
     return f"Critical path of {computation.name}: {chain}, {amount}{share}"
 
 
-def _table(
+def _path_table(
     loaded: Loaded,
     overlap: OverlapAnalysis,
     path: CriticalPath,
@@ -369,5 +368,9 @@ def _table(
         Column("source", "source", "source", rank=4, of=lambda instruction: source_of(loaded.module, instruction)),
     )  # fmt: skip
     return Table(
-        "critical_path", columns, rows_from(columns, path.instructions), noun="instructions", footnote=_MEANING[model]
+        "critical_path",
+        columns,
+        rows_from(columns, path.instructions),
+        noun="instructions",
+        footnote=_FOOTNOTES[model],
     )

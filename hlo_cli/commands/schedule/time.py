@@ -17,51 +17,51 @@ from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, ti
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, format_seconds_range
-from hlo_cli.report.table import UNKNOWN, Cell, Column
+from hlo_cli.report.table import UNKNOWN, Cell, Column, unknown_if_none
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.module_time import ModuleTime, module_time
 
 _LINK_NAMES: Final[Mapping[Link, str]] = {"links": "interconnect", "memory": "memory", "host": "host"}
-_PARTS: Final = 1_000_000
+_AXIS_PARTS: Final = 1_000_000
 """The resolution of the time axis: its number of parts."""
 
 
-def step_numbers(step: TimeEstimate, whole: ModuleTime) -> Mapping[str, Cell]:
+def step_numbers(step: TimeEstimate, module: ModuleTime) -> Mapping[str, Cell]:
     """Total and compute time per execution, None if unknown; `lower_bounds` names those known in part.
 
     The total has a band, and a bound that holds for any schedule. It is that of the module after fusion if the module
     is not optimized.
     """
     has_time = step.least_seconds is not None
-    compute = whole.compute_seconds if whole.compute_seconds or step.is_compute_known else None
+    compute = module.compute_seconds if module.compute_seconds or step.is_compute_known else None
     named = (
-        ("execution_seconds", whole.estimate.seconds if has_time else None, step.is_known),
+        ("execution_seconds", module.estimate.seconds if has_time else None, step.is_known),
         ("compute_seconds", compute, step.is_compute_known),
     )
     return {
         **{name: seconds for name, seconds, _ in named},
-        "launch_seconds": whole.launch_seconds,
-        "execution_low_seconds": whole.estimate.low if has_time else None,
-        "execution_high_seconds": whole.estimate.high if has_time else None,
-        "execution_at_least_seconds": whole.at_least_seconds,
-        "is_fused_by_rule": whole.is_fused,
+        "launch_seconds": module.launch_seconds,
+        "execution_low_seconds": module.estimate.low if has_time else None,
+        "execution_high_seconds": module.estimate.high if has_time else None,
+        "execution_at_least_seconds": module.at_least_seconds,
+        "is_fused_by_rule": module.is_fused,
         "lower_bounds": tuple(name for name, seconds, is_known in named if seconds is not None and not is_known),
     }
 
 
-def execution_in_words(step: TimeEstimate, whole: ModuleTime) -> str:
+def execution_in_words(step: TimeEstimate, module: ModuleTime) -> str:
     """The estimated time per execution on the chip with its band; if a part is unknown, a bound, and which part."""
     unknown = "" if step.is_known or step.least_seconds is None else f" ({_unknown_in_words(step)})"
-    return f"{_seconds_in_words(step, whole)} per execution on {step.throughput.chip}{unknown}"
+    return f"{_seconds_in_words(step, module)} per execution on {step.throughput.chip}{unknown}"
 
 
-def _seconds_in_words(step: TimeEstimate, whole: ModuleTime) -> str:
+def _seconds_in_words(step: TimeEstimate, module: ModuleTime) -> str:
     if step.least_seconds is None:
         return "unknown time"
-    found = whole.estimate
+    estimate = module.estimate
     if not step.is_known:
-        return f"at least {format_seconds(found.seconds)}"
-    return format_seconds_range(found.low, found.seconds, found.high)
+        return f"at least {format_seconds(estimate.seconds)}"
+    return format_seconds_range(estimate.low, estimate.seconds, estimate.high)
 
 
 def _unknown_in_words(step: TimeEstimate) -> str:
@@ -139,7 +139,7 @@ class PairTimes:
             if 0 < self._axis < math.inf
         )
         return Column(
-            "span", "time", "span", steps=_PARTS, seconds=self._axis, loops=loops, machine=False, of=self.span
+            "span", "time", "span", steps=_AXIS_PARTS, seconds=self._axis, loops=loops, machine=False, of=self.span
         )
 
     def _part(self, step: int) -> int:
@@ -155,11 +155,13 @@ class PairTimes:
         played, done = self.step.simulation, interval.done_step
         if done is None or done < interval.start_step or not 0 < self._axis < math.inf:
             return None
+        # What the compiler marked is_sync blocks at its start.
         waits_at = interval.bound_step if interval.is_sync else done
         begin, waits_from = played.start_seconds[interval.bound_step], played.start_seconds[waits_at]
         end = waits_from + played.wait_seconds.get(waits_at, 0.0)
         first, waiting, last = (_part_at(each, self._axis) for each in (begin, waits_from, end))
-        first = min(first, _PARTS - 1)
+        # A transfer of no duration at the end of the axis keeps one part, so that it is drawn.
+        first = min(first, _AXIS_PARTS - 1)
         time = self.times[interval.pair.start]
         if time.total_seconds and time.exposed_seconds == time.total_seconds:
             waiting = first
@@ -176,7 +178,7 @@ class PairTimes:
                 "duration",
                 "seconds",
                 total="sum",
-                of=lambda name: _or_unknown(self._sum_of(name, lambda time: time.total_seconds)),
+                of=lambda name: unknown_if_none(self._sum_of(name, lambda time: time.total_seconds)),
             ),
             Column(
                 "exposed_seconds",
@@ -184,14 +186,14 @@ class PairTimes:
                 "seconds",
                 total="sum",
                 role="waste",
-                of=lambda name: _or_unknown(self._exposed_of(name)),
+                of=lambda name: unknown_if_none(self._exposed_of(name)),
             ),
             Column(
                 "execution_share",
                 "of total",
                 "percent",
                 total="sum",
-                of=lambda name: _or_unknown(self._share(self._exposed_of(name))),
+                of=lambda name: unknown_if_none(self._share(self._exposed_of(name))),
             ),
         )
 
@@ -221,13 +223,13 @@ class PairTimes:
             "synchronous_seconds": list(self.synchronous.values()),
         }
         partly = {
-            f"known_{name}": sum_known(found) if any(each is not None for each in found) else None
-            for name, found in sums.items()
-            if None in found
+            f"known_{name}": sum_known(times_of_sum) if any(each is not None for each in times_of_sum) else None
+            for name, times_of_sum in sums.items()
+            if None in times_of_sum
         }
         return {
             **step_numbers(self.step, self.whole),
-            **{name: sum_if_known(found) for name, found in sums.items()},
+            **{name: sum_if_known(times_of_sum) for name, times_of_sum in sums.items()},
             **partly,
             "exposed_share": self._share(sum_if_known(sums["exposed_seconds"])),
             "time_model": time_model(self.step.throughput),
@@ -254,14 +256,14 @@ class PairTimes:
             known = ", as far as known" if self._unknown else ""
             verb = is_or_are(len(self.intervals))
             return f"{quantified_noun(self.intervals)} {verb} overlapped{known}: {execution}"
-        few = f"{len(exposed):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
-        number = few if len(exposed) < len(self.intervals) else quantified_noun(self.intervals)
+        counted = f"{len(exposed):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
+        number = counted if len(exposed) < len(self.intervals) else quantified_noun(self.intervals)
         least = "at least " if self._unknown else ""
         share = self._share(self.exposed_seconds) if not least else None
         estimated = "the estimated " if self.step.is_known else ""
         percent = f" ({format_percent(share)}%)" if share is not None else ""
-        whole = f"{estimated}{_seconds_in_words(self.step, self.whole)}"
-        part = f"{least}{format_seconds(self.exposed_seconds)}{percent} of {whole}"
+        estimate = f"{estimated}{_seconds_in_words(self.step, self.whole)}"
+        part = f"{least}{format_seconds(self.exposed_seconds)}{percent} of {estimate}"
         return f"{number} {is_or_are(len(exposed))} exposed: {part} on {self.step.throughput.chip}"
 
     @property
@@ -287,8 +289,8 @@ class PairTimes:
         synchronous = [
             self.step.synchronous[each].link for each, seconds in self.synchronous.items() if seconds is None
         ]
-        for found, noun in ((links, "pairs"), (synchronous, "synchronous transfers")):
-            if unknown := [link for link in found if link is not None]:
+        for links_of, noun in ((links, "pairs"), (synchronous, "synchronous transfers")):
+            if unknown := [link for link in links_of if link is not None]:
                 names = " and ".join(sorted({_LINK_NAMES[link] for link in unknown}))
                 why = f"no {names} bandwidth known for chip {self.step.throughput.chip}"
                 message = f"no time estimate for {format_count(len(unknown), noun)}: {why}"
@@ -316,19 +318,15 @@ def whole_time(loaded: Loaded, overlap: OverlapAnalysis, step: TimeEstimate) -> 
     )
 
 
-def band_notes(chip: ChipSpec, whole: ModuleTime) -> Iterable[Diagnostic]:
+def band_notes(chip: ChipSpec, module: ModuleTime) -> Iterable[Diagnostic]:
     """What the duration of an execution assumes."""
-    words = kernel_times_in_words(chip, is_optimized=whole.at_least_seconds is not None)
-    if whole.launch_seconds:
-        words += f"; launches take {format_seconds(whole.launch_seconds)}"
-    if whole.is_fused:
-        words = f"the module is timed as {format_count(whole.kernels, 'kernels')}, after fusion by rule; {words}"
+    words = kernel_times_in_words(chip, is_optimized=module.at_least_seconds is not None)
+    if module.launch_seconds:
+        words += f"; launches take {format_seconds(module.launch_seconds)}"
+    if module.is_fused:
+        words = f"the module is timed as {format_count(module.kernels, 'kernels')}, after fusion by rule; {words}"
     yield Diagnostic("note", words)
 
 
-def _or_unknown(cell: float | None) -> Cell:
-    return UNKNOWN if cell is None else cell
-
-
 def _part_at(seconds: float, axis_seconds: float) -> int:
-    return min(int(seconds / axis_seconds * _PARTS), _PARTS)
+    return min(int(seconds / axis_seconds * _AXIS_PARTS), _AXIS_PARTS)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # --- sizes in sentences ---
 
 
-_EXACT: Final = 10_000_000
+_MIN_ROUNDED: Final = 10_000_000
 """Bytes below which a size is given in full."""
 
 
@@ -52,7 +52,7 @@ def _format_size(count: int) -> str:
     >>> _format_size(258_048), _format_size(1 << 30)
     ('258,048 bytes', '1 GiB')
     """
-    return format_count(count, "bytes") if count < _EXACT else format_bytes(count)
+    return format_count(count, "bytes") if count < _MIN_ROUNDED else format_bytes(count)
 
 
 def _size_part(part: int, whole: int) -> str:
@@ -61,9 +61,10 @@ def _size_part(part: int, whole: int) -> str:
     >>> _size_part(96, 384), _size_part(1 << 21, 1 << 24), _size_part(1 << 26, 1 << 33)
     ('96 of 384 bytes', '2 of 16 MiB', '64 MiB of 8 GiB')
     """
-    if whole < _EXACT:
+    if whole < _MIN_ROUNDED:
         return f"{part:,} of {format_count(whole, 'bytes')}"
     shown, of = format_bytes(part), format_bytes(whole)
+    # A unit that both sizes have is written once.
     return f"{shown.split()[0]} of {of}" if shown.split()[1] == of.split()[1] else f"{shown} of {of}"
 
 
@@ -73,6 +74,7 @@ def quoted_argument(text: str) -> str:
     >>> print(quoted_argument("{replicated}"), quoted_argument("P('x')"), quoted_argument("dump.hlo:p.1"))
     '{replicated}' "P('x')" dump.hlo:p.1
     """
+    # A PartitionSpec has single quotes: in double ones it reads as typed, unless a shell would expand what is inside.
     if "'" in text and not any(mark in text for mark in '"$`\\!'):
         return f'"{text}"'
     return shlex.quote(text)
@@ -81,12 +83,12 @@ def quoted_argument(text: str) -> str:
 # --- the grid of devices ---
 
 
-_MOST: Final = 8
+_MAX_DRAWN: Final = 8
 """The number of rows and columns that are drawn in full."""
-_RULED: Final = 4
+_MAX_RULED: Final = 4
 """The number of rows that have rules between them."""
-_FEWER: Final = (_MOST, 5, 4, 3, 2)
-_DEVICES_SHOWN: Final = (16, 8, 6, 4, 3, 2, 1)
+_COLUMN_COUNTS: Final = (_MAX_DRAWN, 5, 4, 3, 2)
+_DEVICE_COUNTS: Final = (16, 8, 6, 4, 3, 2, 1)
 """The numbers of devices, or of runs of devices, that a cell lists, at most."""
 
 
@@ -121,18 +123,18 @@ def grid_figure(array: ShardedArray, shards: Sequence[Shard], marked: Shard | No
     return Figure("grid", lambda room: tuple(_lines(plane, room, marked)))
 
 
-def _tile_range(size: int, tile_size: int, at: int) -> str:
+def _tile_range(size: int, tile_size: int, number: int) -> str:
     """The positions of a tile along a dimension, and the padding at its end.
 
     >>> _tile_range(10, 3, 0), _tile_range(10, 3, 3), _tile_range(4, 3, 2)
     ('0–2', '9 ·2', '·3')
     """
-    start, limit = min(at * tile_size, size), min((at + 1) * tile_size, size)
+    start, limit = min(number * tile_size, size), min((number + 1) * tile_size, size)
     padding = f"·{tile_size - (limit - start)}" if limit - start < tile_size else ""
     if start == limit:
         return padding or "-"
-    held = str(start) if limit == start + 1 else f"{start}–{limit - 1}"
-    return f"{held} {padding}" if padding else held
+    positions = str(start) if limit == start + 1 else f"{start}–{limit - 1}"
+    return f"{positions} {padding}" if padding else positions
 
 
 def _plane(array: ShardedArray, shards: Sequence[Shard], marked: Shard | None) -> _Plane:
@@ -142,6 +144,7 @@ def _plane(array: ShardedArray, shards: Sequence[Shard], marked: Shard | None) -
         rows, columns = cut[0], cut[1]
     else:
         is_last = cut[0] == len(parts) - 1
+        # With one divided dimension the most minor one is drawn too, or the one before it if it is that itself.
         rows, columns = (cut[0] - 1, cut[0]) if is_last else (cut[0], len(parts) - 1)
     holders: dict[tuple[int, ...], list[int]] = {}
     for shard in shards:
@@ -154,40 +157,44 @@ def _lines(plane: _Plane, room: int, marked: Shard | None) -> Iterator[Line]:
     wanted = plane.tile if marked is not None else None
     grid = _fitting(plane, room, marked, wanted)
     yield from grid.lines()
-    for text in (*_padding_remarks(plane), *_omitted(plane, grid)):
+    for text in (*_padding_remarks(plane), *_omitted_words(plane, grid)):
         yield (Run(text, "quiet"),)
 
 
 def _fitting(plane: _Plane, room: int, marked: Shard | None, wanted: tuple[int, ...] | None) -> Grid:
     """The grid with the most tiles and devices that fits; the smallest one if none does."""
-    rows = _visible(plane.parts(plane.rows), _MOST, wanted[plane.rows] if wanted and plane.rows is not None else 0)
-    at = wanted[plane.columns] if wanted and plane.columns is not None else 0
-    found: Grid | None = None
-    for count in _FEWER:
-        columns = _visible(plane.parts(plane.columns), count, at)
-        for most in _DEVICES_SHOWN:
-            found = _grid(plane, rows, columns, most, marked)
-            if found.width <= room:
-                return found
-    assert found is not None
-    return found
+    rows = _visible(plane.parts(plane.rows), _MAX_DRAWN, wanted[plane.rows] if wanted and plane.rows is not None else 0)
+    wanted_column = wanted[plane.columns] if wanted and plane.columns is not None else 0
+    grid: Grid | None = None
+    for count in _COLUMN_COUNTS:
+        columns = _visible(plane.parts(plane.columns), count, wanted_column)
+        # More columns before more devices in each: the shape of the division is what is read first.
+        for most in _DEVICE_COUNTS:
+            grid = _grid(plane, rows, columns, most, marked)
+            if grid.width <= room:
+                return grid
+    assert grid is not None
+    return grid
 
 
 def _visible(count: int, most: int, wanted: int) -> tuple[int, ...]:
     """All positions, or the first ones, the last one, and the wanted one."""
     if count <= most:
         return tuple(range(count))
-    return tuple(sorted({*range(max(min(most, _MOST - 1) - 2, 1)), count - 1, wanted}))
+    return tuple(sorted({*range(max(min(most, _MAX_DRAWN - 1) - 2, 1)), count - 1, wanted}))
 
 
 def _grid(plane: _Plane, rows: Sequence[int], columns: Sequence[int], most: int, marked: Shard | None) -> Grid:
     names = dimension_names(plane.array.shape.rank)
     cells = tuple(
-        tuple(_cell(plane, row, column, most, marked, (at + other) % 2 == 1) for other, column in enumerate(columns))
-        for at, row in enumerate(rows)
+        tuple(
+            _cell(plane, row, column, most, marked, (row_number + column_number) % 2 == 1)
+            for column_number, column in enumerate(columns)
+        )
+        for row_number, row in enumerate(rows)
     )
     sides = _side(plane, plane.rows, rows, names), _side(plane, plane.columns, columns, names)
-    if len(rows) > _RULED:  # without rules between rows, so that the drawing stays low
+    if len(rows) > _MAX_RULED:  # without rules between rows, so that the drawing stays low
         joints: tuple[Joint, ...] = tuple("none" if joint == "tile" else joint for joint in sides[0].joints)
         return Grid(replace(sides[0], joints=joints), sides[1], cells)
     return Grid(*sides, cells)
@@ -196,7 +203,7 @@ def _grid(plane: _Plane, rows: Sequence[int], columns: Sequence[int], most: int,
 def _cell(plane: _Plane, row: int, column: int, most: int, marked: Shard | None, is_odd: bool) -> GridCell:
     tile = plane.at(row, column)
     sizes, tile_sizes = plane.array.shape.sizes, plane.array.shard.sizes
-    is_empty = any(at * part >= size > 0 for at, part, size in zip(tile, tile_sizes, sizes, strict=True))
+    is_empty = any(number * part >= size > 0 for number, part, size in zip(tile, tile_sizes, sizes, strict=True))
     text = devices_text(plane.holders.get(tile, ()), most)
     return GridCell(0, is_empty, marked is not None and marked.tile == tile, is_odd, text)
 
@@ -206,7 +213,7 @@ def _side(plane: _Plane, dimension: int | None, shown: Sequence[int], names: Seq
         return Side("", ("",), ())
     size, tile_size = plane.array.shape.sizes[dimension], plane.array.shard.sizes[dimension]
     joints: tuple[Joint, ...] = tuple("tile" if b == a + 1 else "gap" for a, b in pairwise(shown))
-    return Side(names[dimension], tuple(_tile_range(size, tile_size, at) for at in shown), joints)
+    return Side(names[dimension], tuple(_tile_range(size, tile_size, number) for number in shown), joints)
 
 
 def _padding_remarks(plane: _Plane) -> Iterator[str]:
@@ -218,7 +225,7 @@ def _padding_remarks(plane: _Plane) -> Iterator[str]:
             return
 
 
-def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
+def _omitted_words(plane: _Plane, grid: Grid) -> Iterator[str]:
     """What is not drawn: tiles along the two dimensions, those along others, and devices in a cell."""
     array, names = plane.array, dimension_names(plane.array.shape.rank)
     drawn = ((plane.rows, len(grid.rows.labels)), (plane.columns, len(grid.columns.labels)))
@@ -243,7 +250,7 @@ def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
 # --- tables ---
 
 
-_MOST_LISTED: Final = 12  # a line of 80 columns
+_MAX_LISTED: Final = 12  # a line of 80 columns
 _LONGEST_CELL: Final = 140
 """Letters of a sharding, of which those with listed devices can be long."""
 
@@ -266,7 +273,7 @@ def _dimensions_table(array: ShardedArray) -> Table:
                of=lambda d: if_bounded(d, lambda d: parts[d] * tile_sizes[d] - sizes[d])),
         Column("axes", "mesh axes", of=lambda d: _axes(array, d)),
         Column("remark", "", machine=False,
-               of=lambda d: if_bounded(d, lambda d: _uneven(sizes[d], tile_sizes[d], parts[d]), "")),
+               of=lambda d: if_bounded(d, lambda d: _uneven_words(sizes[d], tile_sizes[d], parts[d]), "")),
     )  # fmt: skip
     is_cut = max(parts, default=1) > 1
     rows = rows_from(columns, range(len(sizes)))
@@ -285,14 +292,16 @@ def _slice_table(array: ShardedArray, shard: Shard) -> Table:
         Column("limit", "limit", "count", of=lambda d: shard.limits[d]),
         Column("tile_size", "tile size", "count", of=lambda d: tile_sizes[d]),
         Column("axes", "mesh axes", of=lambda d: _axes(array, d)),
-        Column("remark", "", machine=False, of=lambda d: _padded(shard.limits[d] - shard.starts[d], tile_sizes[d])),
+        Column(
+            "remark", "", machine=False, of=lambda d: _padding_words(shard.limits[d] - shard.starts[d], tile_sizes[d])
+        ),
     )
     rows = rows_from(columns, range(len(sizes)))
     return Table("dimensions", columns, rows, noun="dimensions", main=False)
 
 
-def _padded(held: int, tile_size: int) -> str:
-    return f"{tile_size - held:,} of {tile_size:,} are padding" if held < tile_size else ""
+def _padding_words(elements: int, tile_size: int) -> str:
+    return f"{tile_size - elements:,} of {tile_size:,} are padding" if elements < tile_size else ""
 
 
 def _devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
@@ -334,10 +343,10 @@ def _coordinates_text(device: int, mesh: Mesh) -> str | None:
     >>> _coordinates_text(5, Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))
     'x=1, y=1'
     """
-    found = coordinates_by_device(mesh).get(device)
-    if found is None:
+    coordinates = coordinates_by_device(mesh).get(device)
+    if coordinates is None:
         return None
-    return ", ".join(f"{axis.name}={at}" for axis, at in zip(mesh.axes, found, strict=True))
+    return ", ".join(f"{axis.name}={coordinate}" for axis, coordinate in zip(mesh.axes, coordinates, strict=True))
 
 
 def _listed_devices(devices: Sequence[int]) -> str:
@@ -350,9 +359,9 @@ def _listed_devices(devices: Sequence[int]) -> str:
         return f"device {devices[0]}"
     if len(devices) == 2:
         return f"devices {devices[0]} and {devices[1]}"
-    shown = ", ".join(map(str, devices[:_MOST_LISTED]))
-    if len(devices) > _MOST_LISTED:
-        return f"devices {shown}, and {len(devices) - _MOST_LISTED:,} more"
+    shown = ", ".join(map(str, devices[:_MAX_LISTED]))
+    if len(devices) > _MAX_LISTED:
+        return f"devices {shown}, and {len(devices) - _MAX_LISTED:,} more"
     return f"devices {', '.join(map(str, devices[:-1]))}, and {devices[-1]}"
 
 
@@ -366,15 +375,15 @@ def _axes(array: ShardedArray, dimension: int) -> Cell:
     return UNKNOWN if axes is None else axes_text(axes) or None
 
 
-def _uneven(size: int, tile_size: int, parts: int) -> str:
+def _uneven_words(size: int, tile_size: int, parts: int) -> str:
     """What the last tiles of an uneven dimension hold."""
     if parts * tile_size == size:
         return ""
     full, rest = divmod(size, tile_size) if tile_size else (0, 0)
     empty = parts - full - bool(rest)
-    said = [f"1 tile holds {rest:,}"] if rest else []
-    said += [f"{empty:,} empty" if said else f"{format_count(empty, 'tiles')} empty"] if empty else []
-    return ", ".join(said)
+    words = [f"1 tile holds {rest:,}"] if rest else []
+    words += [f"{empty:,} empty" if words else f"{format_count(empty, 'tiles')} empty"] if empty else []
+    return ", ".join(words)
 
 
 def _bytes_fact(array: ShardedArray, *, is_estimated: bool) -> Fact:
@@ -404,18 +413,18 @@ def _copies_fact(array: ShardedArray) -> Fact | None:
 
 def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
     """The mesh, the axes of subgroups, the PartitionSpec, and the sharding as HLO."""
-    found = list[tuple[str, str]]()
+    forms = list[tuple[str, str]]()
     axes, mesh = array.axes, array.mesh
     if axes is not None:
-        found += [(str(kind), f"along {axes_text(names)}") for kind, names in axes.subgroups]
+        forms += [(str(kind), f"along {axes_text(names)}") for kind, names in axes.subgroups]
     if mesh is not None:
-        found.append(("mesh", f"{mesh_text(mesh)} ({'inferred from the tiles' if array.is_mesh_of_tiles else origin})"))
+        forms.append(("mesh", f"{mesh_text(mesh)} ({'inferred from the tiles' if array.is_mesh_of_tiles else origin})"))
     if axes is not None and not axes.subgroups and not array.is_mesh_of_tiles and not has_parts(axes.dimensions):
-        found.append(("spec", spec_text(axes.dimensions, rank=array.shape.rank)))
+        forms.append(("spec", spec_text(axes.dimensions, rank=array.shape.rank)))
     if array.placement.kind is not ShardingType.UNKNOWN:
         text = str(sharding_of_placement(array.placement))
-        found.append(("sharding", text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]} …"))
-    return found
+        forms.append(("sharding", text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]} …"))
+    return forms
 
 
 # --- the leaves of a tuple ---
@@ -455,18 +464,18 @@ _COLUMNS: Final[tuple[Column[_Leaf], ...]] = (
     Column("devices", "devices", "count", from_width=120, of=lambda leaf: leaf.array.devices if leaf.array else None),
     Column("sharding", "sharding", rank=2, from_width=120, of=lambda leaf: str(leaf.sharding)),
 )  # fmt: skip
-_OMITTED: Final = frozenset(("division", "shard"))
+_WITHOUT_DEVICE: Final = frozenset(("division", "shard"))
 _DEVICE_COLUMNS: Final = tuple(
     replace(column, unit="range", person=True)
     if column.name == "slice"
-    else replace(column, person=column.name not in _OMITTED)
+    else replace(column, person=column.name not in _WITHOUT_DEVICE)
     for column in _COLUMNS
 )
 
 
 def _report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     """The leaves of a tuple with their shards, or what one device holds of them."""
-    leaves, held, whole, is_on_one = list[_Leaf](), 0, 0, False
+    leaves, shard_bytes, padded_bytes, is_on_one = list[_Leaf](), 0, 0, False
     for index, leaf, sharding in leaf_shardings(given.shape, given.sharding):
         if _is_weightless(leaf):
             leaves.append(_Leaf(index, leaf, sharding, given.has_layout))
@@ -475,25 +484,31 @@ def _report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
         part = _slice_of(array, options.device)
         size = 0 if part == "" else array.shard.padded_bytes
         is_on_one |= array.placement.kind is ShardingType.MAXIMAL
-        held, whole = held + size, whole + array.shape.padded_bytes
+        shard_bytes, padded_bytes = shard_bytes + size, padded_bytes + array.shape.padded_bytes
         leaves.append(_Leaf(index, leaf, sharding, given.has_layout, array, part, size))
     holder = "Each device holds" if options.device is None else f"Device {options.device} holds"
     if options.device is None and is_on_one:
+        # A maximal sharding gives its leaf to one device alone, so that devices hold different amounts.
         holder = "A device holds at most"
     estimated = "est. " if given.is_estimated else ""
-    answer = f"{holder} {estimated}{_size_part(held, whole)} in {_leaves(len(leaves))}"
+    answer = f"{holder} {estimated}{_size_part(shard_bytes, padded_bytes)} in {_count_leaves(len(leaves))}"
     columns = _COLUMNS if options.device is None else _DEVICE_COLUMNS
     return Report(
         "shard",
         answer,
         version=1,
-        numbers={"leaves": len(leaves), "shard_bytes": held, "padded_bytes": whole, "device": options.device},
+        numbers={
+            "leaves": len(leaves),
+            "shard_bytes": shard_bytes,
+            "padded_bytes": padded_bytes,
+            "device": options.device,
+        },
         parts=(Table("leaves", columns, rows_from(columns, leaves), noun="leaves"),),
         notes=given.notes,
     )
 
 
-def _leaves(count: int) -> str:
+def _count_leaves(count: int) -> str:
     return "1 leaf" if count == 1 else f"{count:,} leaves"
 
 
@@ -505,8 +520,8 @@ def _division_text(array: ShardedArray) -> str:
     '-, x'
     """
     if not array.placement.is_tiled:
-        one = array.placement.kind is ShardingType.MAXIMAL and array.placement.devices
-        return f"device {array.placement.devices[0]}" if one else str(array.placement.kind)
+        is_on_one = array.placement.kind is ShardingType.MAXIMAL and array.placement.devices
+        return f"device {array.placement.devices[0]}" if is_on_one else str(array.placement.kind)
     axes = array.dimension_axes
     if array.is_mesh_of_tiles or any(each is None for each in axes):
         return ", ".join(f"{part} tiles" if part > 1 else "-" for part in array.placement.parts)
@@ -518,10 +533,10 @@ def _slice_of(array: ShardedArray, device: int | None) -> str | None:
     if device is None:
         return None
     try:
-        found = next((each for each in array.shards() if each.device == device), None)
+        shard = next((each for each in array.shards() if each.device == device), None)
     except HloError:
         return None
-    return slice_text(found) if found is not None else ""
+    return slice_text(shard) if shard is not None else ""
 
 
 def _is_weightless(leaf: Shape) -> bool:
@@ -543,9 +558,9 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
         return _report_of_leaves(given, options)
     sharding = given.sharding
     array = sharded_array(array_of(given.shape), sharding, given.mesh, device_count=given.device_count)
-    notes = [*given.notes, *_notes(array, given)]
+    notes = [*given.notes, *_array_notes(array, given)]
     if options.device is not None:
-        return _of_device(given, array, options.device, notes)
+        return _report_of_device(given, array, options.device, notes)
     parts: list[Part] = []
     if _has_places(array):
         shards = array.shards()
@@ -556,24 +571,24 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
     parts.append(_placement_facts(array, given.mesh_origin, **_layout_of(given)))
     return Report(
         "shard",
-        _answer(array, is_estimated=given.is_estimated),
+        _array_answer(array, is_estimated=given.is_estimated),
         version=1,
-        numbers=_numbers(array, str(sharding)),
+        numbers=_array_numbers(array, str(sharding)),
         parts=tuple(parts),
-        next=_next(given, array),
+        next=_next_commands(given, array),
         notes=tuple(notes),
     )
 
 
-def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[Diagnostic]) -> Report:
+def _report_of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[Diagnostic]) -> Report:
     """What one device holds; HloError if the sharding does not have the device."""
-    if (array.devices or 0) > _MOST_DEVICES:
+    if (array.devices or 0) > _MAX_DEVICES:
         raise HloError(f"{array.devices:,} devices are too many to list")
     if not _has_places(array):
         raise HloError(f"{array.placement.kind} sharding does not list its devices", hint="give --mesh, such as data=8")
     shards = array.shards()
     shard = next((each for each in shards if each.device == device), None)
-    numbers = {**_numbers(array, str(given.sharding)), "device": device}
+    numbers = {**_array_numbers(array, str(given.sharding)), "device": device}
     if shard is None and array.placement.kind is ShardingType.MAXIMAL:
         other = array.placement.devices[0]
         answer = f"Device {device} holds nothing: device {other} holds all of {array.shape.to_string(layout=False)}"
@@ -586,7 +601,7 @@ def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[
     if array.mesh is not None and (place := _coordinates_text(device, array.mesh)) is not None:
         facts.append(Fact("coordinates", (), place, is_whole=True))
     if others:
-        facts.append(Fact(_sharing(array), (), _listed_devices(others), is_whole=True))
+        facts.append(Fact(_kind_of_sharing(array), (), _listed_devices(others), is_whole=True))
     parts: list[Part] = [_slice_table(array, shard), Facts("place", tuple(facts))]
     numbers |= {"start": shard.starts, "limit": shard.limits, "same_tile": tuple(others)}
     return Report(
@@ -604,22 +619,23 @@ def _device_answer(array: ShardedArray, shard: Shard) -> str:
     shape, size = array.shape.to_string(layout=False), _format_size(array.shard.padded_bytes)
     if shard.is_empty and array.shape.elements:
         return f"Device {shard.device} holds no element of {shape}, only {size} of padding"
-    held = f"{slice_text(shard)} of {shape}" if shape and array.placement.is_tiled else f"all of {shape}"
+    part = f"{slice_text(shard)} of {shape}" if shape and array.placement.is_tiled else f"all of {shape}"
     if shard.sizes != array.shard.sizes:
-        whole = array.shard.to_string(layout=False)
-        return f"Device {shard.device} holds {held}; the rest of its {whole}, {size}, is padding"
-    return f"Device {shard.device} holds {held}, {size}"
+        tile = array.shard.to_string(layout=False)
+        return f"Device {shard.device} holds {part}; the rest of its {tile}, {size}, is padding"
+    return f"Device {shard.device} holds {part}, {size}"
 
 
-def _sharing(array: ShardedArray) -> str:
+def _kind_of_sharing(array: ShardedArray) -> str:
     kinds = {group.kind for group in array.placement.subgroups} or {array.placement.kind}
+    # Devices of a manual subgroup share a tile, but the program decides whether its data are equal.
     return "same data" if kinds == {ShardingType.REPLICATED} else "same tile"
 
 
 def _has_places(array: ShardedArray) -> bool:
     """Whether it is known which devices there are."""
     kind = array.placement.kind
-    if UNBOUNDED in array.shape.dimensions or (array.devices or 0) > _MOST_DEVICES:
+    if UNBOUNDED in array.shape.dimensions or (array.devices or 0) > _MAX_DEVICES:
         return False
     return kind is not ShardingType.UNKNOWN and (kind is ShardingType.MAXIMAL or array.devices is not None)
 
@@ -628,7 +644,7 @@ def _layout_of(given: GivenArray) -> dict[str, bool]:
     return {"has_layout": given.has_layout, "is_estimated": given.is_estimated}
 
 
-def _answer(array: ShardedArray, *, is_estimated: bool) -> str:
+def _array_answer(array: ShardedArray, *, is_estimated: bool) -> str:
     placement, shape = array.placement, array.shape.to_string(layout=False)
     size = _format_size(array.shard.padded_bytes)
     devices = f"Each of {format_count(array.devices, 'devices')}" if array.devices else "Every device"
@@ -637,8 +653,10 @@ def _answer(array: ShardedArray, *, is_estimated: bool) -> str:
         case ShardingType.REPLICATED:
             return f"{devices} holds all of {shape}, {estimated}{size}"
         case ShardingType.MAXIMAL:
-            held = f"device {placement.devices[0]}" if placement.devices else "one device"
-            return f"{held[0].upper()}{held[1:]} holds all of {shape}, {estimated}{size}; other devices hold nothing"
+            holder = f"device {placement.devices[0]}" if placement.devices else "one device"
+            return (
+                f"{holder[0].upper()}{holder[1:]} holds all of {shape}, {estimated}{size}; other devices hold nothing"
+            )
         case ShardingType.MANUAL:
             return f"{devices} holds {shape}, {estimated}{size}; the program decides which data"
         case ShardingType.UNREDUCED:
@@ -674,7 +692,7 @@ def _reduction(array: ShardedArray) -> str:
     return {"max": "maximum", "min": "minimum", "mul": "product"}.get(str(array.placement.reduction or "add"), "sum")
 
 
-def _numbers(array: ShardedArray, sharding: str) -> dict[str, Cell]:
+def _array_numbers(array: ShardedArray, sharding: str) -> dict[str, Cell]:
     mesh = array.mesh
     return {
         "shape": str(array.shape),
@@ -691,7 +709,7 @@ def _numbers(array: ShardedArray, sharding: str) -> dict[str, Cell]:
     }
 
 
-def _notes(array: ShardedArray, given: GivenArray) -> list[Diagnostic]:
+def _array_notes(array: ShardedArray, given: GivenArray) -> list[Diagnostic]:
     notes = list[Diagnostic]()
     if given.mesh is not None and array.axes is None and array.placement.is_tiled:
         notes.append(Diagnostic("note", "the tiles do not follow the axes of the mesh, so dimensions have no axes"))
@@ -702,7 +720,7 @@ def _notes(array: ShardedArray, given: GivenArray) -> list[Diagnostic]:
     return notes
 
 
-def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
+def _next_commands(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
     text, found = _quoted(given), list[str]()
     if len(text) > _LONGEST_ANSWER or not array.placement.is_tiled:
         return ("hlo help sharding",)
@@ -716,7 +734,7 @@ def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
     return tuple(found)
 
 
-_MOST_DEVICES = 1 << 17
+_MAX_DEVICES = 1 << 17
 """The most devices that are listed one by one."""
 _LONGEST_ANSWER = 100  # a sharding with listed devices would hide the answer
 _NAMES = "abcdefgh"

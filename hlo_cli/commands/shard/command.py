@@ -39,10 +39,10 @@ EXAMPLES = (
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @with_options(ShardOptions)
 @io_options
-def command(inputs: tuple[str, ...], **given: Any) -> int:
+def command(inputs: tuple[str, ...], **arguments: Any) -> int:
     """Answers for a shape and its sharding, for a dump, or for a warning."""
-    output, reading = io_of(given)
-    options = ShardOptions(**given)
+    output, reading = io_of(arguments)
+    options = ShardOptions(**arguments)
     if options.warning is not None:
         from hlo_cli.commands.shard.reshard import report_of_warning
 

@@ -93,8 +93,8 @@ class Traffic:
     @property
     def times(self) -> tuple[float | None, ...]:
         """The estimated time, the ends of its band, and the lower bound."""
-        found = self.estimate
-        band = (None, None, None) if found is None else (found.seconds, found.low, found.high)
+        estimate = self.estimate
+        band = (None, None, None) if estimate is None else (estimate.seconds, estimate.low, estimate.high)
         return (*band, self.at_least_seconds)
 
     @property
@@ -105,34 +105,35 @@ class Traffic:
 
 def _traffic_of(collectives: Iterable[Collective], pricing: Pricing) -> Traffic:
     """The sums over collectives, each with its runs."""
-    found = tuple(collectives)
-    runs = [each.runs.known for each in found]
-    payloads = [each.payload_bytes for each in found]
-    wires = [each.wire(pricing.algorithm) for each in found]
-    times = [pricing.time(each) for each in found]
-    counts = {each.devices for each in found}
+    group = tuple(collectives)
+    runs = [collective.runs.known for collective in group]
+    payloads = [collective.payload_bytes for collective in group]
+    wires = [collective.wire(pricing.algorithm) for collective in group]
+    times = [pricing.time(collective) for collective in group]
+    counts = {collective.devices for collective in group}
     return Traffic(
-        sites=len(found),
-        async_sites=sum(each.is_async for each in found),
-        runs=None if None in runs else sum(each for each in runs if each is not None),
-        payload_bytes=_total(payloads, runs),
-        wire_bytes=_total(wires, runs),
+        sites=len(group),
+        async_sites=sum(collective.is_async for collective in group),
+        runs=None if None in runs else sum(collective for collective in runs if collective is not None),
+        payload_bytes=_sum_of_runs(payloads, runs),
+        wire_bytes=_sum_of_runs(wires, runs),
         known_wire_bytes=sum(
             (w * r for w, r in zip(wires, runs, strict=True) if w is not None and r is not None), Fraction(0)
         ),
         run_wire_bytes=sum((wire for wire in wires if wire is not None), Fraction(0)),
         devices=counts.pop() if len(counts) == 1 else None,
-        estimate=_total([None if time is None else time.estimate for time in times], runs),
-        at_least_seconds=_total([None if time is None else time.at_least_seconds for time in times], runs),
+        estimate=_sum_of_runs([None if time is None else time.estimate for time in times], runs),
+        at_least_seconds=_sum_of_runs([None if time is None else time.at_least_seconds for time in times], runs),
     )
 
 
-def _total(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Number | None:
+def _sum_of_runs(values: Sequence[_Number | None], runs: Sequence[int | None]) -> _Number | None:
     """The sum of values times runs; None if any is unknown."""
     total: _Number | None = None
     for value, times in zip(values, runs, strict=True):
         if value is None or times is None:
             return None
+        # The first value begins the sum, as an estimate cannot be added to 0.
         total = value * times if total is None else total + value * times
     return total
 
@@ -160,25 +161,34 @@ def _time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
 # --- tables ---
 
 
+_OF_SEVERAL: Final = ("sites", "async_sites")
+"""Columns that are the same in each row of a single collective."""
+
+
 def _kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
     """One row for each axis, kind, and group size; those of unknown trip count apart, and most bytes first.
 
     Groups that no axes make have a row each.
     """
     rows_of: dict[tuple[str, str, int | None, bool, str | None], list[Collective]] = {}
-    for each in collectives:
-        is_known = each.runs.known is not None and each.groups is not None
-        groups = groups_text(each) if each.axis is None else None
-        rows_of.setdefault((axis_of(each), each.kind, each.devices, is_known, groups), []).append(each)
-    found = [
+    for collective in collectives:
+        is_known = collective.runs.known is not None and collective.groups is not None
+        # Along axes the groups follow from the axis; without, they are all that tells collectives apart.
+        groups = groups_text(collective) if collective.axis is None else None
+        rows_of.setdefault((axis_of(collective), collective.kind, collective.devices, is_known, groups), []).append(
+            collective
+        )
+    rows = [
         (_traffic_of(members, pricing), axis, kind, groups) for (axis, kind, _, _, groups), members in rows_of.items()
     ]
-    found.sort(key=lambda row: (*_rank(row[0]), row[1], row[2]))
-    has_groups = any(groups is not None for *_, groups in found)
+    rows.sort(key=lambda row: (*_rank_of_traffic(row[0]), row[1], row[2]))
+    has_groups = any(groups is not None for *_, groups in rows)
     columns: tuple[Column[Traffic, str, str, str | None], ...] = (
         Column("axis", "axis", of=lambda traffic, axis, kind, groups: axis),
         Column("kind", "collective", "opcode", of=lambda traffic, axis, kind, groups: kind),
-        *columns_of_part(_columns([row[0] for row in found], pricing), lambda traffic, axis, kind, groups: traffic),
+        *columns_of_part(
+            _traffic_columns([row[0] for row in rows], pricing), lambda traffic, axis, kind, groups: traffic
+        ),
         Column(
             "groups",
             "groups",
@@ -187,29 +197,29 @@ def _kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
             of=lambda traffic, axis, kind, groups: groups,
         ),
     )
-    return Table("collectives", columns, rows_from_tuples(columns, found), noun="groups of collectives")
+    return Table("collectives", columns, rows_from_tuples(columns, rows), noun="groups of collectives")
 
 
 def _axes_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
     """One row for each axis, or set of axes."""
     groups: dict[str, list[Collective]] = {}
-    for each in collectives:
-        groups.setdefault(axis_of(each), []).append(each)
-    found = [(_traffic_of(members, pricing), axis) for axis, members in groups.items()]
-    found.sort(key=lambda row: (*_rank(row[0]), row[1]))
+    for collective in collectives:
+        groups.setdefault(axis_of(collective), []).append(collective)
+    rows = [(_traffic_of(members, pricing), axis) for axis, members in groups.items()]
+    rows.sort(key=lambda row: (*_rank_of_traffic(row[0]), row[1]))
     columns: tuple[Column[Traffic, str], ...] = (
         Column("axis", "axis", of=lambda traffic, axis: axis),
-        *columns_of_part(_columns([traffic for traffic, _ in found], pricing), lambda traffic, axis: traffic),
+        *columns_of_part(_traffic_columns([traffic for traffic, _ in rows], pricing), lambda traffic, axis: traffic),
     )
-    return Table("axes", columns, rows_from_tuples(columns, found), noun="axes")
+    return Table("axes", columns, rows_from_tuples(columns, rows), noun="axes")
 
 
 def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing) -> Table:
     """One row for each source line, scope, argument, or pass."""
 
     groups = group_by(collectives, lambda each: keys.of(each.caller))
-    found = [(_traffic_of(group.members, pricing), group) for group in groups]
-    found.sort(key=lambda row: (*_rank(row[0]), row[1].key))
+    sorted_groups = [(_traffic_of(group.members, pricing), group) for group in groups]
+    sorted_groups.sort(key=lambda row: (*_rank_of_traffic(row[0]), row[1].key))
 
     def key(traffic: Traffic, group: Group[Collective]) -> KeyCost:
         inferred = _traffic_of(group.inferred, pricing)
@@ -217,40 +227,45 @@ def causes_table(collectives: Sequence[Collective], keys: Keys, pricing: Pricing
 
     has_inferred = any(group.inferred for group in groups)
     columns: tuple[Column[Traffic, Group[Collective]], ...] = (
-        *columns_of_part(_columns([traffic for traffic, _ in found], pricing), lambda traffic, group: traffic),
+        *columns_of_part(
+            _traffic_columns([traffic for traffic, _ in sorted_groups], pricing), lambda traffic, group: traffic
+        ),
         Column("axes", "axes", of=lambda traffic, group: ", ".join(sorted({axis_of(each) for each in group.members}))),
         *columns_of_part(key_columns(keys.by, "wire_bytes", groups, has_inferred=has_inferred), key),
     )
-    rows = rows_from_tuples(columns, found)
+    rows = rows_from_tuples(columns, sorted_groups)
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
 
 
 def _instructions_table(collectives: Sequence[Collective], module: Module, pricing: Pricing) -> Table:
     """One row for each collective, with its groups, its op_name, and its source line."""
-    found = [(_traffic_of((each,), pricing), each) for each in collectives]
-    found.sort(key=lambda row: (*_rank(row[0]), row[1].instruction.name))
-    has_branch = any(each.runs.in_branch for each in collectives)
+    traffics = [(_traffic_of((collective,), pricing), collective) for collective in collectives]
+    traffics.sort(key=lambda row: (*_rank_of_traffic(row[0]), row[1].instruction.name))
+    has_branch = any(collective.runs.in_branch for collective in collectives)
     columns: tuple[Column[Traffic, Collective], ...] = (
-        Column("axis", "axis", of=lambda traffic, each: axis_of(each)),
-        Column("kind", "collective", "opcode", of=lambda traffic, each: each.kind),
+        Column("axis", "axis", of=lambda traffic, collective: axis_of(collective)),
+        Column("kind", "collective", "opcode", of=lambda traffic, collective: collective.kind),
         *columns_of_part(
-            [each for each in _columns([t for t, _ in found], pricing) if each.name not in ("sites", "async_sites")],
-            lambda traffic, each: traffic,
+            [each for each in _traffic_columns([t for t, _ in traffics], pricing) if each.name not in _OF_SEVERAL],
+            lambda traffic, collective: traffic,
         ),
-        Column("async", "async", "flag", from_width=120, of=lambda traffic, each: each.is_async),
+        Column("async", "async", "flag", from_width=120, of=lambda traffic, collective: collective.is_async),
         Column("branch", "branch", "flag", person=has_branch, from_width=120,
-               of=lambda traffic, each: each.runs.in_branch),
-        Column("shift", "shift", from_width=120, person=any(each.shifts for each in collectives),
-               of=lambda traffic, each: ", ".join(map(str, each.shifts)) or None),
-        Column("name", "name", "name", role="name", of=lambda traffic, each: each.instruction.name),
-        Column("caller", "caller", "name", person=False, of=lambda traffic, each: each.caller.name),
-        Column("source", "source", "source", rank=5, of=lambda traffic, each: _source(each, module)),
-        Column("op_name", "op_name", "op_name",
-               of=lambda traffic, each: each.instruction.metadata.op_name or each.caller.metadata.op_name or None),
-        Column("groups", "groups", from_width=200, of=lambda traffic, each: groups_text(each)),
+               of=lambda traffic, collective: collective.runs.in_branch),
+        Column("shift", "shift", from_width=120, person=any(collective.shifts for collective in collectives),
+               of=lambda traffic, collective: ", ".join(map(str, collective.shifts)) or None),
+        Column("name", "name", "name", role="name", of=lambda traffic, collective: collective.instruction.name),
+        Column("caller", "caller", "name", person=False, of=lambda traffic, collective: collective.caller.name),
+        Column("source", "source", "source", rank=5, of=lambda traffic, collective: _source(collective, module)),
+        Column("op_name", "op_name", "op_name", of=lambda traffic, collective: _op_name(collective)),
+        Column("groups", "groups", from_width=200, of=lambda traffic, collective: groups_text(collective)),
     )  # fmt: skip
-    rows = rows_from_tuples(columns, found)
+    rows = rows_from_tuples(columns, traffics)
     return Table("instructions", columns, rows, noun="collectives")
+
+
+def _op_name(collective: Collective) -> str | None:
+    return collective.instruction.metadata.op_name or collective.caller.metadata.op_name or None
 
 
 def _source(collective: Collective, module: Module) -> str | None:
@@ -258,10 +273,10 @@ def _source(collective: Collective, module: Module) -> str | None:
     return None if location is None else str(location)
 
 
-def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column[Traffic], ...]:
+def _traffic_columns(traffics: Sequence[Traffic], pricing: Pricing) -> tuple[Column[Traffic], ...]:
     """Numbers, bytes, and times; bytes of a single run are shown if trip counts are unknown."""
-    has_unknown = any(each.wire_bytes is None for each in found)
-    has_async = any(each.async_sites for each in found)
+    has_unknown = any(each.wire_bytes is None for each in traffics)
+    has_async = any(each.async_sites for each in traffics)
     times: tuple[Column[Traffic], ...] = (
         Column("seconds", "est.", "seconds", total="sum", of=lambda traffic: _known(traffic.times[0])),
         Column("low_seconds", "low", "seconds", total="sum", person=False, of=lambda traffic: _known(traffic.times[1])),
@@ -290,8 +305,9 @@ def _known(value: float | None) -> Cell:
     return UNKNOWN if value is None else value
 
 
-def _rank(traffic: Traffic) -> tuple[bool, Fraction, Fraction]:
+def _rank_of_traffic(traffic: Traffic) -> tuple[bool, Fraction, Fraction]:
     """Known sums first, most bytes first."""
+    # An unknown sum may be the largest, but nothing says so; what is known can be acted on.
     return traffic.wire_bytes is None, -traffic.known_wire_bytes, -traffic.run_wire_bytes
 
 
@@ -305,7 +321,7 @@ _MIN_SHARE: Final = Fraction(1, 100)
 """The smallest share of the bytes that the answer names."""
 _MANUAL_AXES: Final = lazy_regex(r"#sdy<manual_axes\{([^{}]*+)\}>")
 """The manual axes of a shard_map, in its frontend_attributes before partitioning."""
-_ALGORITHMS: Final[dict[Algorithm, str]] = {
+_FOOTNOTES: Final[dict[Algorithm, str]] = {
     "ring": "sent: from one device, in a bandwidth-optimal ring; see --algorithm",
     "bidirectional": "sent: over one link in one direction, in a ring with data both ways",
     "oneshot": "sent: between one device and all others at once",
@@ -315,23 +331,23 @@ _ALGORITHMS: Final[dict[Algorithm, str]] = {
 def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Report:
     """The collectives of a module, by axis and kind or by another grouping."""
     module = loaded.module
-    known = mesh_of(module, options.given_mesh)
-    every = collectives_of(module, None if known is None else known.mesh)
+    mesh = mesh_of(module, options.given_mesh)
+    every = collectives_of(module, None if mesh is None else mesh.mesh)
     test = None if options.where is None else _collectives_where(options.where, module)
-    found, skipped = chosen_among(test, every, "collectives")
+    selected, skipped = chosen_among(test, every, "collectives")
     chip = chosen_throughput(options.chip, options.chip_file)
     pricing = Pricing(options.algorithm, chip)
-    total = _traffic_of(found, pricing)
-    table = replace(_table(loaded, options, found, pricing), footnote=_ALGORITHMS[options.algorithm])
+    total = _traffic_of(selected, pricing)
+    table = replace(_comms_table(loaded, options, selected, pricing), footnote=_FOOTNOTES[options.algorithm])
     devices = devices_of(module)
     report = Report(
         "shard",
-        _answer(found, pricing),
+        _comms_answer(selected, pricing),
         version=1,
         numbers={
             "devices": devices.count,
-            "mesh": None if known is None else mesh_text(known.mesh),
-            "mesh_origin": None if known is None else known.origin,
+            "mesh": None if mesh is None else mesh_text(mesh.mesh),
+            "mesh_origin": None if mesh is None else mesh.origin,
             "collectives": total.sites,
             "runs": total.runs,
             "payload_bytes": total.payload_bytes,
@@ -341,16 +357,16 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
             **({} if chip is None else {**total.named_times, "model": time_model(chip)}),
         },
         parts=(table,),
-        next=_next(argument, found, options),
+        next=_next_commands(argument, selected, options),
         notes=(
-            *_notes(module, found, known),
-            *(() if chip is None or not found else _time_remarks(chip, module)),
+            *_comms_notes(module, selected, mesh),
+            *(() if chip is None or not selected else _time_remarks(chip, module)),
             *skipped,
             *program_notes(loaded),
         ),
         input=input_facts(loaded),
     )
-    if found:
+    if selected:
         return report
     count = format_count(module.instruction_count, "instructions")
     answer = f"No matches among {format_count(len(every), 'collectives')}" if every else f"No collectives among {count}"
@@ -366,46 +382,47 @@ def _collectives_where(expression: str, module: Module) -> Predicate[Collective]
     def instruction_of(collective: Collective) -> Instruction:
         return collective.instruction
 
-    fields = fields_of(module, ATTRIBUTE_NAMES, instruction_of, lambda each: each.instruction.shape)
+    fields = fields_of(module, ATTRIBUTE_NAMES, instruction_of, lambda collective: collective.instruction.shape)
     own: dict[str, Reader[Collective]] = {
         "axis": Reader("text", axis_of),
-        "kind": Reader("text", lambda each: each.kind),
+        "kind": Reader("text", lambda collective: collective.kind),
         "wire_bytes": Reader("bytes", wire_bytes_of),
         "payload_bytes": Reader("bytes", payload_bytes_of),
-        "devices": Reader("count", lambda each: AtLeast(1) if each.devices is None else each.devices),
-        "async": Reader("flag", lambda each: each.is_async),
+        "devices": Reader("count", lambda collective: AtLeast(1) if collective.devices is None else collective.devices),
+        "async": Reader("flag", lambda collective: collective.is_async),
     }
     return predicate(parse_where(expression), replace(fields, readers={**fields.readers, **own}))
 
 
-def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], pricing: Pricing) -> Table:
+def _comms_table(loaded: Loaded, options: ShardOptions, collectives: Sequence[Collective], pricing: Pricing) -> Table:
     match options.grouping:
         case None:
-            return _kinds_table(found, pricing)
+            return _kinds_table(collectives, pricing)
         case "axis":
-            return _axes_table(found, pricing)
+            return _axes_table(collectives, pricing)
         case "instruction":
-            return _instructions_table(found, loaded.module, pricing)
+            return _instructions_table(collectives, loaded.module, pricing)
     cause = cause_of(options.grouping)
     assert cause is not None
-    return causes_table(found, keys_for(loaded, cause), pricing)
+    return causes_table(collectives, keys_for(loaded, cause), pricing)
 
 
-def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
+def _comms_answer(collectives: Sequence[Collective], pricing: Pricing) -> str:
     """The bytes that a device sends in one execution, and over which axes."""
-    total = _traffic_of(found, pricing)
+    total = _traffic_of(collectives, pricing)
     axes: dict[str, list[Collective]] = {}
-    for each in found:
+    for each in collectives:
         axes.setdefault(axis_of(each), []).append(each)
     sums = {axis: _traffic_of(members, pricing).known_wire_bytes for axis, members in axes.items()}
     ranked = sorted(((axis, sent) for axis, sent in sums.items() if sent), key=lambda each: (-each[1], each[0]))
     if total.wire_bytes is None and not total.known_wire_bytes:
-        return f"The bytes that a device sends are unknown ({format_count(len(found), 'collectives')})"
+        return f"The bytes that a device sends are unknown ({format_count(len(collectives), 'collectives')})"
     least = "" if total.wire_bytes is not None else "at least "
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
     if pricing.chip is not None and total.estimate is not None:
-        found_time = total.estimate
-        words += f" in {format_seconds_range(found_time.low, found_time.seconds, found_time.high)}"
+        estimate = total.estimate
+        words += f" in {format_seconds_range(estimate.low, estimate.seconds, estimate.high)}"
+    # That all is along no axes is the subject of a note.
     if not ranked or sums.keys() == {NO_AXES}:
         return words
     large = [(axis, sent) for axis, sent in ranked[:_MAX_AXES] if sent >= _MIN_SHARE * total.known_wire_bytes]
@@ -421,32 +438,32 @@ def _axis_words(axis: str) -> str:
     return "no axes of the mesh" if axis == NO_AXES else axis.replace(",", " and ")
 
 
-def _notes(module: Module, found: Sequence[Collective], known: KnownMesh | None) -> Iterator[Diagnostic]:
-    for words in _remarks(module, found, known):
+def _comms_notes(module: Module, collectives: Sequence[Collective], mesh: KnownMesh | None) -> Iterator[Diagnostic]:
+    for words in _remarks(module, collectives, mesh):
         yield Diagnostic("note", words)
 
 
-def _remarks(module: Module, found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:
+def _remarks(module: Module, collectives: Sequence[Collective], mesh: KnownMesh | None) -> Iterator[str]:
     if not is_partitioned(module):
         yield "the module is not partitioned; the partitioner adds collectives to those of the program"
-        if known is not None and _has_automatic_axes(module, known.mesh):
+        if mesh is not None and _has_automatic_axes(module, mesh.mesh):
             yield "bytes are upper bounds: the partitioner divides arrays along the axes that are not manual"
     if malformed := malformed_collectives(module):
         yield f"{format_count(malformed, 'collectives')} malformed and not counted"
-    if not found:
+    if not collectives:
         return
-    for problem in dict.fromkeys(each.problem for each in found if each.problem):
+    for problem in dict.fromkeys(each.problem for each in collectives if each.problem):
         yield f"groups not understood: {problem}"
-    unknown = sum(each.runs.known is None for each in found)
+    unknown = sum(each.runs.known is None for each in collectives)
     if unknown:
         loops = "is in a loop" if unknown == 1 else "are in loops"
         yield f"{format_count(unknown, 'collectives')} {loops} of unknown trip count and not in the sums"
-    yield from _remarks_on_mesh(found, known)
-    in_branches = sum(each.runs.in_branch for each in found)
+    yield from _remarks_on_mesh(collectives, mesh)
+    in_branches = sum(each.runs.in_branch for each in collectives)
     if in_branches:
         verb = "is in a branch" if in_branches == 1 else "are in branches"
         yield f"{format_count(in_branches, 'collectives')} {verb} of a conditional and may run less often"
-    if bounds := sum(each.is_bound for each in found):
+    if bounds := sum(each.is_bound for each in collectives):
         yield f"bytes of {format_count(bounds, 'ragged exchanges')} are upper bounds; their sizes are known at run time"
 
 
@@ -456,35 +473,36 @@ def _has_automatic_axes(module: Module, mesh: Mesh) -> bool:
     return any(match[1].count(",") + 1 < axes for match in _MANUAL_AXES.finditer(module.source.text))
 
 
-def _remarks_on_mesh(found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:
-    if known is None:
-        if any(each.wire_bytes for each in found):
+def _remarks_on_mesh(collectives: Sequence[Collective], mesh: KnownMesh | None) -> Iterator[str]:
+    if mesh is None:
+        if any(each.wire_bytes for each in collectives):
             yield "no mesh is named, and no single mesh explains all groups; name its axes with --mesh"
         return
-    if known.is_inferred:
-        yield f"mesh {mesh_text(known.mesh)} is {known.origin}; it has at least these axes; name them with --mesh"
-    elif known.origin != "--mesh":
-        also = f", which also names {', '.join(map(mesh_text, known.others))}" if known.others else ""
-        yield f"mesh {mesh_text(known.mesh)} from {known.origin}{also}"
-    without = sum(each.axes is None and each.groups is not None for each in found)
+    if mesh.is_inferred:
+        yield f"mesh {mesh_text(mesh.mesh)} is {mesh.origin}; it has at least these axes; name them with --mesh"
+    elif mesh.origin != "--mesh":
+        also = f", which also names {', '.join(map(mesh_text, mesh.others))}" if mesh.others else ""
+        yield f"mesh {mesh_text(mesh.mesh)} from {mesh.origin}{also}"
+    without = sum(each.axes is None and each.groups is not None for each in collectives)
     if without:
         verb = "is" if without == 1 else "are"
         yield f"{format_count(without, 'collectives')} {verb} along no axes of the mesh; see --by instruction"
-    for part in sorted({part for each in found for part in each.axes or () if part.size is not None}, key=str):
-        yield _part_words(part, known.mesh)
+    for part in sorted({part for each in collectives for part in each.axes or () if part.size is not None}, key=str):
+        yield _part_words(part, mesh.mesh)
 
 
 def _part_words(part: AxisRef, mesh: Mesh) -> str:
-    whole = next(axis.size for axis in mesh.axes if axis.name == part.name)
-    return f"{axes_text((part,))} is a part of the axis {part.name}: {part.size} of its {whole} devices"
+    size = next(axis.size for axis in mesh.axes if axis.name == part.name)
+    return f"{axes_text((part,))} is a part of the axis {part.name}: {part.size} of its {size} devices"
 
 
-def _next(argument: str, found: Sequence[Collective], options: ShardOptions) -> tuple[str, ...]:
-    if not argument or argument == "-" or not found:
+def _next_commands(argument: str, collectives: Sequence[Collective], options: ShardOptions) -> tuple[str, ...]:
+    if not argument or argument == "-" or not collectives:
         return ()
-    largest = max(found, key=lambda each: (each.wire_bytes or 0) * each.runs.count)
+    largest = max(collectives, key=lambda each: (each.wire_bytes or 0) * each.runs.count)
     if options.grouping != "instruction":
         axis = axis_of(largest)
+        # Several axes have commas between them, and filters take only identifiers without quotes.
         quoted = axis if axis.isidentifier() else f'"{axis}"'
         where = f" --where 'axis == {quoted}'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
         return (f"hlo shard {argument} --comms --by instruction{where}", f"hlo schedule {argument}")

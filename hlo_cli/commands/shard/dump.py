@@ -44,6 +44,7 @@ from hlo_cli.report.table import (
     columns_of_part,
     rows_from,
     rows_from_tuples,
+    unknown_if_none,
 )
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
@@ -61,7 +62,7 @@ UNKNOWN_SPEC: Final = "?"
 _MARK: Final = "sharding={"
 
 
-def mesh_of(module: Module, given: Mesh | None) -> KnownMesh | None:
+def mesh_of(module: Module, given_mesh: Mesh | None) -> KnownMesh | None:
     """The mesh of a module: given, in its header, or in that of the dump before optimizations; else inferred, or None.
 
     >>> from hlo_cli import parse_module
@@ -70,13 +71,13 @@ def mesh_of(module: Module, given: Mesh | None) -> KnownMesh | None:
     >>> mesh_of(module, None), mesh_of(module, Mesh((MeshAxis("x", 4),))).origin
     (None, '--mesh')
     """
-    return cached_per_module(_mesh_of, module) if given is None else known_mesh(module, given)
+    return cached_per_module(_mesh_of, module) if given_mesh is None else known_mesh(module, given_mesh)
 
 
 def _mesh_of(module: Module) -> KnownMesh | None:
     siblings = () if module.program is None else (module.program,)
-    if (found := known_mesh(module, None, siblings)) is not None:
-        return found
+    if (named := known_mesh(module, None, siblings)) is not None:
+        return named
     # without num_partitions in the header, shardings tell the number of devices
     count = partitions_of(module)
     fitting = [mesh for each in (module, *siblings) for mesh in header_meshes(each) if mesh.device_count == count > 1]
@@ -100,7 +101,7 @@ def _spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
     """
     if array.placement is None or mesh is None:
         return None
-    spec = _spec(array.placement, mesh)
+    spec = _partition_spec(array.placement, mesh)
     return None if spec is None else (*spec, *((),) * (array.shape.rank - len(spec)))
 
 
@@ -139,6 +140,7 @@ def name_of(array: EntryArray) -> str:
 def _definer_of(array: EntryArray) -> tuple[Instruction, tuple[int, ...]]:
     """The instruction that makes an array, and the index in its result: of a tuple, the operand."""
     made, index = array.instruction, array.index
+    # The root tuple only lists results; what made one is the operand.
     if array.role == "result" and made.opcode == "tuple" and index and index[0] < len(made.operands):
         return made.operands[index[0]], index[1:]
     return made, index
@@ -170,7 +172,7 @@ def _arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
 
 
 @lru_cache(maxsize=4096)
-def _spec(placement: Placement, mesh: Mesh) -> Spec | None:
+def _partition_spec(placement: Placement, mesh: Mesh) -> Spec | None:
     return partition_spec(placement, mesh)
 
 
@@ -210,15 +212,15 @@ class Totals:
 
 def totals_of(arrays: Iterable[EntryArray]) -> Totals:
     """The sums over arrays; the bytes in all are unknown if those of any array are."""
-    found = tuple(arrays)
-    known = [each for each in found if each.shard is not None]
-    wholes = [each.whole.logical_bytes for each in known if each.whole is not None]
+    all_arrays = tuple(arrays)
+    known = [each for each in all_arrays if each.shard is not None]
+    whole_sizes = [each.whole.logical_bytes for each in known if each.whole is not None]
     return Totals(
-        arrays=len(found),
-        unknown=len(found) - len(known),
+        arrays=len(all_arrays),
+        unknown=len(all_arrays) - len(known),
         data_bytes=sum(each.data_bytes or 0 for each in known),
         shard_bytes=sum(each.shard_bytes or 0 for each in known),
-        whole_bytes=sum(wholes) if len(wholes) == len(known) else None,
+        whole_bytes=sum(whole_sizes) if len(whole_sizes) == len(known) else None,
         saving_bytes=sum(each.saving_bytes or 0 for each in known),
         copies_unknown=sum(each.replication is None for each in known),
         is_estimated=any(each.is_estimated for each in known),
@@ -244,15 +246,17 @@ class _EqualArrays:
 def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
     """One row for each whole shape and the way in which it is divided; what would save most is first, if it matters."""
     groups: dict[tuple[str, str, str, int | None], list[EntryArray]] = {}
-    for each in arrays:
-        key = (_text(each.whole), spec_cell(each, mesh), _text(each.shard), each.replication)
-        groups.setdefault(key, []).append(each)
-    found = [_EqualArrays(*key, totals_of(members), members[0]) for key, members in groups.items()]
+    for array in arrays:
+        key = (_shape_text(array.whole), spec_cell(array, mesh), _shape_text(array.shard), array.replication)
+        groups.setdefault(key, []).append(array)
+    equal_arrays = [_EqualArrays(*key, totals_of(members), members[0]) for key, members in groups.items()]
     by_saving = totals_of(arrays).is_replicated
-    found.sort(key=lambda row: (by_saving * -row.totals.saving_bytes, -row.totals.shard_bytes, row.whole, row.spec))
-    is_estimated = any(row.totals.is_estimated for row in found)
-    has_saving = any(row.totals.saving_bytes for row in found)
-    is_known = any(each.whole is not None for each in arrays)
+    equal_arrays.sort(
+        key=lambda row: (by_saving * -row.totals.saving_bytes, -row.totals.shard_bytes, row.whole, row.spec)
+    )
+    is_estimated = any(row.totals.is_estimated for row in equal_arrays)
+    has_saving = any(row.totals.saving_bytes for row in equal_arrays)
+    is_known = any(array.whole is not None for array in arrays)
     columns: tuple[Column[_EqualArrays], ...] = (
         Column("count", "count", "count", total="sum", rank=5, of=lambda row: row.totals.arrays),
         *columns_of_part(_size_columns(is_estimated=is_estimated, has_saving=has_saving), lambda row: row.totals),
@@ -260,12 +264,12 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
         Column("spec", "sharding", person=is_known, of=lambda row: row.spec),
         Column("shard", "shard", "shape", of=lambda row: row.shard or UNKNOWN),
         Column("replication", "copies", "count", person=is_known,
-               of=lambda row: UNKNOWN if row.copies is None else row.copies),
+               of=lambda row: unknown_if_none(row.copies)),
         Column("example", "example", "name", role="name", from_width=120, rank=3, of=lambda row: name_of(row.example)),
         Column("annotation", "annotation", from_width=200, rank=2,
                of=lambda row: None if row.example.sharding is None else str(row.example.sharding)),
     )  # fmt: skip
-    cells = rows_from(columns, found)
+    cells = rows_from(columns, equal_arrays)
     return Table(name, columns, cells, noun="shapes", person=person)
 
 
@@ -285,11 +289,12 @@ def _instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | No
         Column("role", "role", person=False, of=lambda array: array.role),
         Column("number", "number", "count", person=False, of=lambda array: array.number),
         Column("op_name", "name", "op_name", of=lambda array: name_of(array)),
-        Column("shape", "shape", "shape", person=is_known, of=lambda array: _text(array.whole) or UNKNOWN),
+        Column("shape", "shape", "shape", person=is_known, of=lambda array: _shape_text(array.whole) or UNKNOWN),
         Column("spec", "sharding", person=is_known, of=lambda array: spec_cell(array, mesh)),
-        Column("shard", "shard", "shape", rank=6 if is_known else KEEP, of=lambda array: _text(array.shard) or UNKNOWN),
+        Column("shard", "shard", "shape", rank=6 if is_known else KEEP,
+               of=lambda array: _shape_text(array.shard) or UNKNOWN),
         Column("replication", "copies", "count", person=is_known,
-               of=lambda array: UNKNOWN if array.replication is None else array.replication),
+               of=lambda array: unknown_if_none(array.replication)),
         Column("annotation", "annotation", from_width=200, rank=2,
                of=lambda array: None if array.sharding is None else str(array.sharding)),
     )  # fmt: skip
@@ -305,9 +310,9 @@ def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
     from hlo_cli.commands.modules.by import KeyCost, group_by, key_columns
 
     groups = group_by(arrays, lambda each: keys.of_use(*_definer_of(each)))
-    found = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
-    found.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
-    rows = [(totals, KeyCost(group, totals.shard_bytes, inferred.shard_bytes)) for totals, inferred, group in found]
+    sums = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
+    sums.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
+    rows = [(totals, KeyCost(group, totals.shard_bytes, inferred.shard_bytes)) for totals, inferred, group in sums]
     is_estimated = any(totals.is_estimated for totals, _ in rows)
     sizes = _size_columns(is_estimated=is_estimated, has_saving=any(totals.saving_bytes for totals, _ in rows))
     key = key_columns(keys.by, "shard_bytes", groups, has_inferred=any(group.inferred for group in groups))
@@ -333,7 +338,7 @@ def _axes_table(arrays: Sequence[EntryArray], mesh: Mesh) -> Table:
                of=lambda row: sum(array.shard_bytes or 0 for array in row.replicated)),
         Column("saving_bytes", "saving", "bytes", role="saving", like="divided_bytes", of=lambda row: row.saving_bytes),
     )  # fmt: skip
-    rows = rows_from(columns, (_along(axis, arrays, mesh) for axis in mesh.axes if axis.size > 1))
+    rows = rows_from(columns, (_arrays_along(axis, arrays, mesh) for axis in mesh.axes if axis.size > 1))
     return Table("axes", columns, rows, noun="axes")
 
 
@@ -349,17 +354,18 @@ class _AlongAxis:
     def saving_bytes(self) -> int:
         """What dividing the copies along the axis, too, would save on each device."""
         shards = [array.shard for array in self.replicated if array.shard is not None]
+        # Padding of the smaller shard may eat the saving, which is never negative: nobody has to divide.
         return sum(max(0, s.padded_bytes - divided(s, self.axis.size).padded_bytes) for s in shards)
 
 
-def _along(axis: MeshAxis, arrays: Sequence[EntryArray], mesh: Mesh) -> _AlongAxis:
-    found = _AlongAxis(axis, [], [])
+def _arrays_along(axis: MeshAxis, arrays: Sequence[EntryArray], mesh: Mesh) -> _AlongAxis:
+    along = _AlongAxis(axis, [], [])
     for array in arrays:
         spec = _spec_of(array, mesh)
         if spec is not None and array.shard is not None:
             is_divided = any(each.name == axis.name for axes in spec for each in axes)
-            (found.divided if is_divided else found.replicated).append(array)
-    return found
+            (along.divided if is_divided else along.replicated).append(array)
+    return along
 
 
 def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column[Totals], ...]:
@@ -379,7 +385,7 @@ def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column[Total
     )  # fmt: skip
 
 
-def _text(shape: ArrayShape | None) -> str:
+def _shape_text(shape: ArrayShape | None) -> str:
     return "" if shape is None else shape.to_string(layout=False)
 
 
@@ -390,20 +396,19 @@ def _text(shape: ArrayShape | None) -> str:
 def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Report:
     """The parameters and results of a module: the shape, the sharding, and the bytes of each on one device."""
     module = loaded.module
-    options.check_without_comms()
-    found = entry_arrays(module)
-    known = mesh_of(module, options.given_mesh)
+    arrays = entry_arrays(module)
+    mesh = mesh_of(module, options.given_mesh)
     test = None if options.where is None else _arrays_where(options.where, module)
-    parameters, skipped = chosen(test, found.parameters, "parameters")
-    results, also = chosen(test, found.results, "results")
+    parameters, skipped = chosen(test, arrays.parameters, "parameters")
+    results, also = chosen(test, arrays.results, "results")
     totals, of_results = totals_of(parameters), totals_of(results)
     return Report(
         "shard",
-        _answer(found, parameters, totals, known, replicas=module.replica_count, is_chosen=test is not None),
+        _dump_answer(arrays, parameters, totals, mesh, replicas=module.replica_count, is_chosen=test is not None),
         version=1,
         numbers={
-            "devices": found.partitions,
-            "mesh": None if known is None else mesh_text(known.mesh),
+            "devices": arrays.partitions,
+            "mesh": None if mesh is None else mesh_text(mesh.mesh),
             "parameters": totals.arrays,
             "shard_bytes": totals.shard_bytes,
             "whole_bytes": totals.whole_bytes,
@@ -411,24 +416,24 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Repo
             "results": of_results.arrays,
             "result_shard_bytes": of_results.shard_bytes,
         },
-        parts=_parts(loaded, found, options, known, parameters, results),
-        next=_next(argument, found, totals, options),
-        notes=(*_notes(found, known), *skipped, *also, *notes_of(loaded)),
+        parts=_dump_parts(loaded, arrays, options, mesh, parameters, results),
+        next=_next_commands(argument, arrays, totals, options),
+        notes=(*_dump_notes(arrays, mesh), *skipped, *also, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
-def _devices_words(found: EntryArrays, known: KnownMesh | None) -> str:
+def _devices_words(arrays: EntryArrays, mesh: KnownMesh | None) -> str:
     """The devices and the mesh that they are in, such as `8 devices, data=4 × model=2`."""
-    words = format_count(found.partitions, "devices")
-    return words if known is None else f"{words}, {_mesh_words(known.mesh)}"
+    words = format_count(arrays.partitions, "devices")
+    return words if mesh is None else f"{words}, {_mesh_words(mesh.mesh)}"
 
 
-def _answer(
-    found: EntryArrays,
+def _dump_answer(
+    arrays: EntryArrays,
     parameters: Sequence[EntryArray],
     totals: Totals,
-    known: KnownMesh | None,
+    mesh: KnownMesh | None,
     *,
     replicas: int,
     is_chosen: bool,
@@ -436,14 +441,14 @@ def _answer(
     """The bytes of a device, and what dividing the copies would save; copies in other replicas do not count."""
     count = format_count(len(parameters), "parameters")
     if is_chosen and not parameters:
-        return f"No matches among {format_count(len(found.parameters), 'parameters')}"
+        return f"No matches among {format_count(len(arrays.parameters), 'parameters')}"
     if not parameters:
-        return f"No parameters: the module takes no arrays ({format_count(len(found.results), 'results')})"
+        return f"No parameters: the module takes no arrays ({format_count(len(arrays.results), 'results')})"
     verb = "takes" if len(parameters) == 1 else "take"
-    if found.partitions < 2:
+    if arrays.partitions < 2:
         runs = "the module runs" if replicas < 2 else f"each of {replicas:,} replicas runs"
         return f"No shardings: {runs} on 1 device ({count}, {format_bytes(totals.shard_bytes)})"
-    devices = _devices_words(found, known)
+    devices = _devices_words(arrays, mesh)
     if replicas > 1:
         devices = f"{replicas:,} replicas of {devices}"
     if totals.unknown == totals.arrays:
@@ -457,40 +462,40 @@ def _answer(
         return f"{lead}; {format_count(totals.unknown, 'parameters')} without a sharding not counted"
     if totals.is_replicated:
         return f"{lead}; sharding the replicated parts would save {format_bytes(totals.saving_bytes)}"
-    return lead if found.has_shardings else f"{lead}; this dump has no shardings"
+    return lead if arrays.has_shardings else f"{lead}; this dump has no shardings"
 
 
-def _parts(
+def _dump_parts(
     loaded: Loaded,
-    found: EntryArrays,
+    arrays: EntryArrays,
     options: ShardOptions,
-    known: KnownMesh | None,
+    mesh: KnownMesh | None,
     parameters: Sequence[EntryArray],
     results: Sequence[EntryArray],
 ) -> tuple[Part, ...]:
-    mesh = None if known is None else known.mesh
-    is_seen = found.partitions > 1
-    others = shapes_table("results", results, mesh, person=False)
+    axes = None if mesh is None else mesh.mesh
+    is_seen = arrays.partitions > 1
+    # For machines: screens have one sentence on all results.
+    others = shapes_table("results", results, axes, person=False)
     match options.grouping:
         case None:
             if not results or not is_seen:
-                return (shapes_table("parameters", parameters, mesh, person=is_seen), others)
-            return (shapes_table("parameters", parameters, mesh), others, _results_passage(results))
+                return (shapes_table("parameters", parameters, axes, person=is_seen), others)
+            return (shapes_table("parameters", parameters, axes), others, _results_passage(results))
         case "instruction":
-            each = _instructions_table("results", results, mesh, person=False)
-            return (_instructions_table("instructions", parameters, mesh), each)
+            each = _instructions_table("results", results, axes, person=False)
+            return (_instructions_table("instructions", parameters, axes), each)
         case "axis":
-            return (_axes_table(parameters, _required(mesh)), others)
+            return (_axes_table(parameters, _required_mesh(axes)), others)
         case grouping:
             from hlo_cli.commands.modules.by import keys_for
 
             cause = cause_of(grouping)
-            if cause is None:
-                raise HloError(f"--by {grouping} requires --comms")
+            assert cause is not None
             return (causes_table(parameters, keys_for(loaded, cause)), others)
 
 
-def _required(mesh: Mesh | None) -> Mesh:
+def _required_mesh(mesh: Mesh | None) -> Mesh:
     if mesh is None:
         raise HloError("--by axis requires a mesh, and the dump names none", hint="add --mesh, such as data=2,model=4")
     return mesh
@@ -506,29 +511,29 @@ def _results_passage(results: Sequence[EntryArray]) -> Passage:
     return Passage("results", (f"{count} {verb} {about}{format_bytes(totals.shard_bytes)} per device.",))
 
 
-def _notes(found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
+def _dump_notes(arrays: EntryArrays, mesh: KnownMesh | None) -> tuple[Diagnostic, ...]:
     notes = list[str]()
-    if found.partitions < 2:
+    if arrays.partitions < 2:
         return ()
-    if found.has_siblings:
+    if arrays.has_siblings:
         notes.append("shardings are from before_optimizations; this dump has none for these arrays")
-    elif not found.has_shardings:
+    elif not arrays.has_shardings:
         where = "shardings are in the dump before optimizations, which is not in the same directory"
-        notes.append(where if found.is_partitioned else "the compiler chooses the shardings of all parameters")
-    if known is None and found.has_shardings:
+        notes.append(where if arrays.is_partitioned else "the compiler chooses the shardings of all parameters")
+    if mesh is None and arrays.has_shardings:
         notes.append("no mesh is named, so shardings are numbers of parts; name its axes with --mesh")
-    elif known is not None and known.origin != "--mesh":
-        more = "; the program may have more axes" if known.is_inferred else ""
-        notes.append(f"mesh {known.origin}{more}" if known.is_inferred else f"mesh from {known.origin}")
-    if any(each.is_estimated for each in found.parameters):
+    elif mesh is not None and mesh.origin != "--mesh":
+        more = "; the program may have more axes" if mesh.is_inferred else ""
+        notes.append(f"mesh {mesh.origin}{more}" if mesh.is_inferred else f"mesh from {mesh.origin}")
+    if any(each.is_estimated for each in arrays.parameters):
         notes.append("the module is not partitioned; bytes are those of shards in their default layout")
-    problems = dict.fromkeys(each.problem for each in (*found.parameters, *found.results) if each.problem)
+    problems = dict.fromkeys(each.problem for each in (*arrays.parameters, *arrays.results) if each.problem)
     notes.extend(f"sharding not understood: {problem}" for problem in problems)
     return tuple(Diagnostic("note", note) for note in notes)
 
 
-def _next(argument: str, found: EntryArrays, totals: Totals, options: ShardOptions) -> tuple[str, ...]:
-    if not argument or argument == "-" or found.partitions < 2:
+def _next_commands(argument: str, arrays: EntryArrays, totals: Totals, options: ShardOptions) -> tuple[str, ...]:
+    if not argument or argument == "-" or arrays.partitions < 2:
         return ()
     if totals.is_replicated and options.where is None:
         return (f"hlo shard {argument} --by instruction --where 'replication > 1'", f"hlo shard {argument} --comms")
@@ -557,32 +562,34 @@ class NamedArray:
     notes: tuple[Diagnostic, ...] = ()
 
 
-def named_array(named: NamedShape, given: Mesh | None = None) -> NamedArray:
+def named_array(named: NamedShape, given_mesh: Mesh | None = None) -> NamedArray:
     """The whole array of an instruction of a dump; HloError if the dump does not say how it is divided."""
     module, instruction = named.loaded.module, named.instruction
-    found = array_of_value(module, instruction, named.index)
-    if found is None or found.sharding is None or found.shard is None:
-        problem = None if found is None else found.problem
+    array = array_of_value(module, instruction, named.index)
+    if array is None or array.sharding is None or array.shard is None:
+        problem = None if array is None else array.problem
         text = (
             f"{instruction.name} has no sharding" if problem is None else f"sharding of {instruction.name}: {problem}"
         )
-        raise HloError(text, instruction.span if problem else None, hint=None if problem else _hint(named))
-    whole = found.whole or found.shape
+        raise HloError(
+            text, instruction.span if problem else None, hint=None if problem else _hint_without_sharding(named)
+        )
+    whole = array.whole or array.shape
     notes = list[str]()
-    if found.origin != "this dump":
+    if array.origin != "this dump":
         notes.append(f"the sharding of {instruction.name} is from before_optimizations")
-    if found.is_estimated:
+    if array.is_estimated:
         notes.append("the module is not partitioned; bytes are those of a shard in its default layout")
     return NamedArray(
-        replace(whole, layout=found.shard.layout),
-        found.sharding,
-        mesh_of(module, given),
-        found.is_estimated,
+        replace(whole, layout=array.shard.layout),
+        array.sharding,
+        mesh_of(module, given_mesh),
+        array.is_estimated,
         tuple(Diagnostic("note", note) for note in notes),
     )
 
 
-def _hint(named: NamedShape) -> str:
+def _hint_without_sharding(named: NamedShape) -> str:
     if named.instruction.opcode.removesuffix("-start") in COLLECTIVES:
         return f"for its devices and axes: hlo parse DUMP --explain {named.instruction.name}"
     if named.loaded.module.program is None:
@@ -619,16 +626,15 @@ def _module_columns() -> tuple[Column[_Sharded], ...]:
 
 def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output: OutputOptions) -> int:
     """Writes one row for each module, those with the most bytes to save first, and returns the exit code."""
-    options.check_without_comms()
-    found = list(map_inputs(many, reading, options.jobs, partial(_sharded, options)))
-    answers = [each.answer for each in found if each.answer is not None]
-    saving = sum(each.totals.saving_bytes for each in answers)
+    results = list(map_inputs(many, reading, options.jobs, partial(_sharded, options)))
+    answers = [result.answer for result in results if result.answer is not None]
+    saving = sum(result.totals.saving_bytes for result in answers)
     shared = f"sharding the replicated parts would save {format_bytes(saving)} per device"
     return finish_each(
         "shard",
         many,
         reading,
-        found,
+        results,
         Rows(_module_columns()),
         answer=f"{format_count(len(answers), 'modules')}: {shared if saving else 'nothing is replicated'}",
         output=output,
@@ -636,8 +642,8 @@ def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output:
 
 
 def _sharded(options: ShardOptions, module: Module, _input: Input) -> _Sharded:
-    found, known = entry_arrays(module), mesh_of(module, options.given_mesh)
+    arrays, mesh = entry_arrays(module), mesh_of(module, options.given_mesh)
     test = None if options.where is None else _arrays_where(options.where, module)
-    parameters, _ = chosen(test, found.parameters, "parameters")
-    mesh = None if known is None else mesh_text(known.mesh)
-    return _Sharded(found.partitions, mesh, totals_of(parameters))
+    parameters, _ = chosen(test, arrays.parameters, "parameters")
+    axes = None if mesh is None else mesh_text(mesh.mesh)
+    return _Sharded(arrays.partitions, axes, totals_of(parameters))

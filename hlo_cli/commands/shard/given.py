@@ -77,6 +77,7 @@ def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOp
 def _separated(inputs: tuple[str, ...]) -> tuple[str, ...]:
     """The inputs, with a shape and its sharding in one argument as two."""
     first, *rest = inputs
+    # An instruction has its sharding as an attribute, which the parser reads.
     if _INSTRUCTION.match(first) or (match := _SHARDING_STARTS.search(first)) is None or not match.start():
         return inputs
     return (first[: match.start()].rstrip(), first[match.start() :].strip(), *rest)
@@ -90,6 +91,7 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
     if not shardings and _INSTRUCTION.match(texts[0]):
         shardings += [text for text in (_sharding_of_instruction(texts[0]),) if text]
     if not shardings:
+        # The hint divides the first dimension alone, which most arrays have.
         tiles = "2" + ",1" * (typed.shape.rank - 1 if isinstance(typed.shape, ArrayShape) else 0)
         shape = typed.shape.to_string(layout=False)
         raise HloError("expected a sharding after the shape", hint=f"hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'")
@@ -104,7 +106,7 @@ def _of_shape(
     shardings = [*texts, *([options.to] if options.to is not None else [])]
     if len(shardings) > 2:
         raise HloError(f"expected one or two shardings, found {len(shardings)}")
-    (sharding, remarks), *others = [_read(text, shape, options.given_mesh) for text in shardings]
+    (sharding, remarks), *others = [_read_sharding(text, shape, options.given_mesh) for text in shardings]
     mesh, origin = _mesh_in(sharding, options)
     return GivenArray(
         shape,
@@ -123,23 +125,23 @@ def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -
 
     if len(texts) > 1 and not _has_sharding(named):
         return _of_shape(named.shape, texts[1:], options, has_layout=True, notes=_shape_notes(named))
-    found = _named_value(named, options.given_mesh)
-    mesh = found.mesh.mesh if found.mesh is not None else None
+    value = _named_value(named, options.given_mesh)
+    mesh = value.mesh.mesh if value.mesh is not None else None
     targets = [*texts[1:], *([options.to] if options.to is not None else [])]
     if len(targets) > 1:
         raise HloError(f"expected one sharding after {texts[0]}, found {len(targets)}")
-    read = [_read(text, found.shape, options.given_mesh or mesh) for text in targets]
+    read = [_read_sharding(text, value.shape, options.given_mesh or mesh) for text in targets]
     return GivenArray(
-        found.shape,
-        found.sharding,
+        value.shape,
+        value.sharding,
         read[0][0] if read else None,
         mesh,
         named,
-        found.mesh.origin if found.mesh is not None else "",
+        value.mesh.origin if value.mesh is not None else "",
         has_layout=True,
-        is_estimated=found.is_estimated,
+        is_estimated=value.is_estimated,
         device_count=partitions_of(named.loaded.module),
-        notes=(*found.notes, *(note for _, more in read for note in more)),
+        notes=(*value.notes, *(note for _, more in read for note in more)),
     )
 
 
@@ -148,8 +150,8 @@ def _has_sharding(named: NamedShape) -> bool:
     from hlo_cli.analysis.sharding.entry_arrays import array_of_value
 
     for index, _ in named.shape.leaves:
-        found = array_of_value(named.loaded.module, named.instruction, (*named.index, *index))
-        if found is not None and found.sharding is not None:
+        array = array_of_value(named.loaded.module, named.instruction, (*named.index, *index))
+        if array is not None and array.sharding is not None:
             return True
     return False
 
@@ -169,8 +171,8 @@ def _named_value(named: NamedShape, mesh: Mesh | None) -> _NamedValue:
     from hlo_cli.commands.shard.dump import named_array
 
     if not isinstance(named.shape, TupleShape) or not any(True for _ in named.shape.leaves):
-        one = named_array(named, mesh)
-        return _NamedValue(one.shape, one.sharding, one.mesh, one.is_estimated, one.notes)
+        array = named_array(named, mesh)
+        return _NamedValue(array.shape, array.sharding, array.mesh, array.is_estimated, array.notes)
     leaves = [
         named_array(replace(named, shape=leaf, index=(*named.index, *index)), mesh)
         for index, leaf in named.shape.leaves
@@ -198,22 +200,22 @@ def _sharding_of_instruction(text: str) -> str:
     return str(sharding) if sharding is not None else ""
 
 
-def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tuple[Diagnostic, ...]]:
+def _read_sharding(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tuple[Diagnostic, ...]]:
     """The sharding in a text, checked against the shape, and notes on what was not in it."""
     from hlo_cli.analysis.sharding.placement import leaf_shardings, placement_of
     from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
     rank = shape.rank if isinstance(shape, ArrayShape) else None
-    found = read_sharding_text(text, mesh=mesh, rank=rank)
+    given = read_sharding_text(text, mesh=mesh, rank=rank)
     try:
-        for _, leaf, sharding in leaf_shardings(shape, found.sharding):
+        for _, leaf, sharding in leaf_shardings(shape, given.sharding):
             placement = placement_of(sharding)
             if isinstance(leaf, ArrayShape):
                 placement.shard_sizes(leaf.sizes)
     except HloError as error:
-        span = None if isinstance(found.sharding, TupleSharding) else _span_of_tiles(text)
+        span = None if isinstance(given.sharding, TupleSharding) else _span_of_tiles(text)
         raise HloError(error.diagnostic.message, span, source=Source("", text) if span else None) from error
-    return found.sharding, tuple(Diagnostic("note", remark) for remark in found.remarks)
+    return given.sharding, tuple(Diagnostic("note", remark) for remark in given.remarks)
 
 
 def _span_of_tiles(text: str) -> Span:
@@ -254,5 +256,5 @@ def _check_mesh(array: GivenArray, options: ShardOptions) -> None:
         for leaf in leaves:
             count = devices_of(leaf) if leaf is not None else None
             if count is not None and count != mesh.device_count:
-                found = f"{mesh_text(mesh)} is {counted(mesh.device_count, 'devices')}"
-                raise HloError(f"{found}, the sharding has {count:,}")
+                given = f"{mesh_text(mesh)} is {counted(mesh.device_count, 'devices')}"
+                raise HloError(f"{given}, the sharding has {count:,}")

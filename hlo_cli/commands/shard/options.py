@@ -103,10 +103,12 @@ class ShardOptions:
         choices=ALGORITHMS,
         default=ALGORITHMS[0],
         help=f"Set the algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
+        about="one",
+        needs="--comms",
     )
     where: str | None = where_option(about="one")
-    chip: str | None = chip_option("Estimate times on this chip", about="one")
-    chip_file: str | None = chip_file_option(about="one")
+    chip: str | None = chip_option("Estimate times on this chip", about="one", needs="--comms")
+    chip_file: str | None = chip_file_option(about="one", needs="--comms")
     each: bool = each_option(about="dump")
     jobs: int | None = jobs_option()
     timeout: int | None = timeout_option()
@@ -119,22 +121,12 @@ class ShardOptions:
         check_options(self)
 
     def check_for_dump(self) -> None:
-        """Raises HloError for an option that requires a shape and its sharding."""
+        """Raises HloError for an option that requires a shape and its sharding, or lacks another option."""
         if self.to is not None:
             raise HloError("--to requires a shape and its sharding, not a dump")
         if self.device is not None:
             raise HloError("--device requires a shape and its sharding, or DUMP:NAME")
-
-    def check_without_comms(self) -> None:
-        """Raises HloError for an option that requires --comms."""
-        needing = {
-            "--chip": self.chip is not None,
-            "--chip-file": self.chip_file is not None,
-            "--algorithm": self.algorithm != ALGORITHMS[0],
-        }
-        for name, is_given in needing.items():
-            if is_given:
-                raise HloError(f"{name} requires --comms")
+        check_options(self)
 
     @property
     def about_dump(self) -> list[str]:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # --- steps in tables and sentences ---
 
 
-_LONGEST = 60  # a sharding beside the words of a sentence; iota forms with `<=` are short anyway
+_MAX_LENGTH = 60  # a sharding beside the words of a sentence; iota forms with `<=` are short anyway
 _STEPS: Final[tuple[Column[ReshardStep, Mesh | None], ...]] = (
     Column("operation", "step", "opcode", of=lambda step, mesh: step.operation),
     Column("axis", "axis", rank=7, of=lambda step, mesh: _axis(step, mesh) if mesh is not None else None),
@@ -114,13 +114,13 @@ def _ends_facts(direct: Resharding, mesh: Mesh | None) -> Facts:
     return Facts(
         "shardings",
         (
-            _end("from", direct.source_shard, direct.source, mesh),
-            _end("to", direct.target_shard, direct.target, mesh),
+            _end_fact("from", direct.source_shard, direct.source, mesh),
+            _end_fact("to", direct.target_shard, direct.target, mesh),
         ),
     )
 
 
-def _end(label: str, shard: ArrayShape, placement: Placement, mesh: Mesh | None) -> Fact:
+def _end_fact(label: str, shard: ArrayShape, placement: Placement, mesh: Mesh | None) -> Fact:
     shape = shard.to_string(layout=False)
     copies = f" in {placement.copies:,} copies" if placement.copies > 1 else ""
     remark = f"{shape}{copies}  {_placement_text(placement, mesh, shard.rank)}"
@@ -142,7 +142,7 @@ def _short_text(text: str) -> str:
     >>> _short_text("{devices=[4]0,1,2,3}")
     '{devices=[4]0,1,2,3}'
     """
-    if len(text) <= _LONGEST or "<=" in text:
+    if len(text) <= _MAX_LENGTH or "<=" in text:
         return text
     head, _, tail = text.partition("]")
     devices, space, rest = tail.partition(" ")
@@ -162,11 +162,11 @@ def _detour_parts(direct: Resharding, detour: Detour, mesh: Mesh | None, *, valu
     steps = (*detour.first.steps, *detour.second.steps)
     return [
         _steps_table(steps, mesh, name="detour", title=title, main=False),
-        Passage("constraint", (_constraint(detour.by, named, rank, value, is_given=mesh is not None),)),
+        Passage("constraint", (_constraint_text(detour.by, named, rank, value, is_given=mesh is not None),)),
     ]
 
 
-def _constraint(by: Placement, mesh: Mesh | None, rank: int, value: str, *, is_given: bool) -> Text:
+def _constraint_text(by: Placement, mesh: Mesh | None, rank: int, value: str, *, is_given: bool) -> Text:
     """The call of with_sharding_constraint, over the given mesh or one that is made up."""
     spec = partition_spec(by, mesh) if mesh is not None else None
     if mesh is None or spec is None:
@@ -198,14 +198,14 @@ def report_of_steps(given: GivenArray) -> Report:
     if detour is not None:
         parts += _detour_parts(direct, detour, given.mesh)
     if direct.collectives:
-        parts.append(Passage("nearest", (_nearest(direct, near, given),)))
+        parts.append(Passage("nearest", (_nearest_words(direct, near, given),)))
     return Report(
         "shard",
         answer_of(direct),
         version=1,
         numbers={**numbers_of(direct, detour), **_nearest_numbers(direct, near)},
         parts=tuple(parts),
-        next=_next(given),
+        next=_next_commands(given),
         notes=(*given.notes, *notes_of(direct, detour)),
     )
 
@@ -217,18 +217,18 @@ def answer_of(direct: Resharding) -> str:
     >>> answer_of(reshard(parse_shape("f32[8]"), sharding_of("{devices=[4]<=[4]}"), sharding_of("{replicated}")))
     '1 collective: a device sends 24 B to hold 32 B'
     """
-    shape, held = direct.shape.to_string(layout=False), format_bytes(direct.target_shard.logical_bytes)
+    shape, part = direct.shape.to_string(layout=False), format_bytes(direct.target_shard.logical_bytes)
     if direct.problem:
         return f"No steps are known: {direct.problem}"
     if direct.is_full_rematerialization:
         whole = format_bytes(direct.shape.logical_bytes)
-        return f"Full rematerialization: every device gathers all of {shape}, {whole}, to keep {held} of it"
+        return f"Full rematerialization: every device gathers all of {shape}, {whole}, to keep {part} of it"
     if direct.source == direct.target:
         return f"Both shardings place {shape} alike: no step is needed"
     if not direct.collectives:
-        return f"No collective is needed: a device keeps {held} of what it holds"
+        return f"No collective is needed: a device keeps {part} of what it holds"
     count = format_count(len(direct.collectives), "collectives")
-    return f"{count}: a device sends {format_bytes(direct.sent_bytes)} to hold {held}"
+    return f"{count}: a device sends {format_bytes(direct.sent_bytes)} to hold {part}"
 
 
 def numbers_of(direct: Resharding, detour: Detour | None) -> dict[str, Cell]:
@@ -273,7 +273,7 @@ def _nearest_numbers(direct: Resharding, near: Resharding | None) -> dict[str, C
     return {"nearest": str(sharding_of_placement(near.source)), "nearest_wire_bytes": near.sent_bytes}
 
 
-def _nearest(direct: Resharding, near: Resharding | None, given: GivenArray) -> str:
+def _nearest_words(direct: Resharding, near: Resharding | None, given: GivenArray) -> str:
     if near is None:
         reason = "no slice of the copies is nearer" if direct.source.copies > 1 else "devices have no copies to slice"
         return f"Without a collective, the sharding stays as it is: {reason}."
@@ -282,7 +282,7 @@ def _nearest(direct: Resharding, near: Resharding | None, given: GivenArray) -> 
     return f"The nearest sharding without a collective is {text}; from it, a device sends {rest}."
 
 
-def _next(given: GivenArray) -> tuple[str, ...]:
+def _next_commands(given: GivenArray) -> tuple[str, ...]:
     first = " ".join(map(quoted_argument, given.text[:2]))
     return (f"hlo shard {first}",) if len(first) <= 100 else ("hlo help sharding",)
 
@@ -293,7 +293,7 @@ def _next(given: GivenArray) -> tuple[str, ...]:
 AnySharding = Sharding | NamedSharding
 
 _ELISIONS: Final = ("...", "\N{HORIZONTAL ELLIPSIS}")
-_MOST_ELEMENTS: Final = 1 << 40  # a TiB of u8: beyond that, sizes need only be multiples of the parts
+_MAX_ELEMENTS: Final = 1 << 40  # a TiB of u8: beyond that, sizes need only be multiples of the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,11 +348,11 @@ def _warned_reshards(warnings: Sequence[ReshardingWarning]) -> list[WarnedReshar
         if warning.operation not in read:
             found = next(iter(instructions_in(warning.operation)), None)
             read[warning.operation] = found or read_cut_instruction(warning.operation)
-        each = read[warning.operation]
-        shape = str(each.instruction.shape) if each is not None else ""
+        instruction = read[warning.operation]
+        shape = str(instruction.instruction.shape) if instruction is not None else ""
         groups[_key(warning, shape, groups)].append(warning)
-    reshards = [_warned(group, read) for group in groups.values()]
-    return sorted(reshards, key=lambda each: -_whole_bytes(each))
+    reshards = [_warned_reshard(group, read) for group in groups.values()]
+    return sorted(reshards, key=lambda instruction: -_whole_bytes(instruction))
 
 
 def first_warned(text: str) -> WarnedReshard | None:
@@ -361,26 +361,27 @@ def first_warned(text: str) -> WarnedReshard | None:
     return groups[0] if groups else None
 
 
-def _whole_bytes(each: WarnedReshard) -> int:
-    shape = each.whole or (each.found.array if each.found is not None else None)
+def _whole_bytes(reshard_warning: WarnedReshard) -> int:
+    shape = reshard_warning.whole or (reshard_warning.found.array if reshard_warning.found is not None else None)
     return shape.logical_bytes if shape is not None else 0
 
 
 def _key(warning: ReshardingWarning, shape: str, known: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     """What equal warnings have in common; one whose end is cut equals the first that begins like it."""
     key = (warning.before, warning.after, shape)
+    # Logs cut long lines off; the same warning is often whole on another line.
     if warning.before and not warning.after.endswith("}"):
         return next((each for each in known if each[0] == key[0] and each[1].startswith(key[1])), key)
     return key
 
 
-def _warned(group: Sequence[ReshardingWarning], read: Mapping[str, FoundInstruction | None]) -> WarnedReshard:
+def _warned_reshard(group: Sequence[ReshardingWarning], read: Mapping[str, FoundInstruction | None]) -> WarnedReshard:
     """The warnings of a group; the instruction is the first one that names its origin."""
     warning = max(group, key=lambda each: bool(one.op_name or one.source) if (one := read[each.operation]) else False)
     found = read[warning.operation]
     part = found.array if found is not None else None
     rank = part.rank if part is not None else None
-    (before, remarks), (after, more) = _read(group[0].before, rank), _read(group[0].after, rank)
+    (before, remarks), (after, more) = _read_elided(group[0].before, rank), _read_elided(group[0].after, rank)
     result = WarnedReshard(len(group), warning, before, after, found, remarks=tuple(dict.fromkeys(remarks + more)))
     if before is None:
         return result
@@ -418,12 +419,14 @@ def _unknown_shape(before: Placement, after: Placement) -> ArrayShape:
         raise HloError("the shardings divide different numbers of dimensions")
     size = lcm(*before.parts, *after.parts, len(before.devices) or len(after.devices))
     rank = ranks.pop()
-    if size**rank > _MOST_ELEMENTS:
+    if size**rank > _MAX_ELEMENTS:
+        # Divisible by the number of devices as well, if that does not make the array absurdly large: no step pads
+        # then.
         size = lcm(*before.parts, *after.parts)
     return ArrayShape(PRIMITIVE_TYPES["u8"], (size,) * rank, (False,) * rank, Layout(tuple(range(rank))[::-1]))
 
 
-def _read(text: str, rank: int | None) -> tuple[Sharding | NamedSharding | None, tuple[str, ...]]:
+def _read_elided(text: str, rank: int | None) -> tuple[Sharding | NamedSharding | None, tuple[str, ...]]:
     """The sharding, or None, and remarks on what is elided; at its end that can only be the copies."""
     for mark in _ELISIONS:
         if (text.endswith((f" {mark}}}", f"]{mark}}}")) and "<=" in text) or text.endswith(f" {mark}}}"):
@@ -431,11 +434,11 @@ def _read(text: str, rank: int | None) -> tuple[Sharding | NamedSharding | None,
             if rank is not None and text.partition("[")[2].partition("]")[0].count(",") == rank:
                 text = f"{text[:-1]} last_tile_dim_replicate}}"
     try:
-        given = read_given_sharding(text)
+        read = read_given_sharding(text)
     except HloError:
         return None, ()
-    sharding = given.sharding
-    return (sharding, given.remarks) if isinstance(sharding, Sharding | NamedSharding) else (None, ())
+    sharding = read.sharding
+    return (sharding, read.remarks) if isinstance(sharding, Sharding | NamedSharding) else (None, ())
 
 
 def is_maximal(sharding: Sharding | NamedSharding | None) -> bool:
@@ -466,9 +469,9 @@ def _cost_facts(first: WarnedReshard) -> Facts:
     """The bytes on each device before, between, and after, with both shardings."""
     where = f"device {_device(first.before)} only" if is_maximal(first.before) else ""
     facts = [
-        _fact("from", first.part, _short_text(first.warning.before), where),
-        _fact("gathered", first.whole, "", "every device"),
-        _fact("to", first.part_after, _short_text(first.warning.after)),
+        _part_fact("from", first.part, _short_text(first.warning.before), where),
+        _part_fact("gathered", first.whole, "", "every device"),
+        _part_fact("to", first.part_after, _short_text(first.warning.after)),
     ]
     if received := first.received_bytes:
         facts.append(Fact("received", (Amount("bytes", received, "bytes"),), "by every device"))
@@ -479,7 +482,7 @@ def _device(sharding: Sharding | NamedSharding | None) -> int | None:
     return sharding.device if isinstance(sharding, Sharding) else None
 
 
-def _fact(label: str, part: ArrayShape | None, sharding: str, where: str = "") -> Fact:
+def _part_fact(label: str, part: ArrayShape | None, sharding: str, where: str = "") -> Fact:
     if part is None:
         return Fact(label, (Amount("bytes", UNKNOWN, "bytes"),), sharding, is_whole=True)
     remark = "  ".join(filter(None, (part.to_string(layout=False), where and f"on {where}", sharding)))
@@ -488,9 +491,9 @@ def _fact(label: str, part: ArrayShape | None, sharding: str, where: str = "") -
 
 def _drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
     """Both shardings, drawn as grids of devices."""
-    found = list[Figure]()
+    figures = list[Figure]()
     if first.whole is None:
-        return found
+        return figures
     for label, sharding in (("from", first.before), ("to", first.after)):
         if sharding is None:
             continue
@@ -500,8 +503,8 @@ def _drawings(first: WarnedReshard, mesh: Mesh | None) -> list[Figure]:
         except HloError:
             continue
         if figure is not None:
-            found.append(replace(figure, name=label, title=label))
-    return found
+            figures.append(replace(figure, name=label, title=label))
+    return figures
 
 
 def _dimensions_table(first: WarnedReshard) -> Table:
@@ -548,7 +551,7 @@ def _whole_shape(group: WarnedReshard) -> str | None:
 # `hlo shard --warning`: what full rematerialization costs, and which sharding would avoid it.
 
 
-_SIGNS: Final = ("nvoluntary", "\n", "{devices=", "[spmd]", "[SPMD]")
+_MARKS_OF_TEXT: Final = ("nvoluntary", "\n", "{devices=", "[spmd]", "[SPMD]")
 
 
 def report_of_warning(options: ShardOptions) -> Report:
@@ -567,7 +570,8 @@ def _text_of(argument: str) -> tuple[str, str]:
     """The text of an argument, which may be a file or `-`, and what to call it."""
     from hlo_cli.inputs.input import read_plain
 
-    if argument != "-" and any(sign in argument for sign in _SIGNS):
+    # A path has none of these, the text of a warning has at least one.
+    if argument != "-" and any(sign in argument for sign in _MARKS_OF_TEXT):
         return argument, "the text"
     if argument != "-" and not os.path.exists(argument):
         raise HloError(f"file '{argument}' not found", hint="--warning takes the text of a warning, a file, or -")
@@ -587,12 +591,12 @@ def warning_report(text: str, name: str, *, mesh: Mesh | None = None, command: s
     detour = find_detour(first.direct, mesh) if first.direct is not None else None
     return Report(
         command,
-        _answer(groups, len(warnings)),
+        _warning_answer(groups, len(warnings)),
         version=1 if command == "shard" else 2,
-        numbers=_numbers(groups, len(warnings), detour),
+        numbers=_warning_numbers(groups, len(warnings), detour),
         parts=tuple(_warning_parts(groups, detour, mesh)),
         next=("hlo help sharding",),
-        notes=(*in_group, *_notes(first, detour)),
+        notes=(*in_group, *_warning_notes(first, detour)),
         input={"path": name, "line": first.warning.line},
     )
 
@@ -613,12 +617,13 @@ def _warning_parts(groups: Sequence[WarnedReshard], detour: Detour | None, mesh:
     if first.whole is not None:
         parts += [_cost_facts(first), *_drawings(first, mesh), _dimensions_table(first)]
     if first.direct is not None and first.direct.steps:
+        # The log may be of another version: then the steps of ours are shown as what they are.
         title = "" if first.direct.is_full_rematerialization else f"steps of {VERSION}, which does not warn"
-        parts.append(_known(_steps_table(first.direct.steps, mesh, title=title, main=False), first))
+        parts.append(_without_unknown_bytes(_steps_table(first.direct.steps, mesh, title=title, main=False), first))
     parts.append(_warnings_table(groups, person=len(groups) > 1))
     if first.direct is not None and detour is not None and _is_better(first.direct, detour):
         steps, constraint = _detour_parts(first.direct, detour, mesh)
-        parts += [_known(steps, first) if isinstance(steps, Table) else steps, constraint]
+        parts += [_without_unknown_bytes(steps, first) if isinstance(steps, Table) else steps, constraint]
         if first.is_in_group:
             parts.append(Passage("group", (_IN_GROUP,)))
     parts.append(Passage("advice", _advice(first, detour)))
@@ -635,17 +640,17 @@ def _is_better(direct: Resharding, detour: Detour) -> bool:
     return bool(direct.problem) or detour.sent_bytes < direct.sent_bytes
 
 
-def _known(table: Table, first: WarnedReshard) -> Table:
+def _without_unknown_bytes(table: Table, first: WarnedReshard) -> Table:
     """The steps, without bytes if the text has no shape."""
     if first.whole is not None:
         return table
     sizes = {table.column_index(name) for name in ("operand_bytes", "wire_bytes", "operand_shape")}
-    rows = tuple(tuple(UNKNOWN if at in sizes else cell for at, cell in enumerate(row)) for row in table.rows)
+    rows = tuple(tuple(UNKNOWN if column in sizes else cell for column, cell in enumerate(row)) for row in table.rows)
     title = table.title.partition(": ")[0] if table.name == "detour" else table.title
     return replace(table, rows=rows, title=title)
 
 
-def _numbers(groups: Sequence[WarnedReshard], count: int, detour: Detour | None) -> dict[str, Cell]:
+def _warning_numbers(groups: Sequence[WarnedReshard], count: int, detour: Detour | None) -> dict[str, Cell]:
     first = groups[0]
     direct, after, is_known = first.direct, first.part_after, first.whole is not None
     return {
@@ -665,7 +670,7 @@ def _numbers(groups: Sequence[WarnedReshard], count: int, detour: Detour | None)
     }
 
 
-def _answer(groups: Sequence[WarnedReshard], count: int) -> str:
+def _warning_answer(groups: Sequence[WarnedReshard], count: int) -> str:
     first = groups[0]
     warnings = format_count(count, "warnings")
     if len(groups) > 1:
@@ -680,7 +685,7 @@ def _answer(groups: Sequence[WarnedReshard], count: int) -> str:
     return f"Every device gathers a whole array to change its sharding ({warnings})"
 
 
-def _notes(first: WarnedReshard, detour: Detour | None) -> list[Diagnostic]:
+def _warning_notes(first: WarnedReshard, detour: Detour | None) -> list[Diagnostic]:
     notes = [Diagnostic("note", remark) for remark in first.remarks]
     if first.whole is not None and first.part is not None and not is_maximal(first.before):
         shown = first.part.to_string(layout=False)
