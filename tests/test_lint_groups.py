@@ -129,6 +129,9 @@ def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:
         "negate(s1)", 'negate(s1), metadata={op_name="b/neg"}'
     )
     [found] = lint_module(parse_module(told), LintSettings(("HLO208",)))
+    assert found.hint is None, "no kernel runs between them"
+    between = told.replace("  s1 =", "  t = f32[512,1024]{1,0:T(8,128)} tanh(u0)\n  s1 =")
+    [found] = lint_module(parse_module(between), LintSettings(("HLO208",)))
     assert found.hint == "move a/neg and b/neg, which read it, closer together"
 
 

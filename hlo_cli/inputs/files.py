@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
@@ -471,3 +471,88 @@ def _is_binary(head: bytes, name: str) -> bool:
     if head[:1] != _FIRST_FIELD and not looks_like_executable(head):
         raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)
     return True
+
+
+# --- lines of the user's program ---
+# The line of Python that made an instruction, if the program that was compiled is on this machine.
+
+
+_MAX_PROGRAM_BYTES: Final = 1 << 22
+"""Bytes of a file of Python that is read: written by hand none is longer, and a generated one explains nothing."""
+_DEFINITION: Final = re.compile(r"(?:async\s+)?def\s+(\w+)|class\s")
+_CLOSING: Final = frozenset(")]},: ")
+"""Characters of a line that only ends an expression."""
+_BRACKETS: Final = ("()", "[]", "{}")
+
+
+class ProgramLines:
+    """Lines of the files that a dump names; a file is looked for once, as named and then below the working directory.
+
+    A dump may come from another machine, or from before the file was edited. A line counts only if it is in the
+    function that the dump names, and has an expression at its columns.
+
+    >>> first = ProgramLines.of.__code__.co_firstlineno
+    >>> ProgramLines().of("/build/7/hlo_cli/inputs/files.py", first, "ProgramLines.of")
+    'def of(self, file: str, line: int, function: str = "", columns: tuple[int, int] = (0, 0)) -> str:'
+    >>> ProgramLines().of("/build/7/hlo_cli/inputs/files.py", first, "read"), ProgramLines().of("/no/such/file.py", 3)
+    ('', '')
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[str, ...]] = {}
+
+    def of(self, file: str, line: int, function: str = "", columns: tuple[int, int] = (0, 0)) -> str:
+        """The text of a line without its indentation; empty if it is not at hand. Only Python is read."""
+        if (listed := self._files.get(file)) is None:
+            listed = self._files[file] = _program(file)
+        if not 1 <= line <= len(listed) or not _is_expression(listed[line - 1], *columns):
+            return ""
+        # `train.<locals>.step.<locals>.<lambda>` is in `step`; `<module>` is in no function.
+        name = next((part for part in reversed(function.split(".")) if not part.startswith("<")), "")
+        return listed[line - 1].strip() if not name or name in _functions_around(listed, line) else ""
+
+
+def _is_expression(text: str, start: int, end: int) -> bool:
+    """Whether a line may have an expression between two columns, which cuts no name; 0 for an unknown end.
+
+    >>> line = "y = jax.nn.relu(x) + 1"
+    >>> [_is_expression(line, *columns) for columns in ((4, 18), (5, 18), (4, 17), (4, 99))]
+    [True, False, False, False]
+    """
+    inner = text[start : end or None].strip()
+    if not inner or inner.startswith("#") or _CLOSING.issuperset(inner) or end > len(text.rstrip()):
+        return False
+    # Columns of Python count bytes of UTF-8: other characters before them shift the places.
+    if not text.isascii():
+        return True
+    cuts = (text[at - 1 : at + 1] for at in (start, end) if at)
+    is_cut = any(len(pair) == 2 and pair.isidentifier() for pair in cuts)
+    return not is_cut and (not end or all(inner.count(begin) == inner.count(close) for begin, close in _BRACKETS))
+
+
+def _functions_around(lines: Sequence[str], line: int) -> Iterator[str]:
+    """The names of the functions that a line is in, innermost first, by indentation."""
+    indent = 1 + len(lines[line - 1])  # the line itself may begin a function
+    for text in reversed(lines[:line]):
+        stripped = text.lstrip()
+        here = len(text) - len(stripped)
+        if here < indent and (found := _DEFINITION.match(stripped)) is not None:
+            indent = here
+            yield found[1] or ""
+        elif text is lines[line - 1]:
+            indent = here
+
+
+def _program(file: str) -> tuple[str, ...]:
+    """The lines of a file of Python, as named, else with as much of its path as is below the working directory."""
+    if not file.endswith(".py"):
+        return ()
+    parts = file.replace("\\", "/").split("/")
+    for path in (file, *("/".join(parts[at:]) for at in range(1, len(parts)))):
+        try:
+            # A name in a dump may be that of a pipe, which would wait for ever.
+            if path and stat.S_ISREG(os.stat(path).st_mode):
+                return tuple(read_utf8(path, limit=_MAX_PROGRAM_BYTES).split("\n"))
+        except (OSError, ValueError, HloError):
+            continue
+    return ()

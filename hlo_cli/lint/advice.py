@@ -124,6 +124,20 @@ def has_kept_argument(module: Module, min_bytes: int) -> bool:
     return any(each.shape.padded_bytes >= min_bytes for each in module.entry.parameters if each not in donated)
 
 
+def has_result_for(module: Module, argument: Instruction) -> bool:
+    """Whether a result has the shape of an argument, with its layout, and no other argument's memory.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[8] parameter(0)  q = f32[4] parameter(1)  ROOT n = f32[8] negate(p) }")
+    >>> [has_result_for(module, each) for each in module.entry.parameters]
+    [True, False]
+    """
+    root = module.entry.root
+    taken = {alias.output_index for alias in module.input_output_alias}
+    arrays = {leaf for _, leaf in argument.shape.leaves}
+    return root is not None and any(leaf in arrays and index not in taken for index, leaf in root.shape.leaves)
+
+
 def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     """The arguments that results update and that the memory of a result could be."""
     from hlo_cli.analysis.memory import donation  # large imports, as in rule.py

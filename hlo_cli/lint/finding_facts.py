@@ -23,6 +23,7 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS, BLOCK_MOVES, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.findings import Cause
 from hlo_cli.report.numbers import format_bytes
 
@@ -108,21 +109,19 @@ def place_of(origin: Origin) -> str:
     >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
     (' at model.py:92', '')
     """
-    frame = _frame_of(origin)
+    frame = frame_of(origin)
     return f" at {str(frame).replace(_WINDOWS, '/').rpartition('/')[2]}" if frame is not None else ""
 
 
-def _frame_of(origin: Origin) -> SourceLocation | None:
+def frame_of(origin: Origin) -> SourceLocation | None:
     """The innermost place outside of libraries; None if unknown.
 
-    >>> _frame_of(Origin()) is None
+    >>> frame_of(Origin()) is None
     True
     """
     if not origin.stack:
         return None
-    from hlo_cli.analysis.origin.origins import (
-        program_frame,  # large imports that a module without findings does not need
-    )
+    from hlo_cli.analysis.origin.origins import program_frame  # large imports that only findings need
 
     return program_frame(origin.stack)
 
@@ -147,6 +146,47 @@ def _computing(instruction: Instruction) -> Instruction:
             break
         made = producer_of(made.operands[0])
     return made
+
+
+# --- what libraries do ---
+
+
+_CALLED: Final = lazy_regex(r"jit\(([^()]*)\)")
+"""A function in an op_name that JAX compiles on its own."""
+_LOOPS_INSIDE: Final = ("/while/", "/scan/", "/cond/")
+
+
+def is_of_library(origin: Origin) -> bool:
+    """Whether no line of the user's program computes a value: a library does, inside of a function of its own.
+
+    That is a loop in such a function, or a private function that another private one calls. An operation that stands
+    for the function, such as the maximum of `jax.nn.relu`, is the user's.
+
+    >>> from hlo_cli.ir.attributes.metadata import SourceLocation
+    >>> called = "jit(step)/jit(_normal)/jit(_normal_real)/jit(_uniform)/while/body/add"
+    >>> step = (SourceLocation("train.py", 7, "step"),)
+    >>> is_of_library(Origin(called, step)), is_of_library(Origin("jit(step)/jit(relu)/max", step))
+    (True, False)
+    >>> is_of_library(Origin("jit(step)/jit(_step)/while/body/add", (SourceLocation("train.py", 7, "_step"),)))
+    False
+    """
+    from hlo_cli.analysis.origin.origins import is_library_file  # as in `frame_of`
+
+    frame = frame_of(origin)
+    if frame is not None and is_library_file(frame.file):
+        return True
+    functions = {each.function.rpartition(".")[2] for each in origin.stack if each.function}
+    calls = list(_CALLED.finditer(origin.op_name))
+    # The first is the function of the module, and the last one of the user's program calls what follows.
+    last = max((number for number, call in enumerate(calls) if call[1] in functions), default=0)
+    for call in calls[last + 1 :]:
+        name, inside = call[1], origin.op_name[call.end() :]
+        # JAX records the user's frames alone. Older versions record no functions; then a private name is the library's.
+        if not functions and not name.startswith("_"):
+            continue
+        if any(loop in inside for loop in _LOOPS_INSIDE) or (name.startswith("_") and "jit(_" in inside):
+            return True
+    return False
 
 
 # --- costs ---
@@ -380,7 +420,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     (('m.py train.<locals>.step\\nlayers_*/mlp', 'step/layers_*/mlp'), 'step')
     """
     scope = "/".join(part for part in generalize(origin.scope).split("/") if _EQUATION not in part)
-    frame = _frame_of(origin)
+    frame = frame_of(origin)
     function = (frame.function or "") if frame is not None else ""
     while (shorter := reduce(str.removesuffix, _UNNAMED, function)) != function:
         function = shorter

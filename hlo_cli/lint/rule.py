@@ -41,6 +41,7 @@ from hlo_cli.analysis.schedule.async_verifier import async_problems
 from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import FUSION
@@ -52,15 +53,18 @@ from hlo_cli.lint.finding_facts import (
     Waste,
     cause_of,
     executions_of_waste,
+    frame_of,
     is_known,
+    is_of_library,
     name_of,
     seconds_of,
 )
 from hlo_cli.lint.settings import LintSettings, When
-from hlo_cli.report.findings import Finding
+from hlo_cli.report.findings import Cause, Finding
 from hlo_cli.source import Diagnostic, HloError, Severity, Span
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.origins import Origins
     from hlo_cli.analysis.query.assertions import AssertionResult
 
 
@@ -371,11 +375,16 @@ _BUFFERS: Final = (" b(", "(b(")
 _OMISSIONS: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 
+LineReader: TypeAlias = Callable[[SourceLocation], str]
+"""Gives the text of a line of the user's program, empty if the file is not at hand."""
+
+
 @dataclass(eq=False)
 class LintContext:
     """A module to lint, with its settings.
 
-    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings have times.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings have times,
+    and with `line_of`, which reads the user's program, the lines that they are about.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
@@ -389,6 +398,7 @@ class LintContext:
     rejections: tuple[Diagnostic, ...] = ()
     verdicts: tuple[AssertionResult, ...] = ()
     chip: ChipSpec | None = None
+    line_of: LineReader | None = None
 
     def finding(
         self,
@@ -428,37 +438,52 @@ class LintContext:
         )
         if at is None:
             return found
-        location = self.module.location(at)
         about_value = subject or (at if waste is not None else None)
         origin = self.origin(about_value) if about_value is not None else UNKNOWN
-        cause = None
-        if about_value is not None:
-            second = self._named(other) if other is not None else None
-            # With known names no neighborhood is needed, and users of all instructions are expensive.
-            users = {} if is_known(origin) else self.users
-            cause = cause_of(message, at, (self._named(about_value), second), waste, common, users)
+        own = self._origins.own(at)
+        frame = frame_of(own) or frame_of(origin)
         return replace(
             found,
             span=span or at.span,
             instruction=at.name,
             computation=at.computation.name,
             op_name=at.metadata.op_name or None,
-            location=str(location) if location is not None else origin.source or None,
+            location=str(frame) if frame is not None else None,
             structure="\n".join((about, *structure_of(self.module, at))),
-            is_inferred=location is None and bool(origin.source),
-            cause=cause,
+            is_inferred=not own.stack and bool(origin.stack),
+            cause=self._cause(message, at, about_value, other, waste, common) if about_value is not None else None,
             scope=origin.scope,
             argument=origin.argument_name,
+            line=self.line_of(frame) if frame is not None and self.line_of is not None else "",
+            is_of_library=about_value is not None and is_of_library(origin),
         )
+
+    def _cause(
+        self,
+        message: str,
+        at: Instruction,
+        subject: Instruction,
+        other: Instruction | None,
+        waste: Waste | None,
+        common: Common | None,
+    ) -> Cause:
+        second = self._named(other) if other is not None else None
+        # With known names no neighborhood is needed, and users of all instructions are expensive.
+        users = {} if is_known(self.origin(subject)) else self.users
+        return cause_of(message, at, (self._named(subject), second), waste, common, users)
 
     def _named(self, instruction: Instruction) -> Named:
         return Named(instruction, self.user_name(instruction), self.origin(instruction))
 
     def origin(self, instruction: Instruction) -> Origin:
         """Where an instruction comes from: its own metadata, else those of the values around it."""
+        return self._origins.of(instruction)
+
+    @property
+    def _origins(self) -> Origins:
         from hlo_cli.analysis.origin.origins import origins_of  # large imports that only findings need
 
-        return origins_of(self.module).of(instruction)
+        return origins_of(self.module)
 
     def user_name(self, instruction: Instruction) -> str:
         """The value of an instruction as the user knows it: an argument, or an operation of the program.

@@ -11,7 +11,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Results
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.rule import LintContext, Needs, Rule
+from hlo_cli.lint.rule import LineReader, LintContext, Needs, Rule
 from hlo_cli.lint.rules import (
     communication,
     expectations,
@@ -140,11 +140,12 @@ def lint_module(
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
     chip: ChipSpec | None = None,
+    line_of: LineReader | None = None,
 ) -> FindingList:
     """The findings of the rules, in the order of the text, without duplicates.
 
     `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings about
-    efficiency have times.
+    efficiency have times, and with `line_of` all have the lines of the user's program.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -152,7 +153,7 @@ def lint_module(
     e/n HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or LintSettings()
-    context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip)
+    context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip, line_of)
     found: dict[Finding, None] = {}
     rules = selected_rules(settings)
     with no_garbage_collection():

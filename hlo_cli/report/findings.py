@@ -63,8 +63,11 @@ class Finding(Diagnostic, Displayed):
     `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
     about efficiency; `executions` is None if a trip count is unknown: then that loop counts as one iteration. `seconds`
     is how long moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from
-    other instructions if `is_inferred`. `key` is what `--by` sums up: the key for all layers and for this one, and
-    whether it is inferred. `measured` is the kernel that runs the instruction, if a profile was given.
+    other instructions if `is_inferred`, and `line` is the text there, if the file is at hand. `key` is what `--by` sums
+    up: the key for all layers and for this one, and whether it is inferred. `measured` is the kernel that runs the
+    instruction, if a profile was given. `share` is the part of its module in the work of all that were checked;
+    `is_of_library` tells that the user's program cannot change it: it is in a helper module, or inside of a function of
+    a library, such as the loops of `jax.random.normal`.
 
     >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
@@ -86,6 +89,9 @@ class Finding(Diagnostic, Displayed):
     key: tuple[str, str, bool] | None = None
     is_inferred: bool = False
     measured: MeasuredKernel | None = None
+    line: str = ""
+    share: float = 1.0
+    is_of_library: bool = False
 
     @property
     def path(self) -> str:
@@ -106,20 +112,16 @@ class Finding(Diagnostic, Displayed):
         return f"{self.name}: {self.message}" if self.name and self.position is None else self.message
 
     @property
-    def rank(self) -> tuple[int, float, float, int]:
-        """The order of findings: errors, warnings about correctness, which have no cost, costs, and other notes.
-
-        Among them, those on kernels that take most measured time come first.
+    def rank(self) -> Rank:
+        """Its place in the order of findings.
 
         >>> large, small = Finding("note", "", cost_bytes=8), Finding("warning", "", cost_bytes=7)
-        >>> other = Finding("note", "")
-        >>> large.rank < small.rank < other.rank
+        >>> other, internal = Finding("note", ""), Finding("warning", "", cost_bytes=9, is_of_library=True)
+        >>> large.rank < small.rank < other.rank < internal.rank
         True
         """
-        measured = -self.measured.seconds if self.measured is not None else 0.0
-        if self.severity == "error" or self.cost_bytes is None:
-            return ({"error": 0, "warning": 1, "note": 3}[self.severity], measured, 0.0, 0)
-        return (2, measured, -(self.seconds or 0.0), -self.cost_bytes)
+        measured = self.measured.seconds if self.measured is not None else None
+        return rank_of(self, self.cost_bytes, self.seconds, measured, is_of_library=self.is_of_library)
 
     @property
     def fingerprint(self) -> str:
@@ -133,6 +135,47 @@ class Finding(Diagnostic, Displayed):
     def identity(self) -> str:
         """The fingerprint, with a number if it is not the first of its kind."""
         return self.fingerprint if self.nth == 1 else f"{self.fingerprint}:{self.nth}"
+
+
+# --- the order of findings ---
+
+
+Rank: TypeAlias = tuple[int, float, float, float]
+"""The kind of a finding, and its cost in measured seconds, estimated seconds, and bytes, as negative numbers."""
+_CORRECTNESS: Final[Mapping[Severity, int]] = {"error": 0, "warning": 1, "note": 3}
+"""Kinds of findings without a cost: a wrong program comes before a slow one, and a remark on its form after it."""
+_COST: Final = 2
+"""Kind of findings with a cost: what is slow is worth a change, a remark on the form of a program hardly."""
+_OF_LIBRARY: Final = 4
+"""Kind of what the user's program cannot change, so that it never stands before what it can."""
+
+
+def rank_of(
+    worst: Finding,
+    cost_bytes: int | None,
+    seconds: float | None,
+    measured: float | None,
+    *,
+    is_of_library: bool,
+) -> Rank:
+    """The rank of findings with one cause, of which one is the `worst`: what a user should change first has the lowest.
+
+    Errors come first, then warnings about correctness, then what costs most, then other notes, and last what only a
+    library could change. A cost is that of all executions in one run of the module, times the share of the module in
+    the work of all: a step that takes most of the time runs more often than what initializes it.
+
+    >>> step, init = Finding("note", "", cost_bytes=8, share=0.9), Finding("note", "", cost_bytes=40, share=0.1)
+    >>> step.rank < init.rank
+    True
+    """
+    spent = -(measured or 0.0)
+    if worst.severity == "error":
+        return _CORRECTNESS["error"], spent, 0.0, 0.0
+    weight = (-(seconds or 0.0) * worst.share, -(cost_bytes or 0) * worst.share)
+    if is_of_library:
+        return _OF_LIBRARY, spent, *weight
+    # A group with a cost of its own has one cost for all of its members.
+    return (_CORRECTNESS[worst.severity], spent, 0.0, 0.0) if worst.cost_bytes is None else (_COST, spent, *weight)
 
 
 # --- groups with one cause ---
@@ -253,13 +296,17 @@ class Group:
         parts += [f"also {' and '.join(self.other_codes)}"] if self.others else []
         return "; ".join(parts)
 
-    @property
-    def rank(self) -> tuple[int, float, float, int]:
-        """The order of groups: that of their findings, by total cost."""
-        first, measured = self.worst.rank[0], -(self.measured_seconds or 0.0)
-        if first != 2:
-            return first, measured, 0.0, 0
-        return first, measured, -(self.seconds or 0.0), -(self.cost_bytes or 0)
+    @cached_property
+    def is_of_library(self) -> bool:
+        """Whether a library would have to change for all members; never of errors, which are wrong everywhere."""
+        return self.severity != "error" and all(each.is_of_library for each in self.members)
+
+    @cached_property
+    def rank(self) -> Rank:
+        """Its place in the order of groups: that of their findings, by total cost."""
+        return rank_of(
+            self.worst, self.cost_bytes, self.seconds, self.measured_seconds, is_of_library=self.is_of_library
+        )
 
 
 def groups_of(found: Iterable[Finding], *, in_place: bool = False) -> tuple[Group, ...]:
@@ -346,7 +393,7 @@ def _strength(found: Sequence[Finding]) -> tuple[int, float, int, str]:
     return (SEVERITIES.index(found[0].severity), -seconds, -size, found[0].code)
 
 
-def _rank(each: Finding) -> tuple[int, float, float, int]:
+def _rank(each: Finding) -> Rank:
     return each.rank
 
 
@@ -367,6 +414,8 @@ def _total(found: Sequence[Finding], costs: Sequence[_Number | None]) -> _Number
 
 _NAMED: Final = 3
 """The number of rules that a summary names."""
+LIBRARIES: Final = "helper modules and libraries"
+"""Where findings are that no line of the user's program can change."""
 _COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column("code", "rule", of=lambda each: each.code),
     Column("severity", "severity", rank=3, of=lambda each: each.severity),
@@ -381,6 +430,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column("computation", "computation", "name", person=False, of=lambda each: each.computation),
     Column("op_name", "op_name", "op_name", person=False, of=lambda each: each.op_name),
     Column("source", "source", "source", from_width=200, of=lambda each: each.location),
+    Column("source_line", "source line", "text", person=False, of=lambda each: each.line or None),
     Column("cost_bytes", "cost", "bytes", rank=2, of=lambda each: each.cost_bytes),
     Column("executions", "runs", "count", person=False,
            of=lambda each: (
@@ -394,6 +444,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column("scope", "scope", "op_name", person=False, of=lambda each: each.scope or None),
     Column("argument", "argument", "op_name", person=False, of=lambda each: each.argument or None),
     Column("inferred", "inferred", person=False, of=lambda each: each.is_inferred),
+    Column("of_library", "of library", person=False, of=lambda each: each.is_of_library),
     Column("fingerprint", "fingerprint", person=False, of=lambda each: each.identity),
 )  # fmt: skip
 
@@ -417,6 +468,8 @@ _GROUP_COLUMNS: Final[tuple[Column[int, Group], ...]] = (
     Column("scope", "scope", "op_name", person=False, of=lambda number, group: group.worst.scope or None),
     Column("argument", "argument", "op_name", person=False, of=lambda number, group: group.worst.argument or None),
     Column("source", "source", "source", from_width=200, of=lambda number, group: group.worst.location),
+    Column("source_line", "source line", "text", person=False, of=lambda number, group: group.worst.line or None),
+    Column("of_library", "of library", person=False, of=lambda number, group: group.is_of_library),
     Column("at_least", "at least", person=False, of=lambda number, group: group.is_at_least),
     Column("other_rules", "other rules", from_width=120, of=lambda number, group: ", ".join(group.other_codes) or None),
     Column("instructions", "instructions", person=False,
@@ -488,29 +541,53 @@ class Findings:
         """The bytes that all groups waste."""
         return sum(group.cost_bytes or 0 for group in self.groups)
 
+    @cached_property
+    def own_groups(self) -> tuple[Group, ...]:
+        """The groups that the user's program can change; all groups if there are no others and one input."""
+        own = tuple(group for group in self.groups if not group.is_of_library)
+        return own if own or len(self.paths) > 1 else self.groups
+
+    @property
+    def library_groups(self) -> tuple[Group, ...]:
+        """The groups in helper modules and inside of functions of libraries, which are last in the order by cost."""
+        own = set(map(id, self.own_groups))
+        return tuple(group for group in self.groups if id(group) not in own)
+
     def share(self, groups: Iterable[Group]) -> float | None:
-        """The share of groups in the cost of all: in time if that is known, else in bytes; None without costs."""
-        listed = tuple(groups)
-        if whole := sum(group.seconds or 0.0 for group in self.groups):
+        """The share of groups in the cost of all that the user can change: in time if that is known, else in bytes.
+
+        None without costs, and for groups of libraries, which have no part in it.
+        """
+        listed, own = tuple(groups), self.own_groups
+        if any(group.is_of_library for group in listed) and not all(group.is_of_library for group in own):
+            return None
+        if whole := sum(group.seconds or 0.0 for group in own):
             return sum(group.seconds or 0.0 for group in listed) / whole
-        return sum(group.cost_bytes or 0 for group in listed) / self.cost_bytes if self.cost_bytes else None
+        size = sum(group.cost_bytes or 0 for group in own)
+        return sum(group.cost_bytes or 0 for group in listed) / size if size else None
 
     @property
     def summary(self) -> str:
-        """The number of findings of each severity, and what the rules that cost most found."""
-        by_severity = Counter(each.severity for each in self.found)
-        total = ", ".join(
-            format_count(by_severity[severity], f"{severity}s") for severity in SEVERITIES if by_severity[severity]
-        )
-        if not total:
+        """The number of findings of each severity, and what the rules that cost most found; those of libraries last.
+
+        >>> found = (Finding("warning", "", code="HLO204"), Finding("note", "", code="HLO103", is_of_library=True))
+        >>> Findings("findings", found, (), ("a", "b")).summary
+        'Found 1 warning: 1 × HLO204; 1 more in helper modules and libraries'
+        """
+        if not self.found:
             return ""
-        if len(self.groups) < len(self.found):
-            total += f" in {format_count(len(self.groups), 'groups')}"
-        rules = [_rule_words(each) for each in self._totals]
+        own = [each for group in self.own_groups for each in group.found]
+        others = len(self.found) - len(own)
+        if not own:
+            return f"Found nothing to change in the program, and {_severities(self.found)} in {LIBRARIES}"
+        total = _severities(own)
+        if len(self.own_groups) < len(own):
+            total += f" in {format_count(len(self.own_groups), 'groups')}"
+        rules = [_rule_words(each) for each in self._totals_of(own, self.own_groups)]
         more = len(rules) - _NAMED
         if more > 1:
             rules[_NAMED:] = [f"{more} more rules"]
-        return f"Found {total}: {', '.join(rules)}"
+        return f"Found {total}: {', '.join(rules)}" + (f"; {others:,} more in {LIBRARIES}" if others else "")
 
     def as_table(self) -> Table:
         """One row for each finding; people see the name columns if a finding has no position in a text."""
@@ -558,12 +635,15 @@ class Findings:
 
     @cached_property
     def _totals(self) -> tuple[RuleTotal, ...]:
+        return self._totals_of(self.found, self.groups)
+
+    def _totals_of(self, findings: Iterable[Finding], groups: Iterable[Group]) -> tuple[RuleTotal, ...]:
         names = {rule.code: rule.name for rule in self.rules}
         by_rule: dict[str, list[Finding]] = {}
-        for each in self.found:
+        for each in findings:
             by_rule.setdefault(each.code, []).append(each)
-        groups = Counter(code for group in self.groups for code in (group.code, *group.other_codes))
-        totals = [RuleTotal.of(found, names.get(code, ""), groups[code]) for code, found in by_rule.items()]
+        numbers = Counter(code for group in groups for code in (group.code, *group.other_codes))
+        totals = [RuleTotal.of(found, names.get(code, ""), numbers[code]) for code, found in by_rule.items()]
         return tuple(sorted(totals, key=lambda each: (each.rank, -each.count, each.code)))
 
 
@@ -578,7 +658,7 @@ class RuleTotal:
     count: int
     cost_bytes: int | None
     seconds: float | None
-    rank: tuple[int, float, float, int]
+    rank: Rank
 
     @staticmethod
     def of(found: Sequence[Finding], name: str, groups: int) -> RuleTotal:
@@ -588,6 +668,14 @@ class RuleTotal:
         return RuleTotal(
             worst.code, name, worst.severity, groups, len(found), whole.cost_bytes, whole.seconds, whole.rank
         )
+
+
+def _severities(found: Iterable[Finding]) -> str:
+    """The number of findings of each severity."""
+    by_severity = Counter(each.severity for each in found)
+    return ", ".join(
+        format_count(by_severity[severity], f"{severity}s") for severity in SEVERITIES if by_severity[severity]
+    )
 
 
 def _rule_words(total: RuleTotal) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
+from hlo_cli.analysis.query.main_module import ModuleCost, cost_of_module, rank_modules
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.commands.modules.loading import Loaded, Many
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
 from hlo_cli.commands.options.chips import time_notes
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.files import STDIN, read_utf8
+from hlo_cli.inputs.files import STDIN, ProgramLines, read_utf8
 from hlo_cli.inputs.input import Input, notes_on_stages
 from hlo_cli.ir.expressions import Expectation
 from hlo_cli.ir.module import Module
@@ -61,6 +62,8 @@ class LintResult:
     modules: tuple[LintedModule, ...]
     parts: tuple[str, ...] = ()
     """The inputs that are parts of modules."""
+    helpers: int = 0
+    """The number of modules that JAX made of its own functions, and that cost little."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -95,13 +98,16 @@ def lint_inputs(
     With `chip`, they have times, and with `by`, keys to sum them up. With `answers_text`, PastedTextError is raised if
     the only input is a text that can be explained.
     """
-    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
+    is_alone = len(many.pieces) + len(many.inputs) == 1 and not any(piece.is_guess for piece in many.pieces)
+    linter = _ModuleLinter(
+        replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by, is_alone=is_alone
+    )
     return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter, answers_text=answers_text))
 
 
 def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None = None) -> LintResult:
     """The findings in one module that is read already, as `lint_inputs` gives them."""
-    checked = _ModuleLinter(settings, (), None, chip, None)(loaded.module, loaded.input)
+    checked = _ModuleLinter(settings, (), None, chip, None, is_alone=True)(loaded.module, loaded.input)
     path, module = loaded.input.path or "-", loaded.module.name
     return _collect([ScanResult(path, module, loaded.input.stage, checked)])
 
@@ -118,6 +124,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     about_times: dict[Diagnostic, None] = {}
     devices: list[int] = []
     stages: list[tuple[str | None, str]] = []
+    checks: list[_ModuleResult] = []
     for each in results:
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -125,6 +132,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
             continue
         checked = each.answer
+        checks.append(checked)
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
         devices.append(checked.devices)
         stages.append((each.stage, checked.stage_note))
@@ -132,10 +140,13 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         about_times |= dict.fromkeys(checked.time_notes)
         outcomes.extend(checked.outcomes)
+    shares, helpers = _shares(checks)
+    for number, checked in enumerate(checks):
         for one in checked.found:
             key = (one.code, one.fingerprint)
             times[key] += 1
-            found.append(replace(one, nth=times[key]))
+            is_of_library = one.is_of_library or number in helpers
+            found.append(replace(one, nth=times[key], share=shares[number], is_of_library=is_of_library))
     staged = (Diagnostic("note", note) for note in notes_on_stages(stages))
     return LintResult(
         tuple(found),
@@ -144,14 +155,26 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         (*notes_on_devices(devices), *about_times, *staged, *notes),
         tuple(modules),
         tuple(parts),
+        len(helpers),
     )
+
+
+def _shares(checks: Sequence[_ModuleResult]) -> tuple[Sequence[float], Collection[int]]:
+    """The share of each module in the work of all, and the indices of helpers; modules read alone are no helpers."""
+    costs = [each.cost for each in checks if each.cost is not None]
+    if len(costs) < max(len(checks), 2):
+        return [1.0] * len(checks), ()
+    ranking = rank_modules(costs)
+    # What is said of a module of unknown origin is not hidden.
+    return ranking.shares, [at for at in ranking.helpers if costs[at].is_users is False]
 
 
 @dataclass(frozen=True, slots=True)
 class _ModuleResult:
     """The result for one module, without the module, as it may come from another process.
 
-    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning.
+    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning. `cost` is
+    its work next to that of other modules, None for the only one.
     """
 
     found: tuple[Finding, ...]
@@ -162,6 +185,7 @@ class _ModuleResult:
     time_notes: tuple[Diagnostic, ...]
     devices: int
     stage_note: str
+    cost: ModuleCost | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +197,7 @@ class _ModuleLinter:
     golden: GoldenModules | None
     chip: ChipSpec | None
     by: By | None
+    is_alone: bool
 
     def __call__(self, module: Module, given: Input) -> _ModuleResult:
         rejections: tuple[Diagnostic, ...] = ()
@@ -188,7 +213,15 @@ class _ModuleLinter:
 
             golden = None if self.golden is None else self.golden.of(module.name)
             verdicts, outcomes = evaluate(module, given, self.expectations, golden)
-        found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts, chip=self.chip)
+        lines = ProgramLines()
+        found = lint_module(
+            module,
+            self.settings,
+            rejections=rejections,
+            verdicts=verdicts,
+            chip=self.chip,
+            line_of=lambda frame: lines.of(frame.file, frame.line, frame.function, frame.columns),
+        )
         own = tuple(note for note in given.notes if note != given.stage_note)
         notes = (*own, _PART) if module.is_part else own
         return _ModuleResult(
@@ -200,6 +233,7 @@ class _ModuleLinter:
             time_notes(self.chip, module) if self.chip is not None else (),
             devices_of(module, given),
             given.stage_note,
+            None if self.is_alone else cost_of_module(module),
         )
 
 

@@ -49,9 +49,11 @@ HLO1xx to HLO7xx report inefficiencies: layouts, memory, fusion, exposed
 transfers, collectives, host and library calls, and numeric types.
 
 Findings with one cause, such as the same copy in every layer, are one group.
-Errors come first, then the groups that waste most bytes, or time with --chip.
-A terminal shows the first ten groups, a pipe one line per group; --verbose
-lists every finding. --sort place keeps the order of the text.
+Errors come first, then the groups that waste most bytes, or time with --chip,
+weighted by the work of their module. What the program cannot change, such as
+helper modules of JAX, comes last. A terminal shows the first ten groups, a
+pipe one line per group; --verbose lists every finding. --sort place keeps the
+order of the text.
 
 Settings are read from the nearest hlo.toml ([lint]) or pyproject.toml
 ([tool.hlo.lint]) in the working directory or above it.

@@ -201,8 +201,7 @@ def _answer(result: LintResult, findings: Findings, rules: Sequence[Rule], known
 def _next(findings: Findings, argument: str) -> tuple[str, ...]:
     if not findings.found:
         return ()
-    most = findings.statistics().rows[0][0]
-    explain = f"hlo lint --explain {most}"
+    explain = f"hlo lint --explain {findings.groups[0].code}"
     is_new = any(each.code not in NOT_IN_BASELINE for each in findings.found)
     if not is_new or argument in ("", "-"):
         return (explain,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -63,6 +63,9 @@ NO_METADATA: Final = Metadata()
 class SourceLocation:
     """A place in the user's program; line 0 if only the file is known.
 
+    `columns` are where the expression begins and ends in its line, counted from 0; 0 if that is unknown, as the end of
+    an expression of several lines.
+
     >>> str(SourceLocation("train.py", 12, "loss"))
     'train.py:12'
     """
@@ -70,6 +73,7 @@ class SourceLocation:
     file: str
     line: int = 0
     function: str = ""
+    columns: tuple[int, int] = field(default=(0, 0), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
@@ -147,9 +151,8 @@ class StackFrames:
         if not 1 <= number <= len(self.file_locations):
             return None
         row = self.file_locations[number - 1]
-        return SourceLocation(
-            _row(self.file_names, row.file_name_id), row.line, _row(self.function_names, row.function_name_id)
-        )
+        file, function = _row(self.file_names, row.file_name_id), _row(self.function_names, row.function_name_id)
+        return SourceLocation(file, row.line, function, (row.column, row.end_column if row.end_line == row.line else 0))
 
 
 def _row(names: tuple[str, ...], number: int) -> str:

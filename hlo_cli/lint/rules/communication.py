@@ -554,6 +554,8 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
             continue
         name = context.user_name(parameter) + index_suffix(array.index)
         needed = divided(array.shape, devices).padded_bytes
+        if needed >= taken:  # no dimension to divide
+            continue
         yield context.finding(
             f"{name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.dependencies import uses_of
+from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import (
     MemoryAnalysis,
@@ -30,7 +31,9 @@ from hlo_cli.lint.advice import (
     donation_hint,
     donations_of,
     has_kept_argument,
+    has_result_for,
     is_donated,
+    is_only_reader,
     is_result,
     needed_bytes,
 )
@@ -130,7 +133,8 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
 def redundant_copy(context: LintContext) -> Iterator[Finding]:
     """A copy produces an identical array in the same layout and memory space.
 
-    Reported for copies of at least min_copy_bytes.
+    Reported for copies of at least min_copy_bytes. Copies of arguments are not reported if nothing in the program can
+    avoid them: the argument is donated and read by nothing else, or no result can have its memory.
 
     Why: The compiler inserts such a copy if a value is updated in place while the old value is still needed, or if an
     argument is returned as a result. It needs the memory of a second array and a pass over memory.
@@ -138,7 +142,8 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[256,512]{1,0} copy(x)
 
-    Fix: Donate an argument that is updated, and do not return an argument that is not: the caller has it already.
+    Fix: Donate an argument that is updated, and do not return an argument that is not: the caller has it already. If it
+    is donated, read the new value instead of the old one, or the old one before the update.
 
     Reference: xla/service/copy_insertion.h; `hlo memspace DUMP --value NAME`
     """
@@ -149,7 +154,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         if copy.computation not in context.analyses.executions or not isinstance(shape, ArrayShape):
             continue
         # Equal shapes with layouts and memory spaces: nothing is different after the copy.
-        if shape == copy.operand_shape(0) and shape.padded_bytes >= least:
+        if shape == copy.operand_shape(0) and shape.padded_bytes >= least and not _is_unavoidable(context, copy):
             yield context.finding(
                 f"{context.user_name(copy)} {sized(shape)} is copied for nothing",
                 copy,
@@ -180,9 +185,14 @@ def large_constant(context: LintContext) -> Iterator[Finding]:
                 f"the constant {context.user_name(constant)} needs {format_bytes(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(context.module, constant),
-                hint="pass the array as an argument instead of closing over it",
+                hint=_CLOSED_OVER if not constant.metadata.op_name else _FOLDED,
                 waste=Waste(constant.shape.padded_bytes, None),
             )
+
+
+# JAX gives arrays that a function closes over no op_name; XLA's constant folding keeps that of the operation.
+_CLOSED_OVER: Final = "pass the array as an argument instead of closing over it"
+_FOLDED: Final = "compute the array outside of the program, and pass it as an argument"
 
 
 @rule("HLO206", "unused argument", severity="warning")
@@ -257,14 +267,42 @@ def _change(change: Change) -> str:
 
 
 def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], Donations]) -> str | None:
-    """What to do about an argument that is copied: not return it, or donate it. None for other values."""
+    """What to do about an argument that is copied: not return it, donate it, or read the new value.
+
+    None for other values.
+    """
     argument = argument_of(copy.operands[0])
-    if argument is None or context.module.is_part or is_donated(context, argument):
+    if argument is None or context.module.is_part:
         return None
+    if is_donated(context, argument):
+        return _reading_hint(context, copy, argument)
     if is_result(context, copy):
         return f"do not return {context.user_name(argument)}, which the program does not change"
     found = next((each for each in donations().arguments if each.argument is argument), None)
     return donation_hint(context, donations(), found) if found is not None else None
+
+
+def _is_unavoidable(context: LintContext, copy: Instruction) -> bool:
+    """Whether only the compiler could avoid the copy of an argument: the program already does what it can.
+
+    A donated argument that nothing else reads could be overwritten. An argument that no result can overwrite cannot be
+    donated; one that is returned, need not be.
+    """
+    argument = argument_of(copy.operands[0])
+    if argument is None or context.module.is_part or is_result(context, copy):
+        return False
+    if is_donated(context, argument):
+        return is_only_reader(context, copy, argument)
+    return not has_result_for(context.module, argument)
+
+
+def _reading_hint(context: LintContext, copy: Instruction, argument: Instruction) -> str | None:
+    """What else reads a donated argument, whose old value the copy keeps; None if that has no name."""
+    others = (use for use in uses_of(argument, context.users) if use is not copy and not is_plumbing(use))
+    reader = next((use for use in others if is_known(context.origin(use))), None)
+    if reader is None:
+        return None
+    return f"read the new value in {context.user_name(reader)}, or the old one before it is updated"
 
 
 # --- HLO2xx: reuse and repeated transfers ---
@@ -273,6 +311,8 @@ def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], 
 
 _CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))
 """Opcodes that pass a value on under other names, so that its last use is hard to find."""
+_MOVED: Final = (opcodes.COPY, opcodes.COPY_START)
+"""Kernels that bring values to others, which would go along with these."""
 _GRADIENT: Final = ("jvp(", "transpose(")
 """Parts of op_names in the forward or only the backward pass of a gradient, which cannot be moved to each other."""
 # The spaces into which the compiler prefetches; other spaces are of scalars and flags.
@@ -447,9 +487,18 @@ def _closer_hint(context: LintContext, copies: Sequence[Instruction]) -> str | N
         known = ((context.user_name(use), context.origin(use)) for use in uses if is_known(context.origin(use)))
         name, origin = next((each for each in known if each[0] not in readers), ("", UNKNOWN))
         readers[name] = tuple(part in origin.op_name for part in _GRADIENT)
-    if "" in readers or len(set(readers.values())) > 1:
+    if "" in readers or len(set(readers.values())) > 1 or _is_adjacent(context, copies):
         return None
     return f"move {' and '.join(readers)}, which read it, closer together"
+
+
+def _is_adjacent(context: LintContext, copies: Sequence[Instruction]) -> bool:
+    """Whether no other kernel runs between the readers of two copies, so that they cannot be closer."""
+    first, second = (uses_of(copy, context.users) for copy in copies)
+    begin = max((use.index for use in first if use.computation is copies[0].computation), default=0)
+    end = min((use.index for use in second if use.computation is copies[1].computation), default=0)
+    between = copies[0].computation.instructions[begin + 1 : max(begin + 1, end)]
+    return not any(is_launched(each) and each.opcode not in _MOVED for each in between)
 
 
 def _is_large(context: LintContext, transfer: Transfer) -> bool:

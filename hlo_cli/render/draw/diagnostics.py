@@ -154,13 +154,18 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
 
 
 def diagnostic_lines(
-    diagnostic: Diagnostic, style: Style, *, details: str = "", is_quoted: bool = True
+    diagnostic: Diagnostic, style: Style, *, details: str = "", is_quoted: bool = True, program: Line | None = None
 ) -> Iterator[Line]:
-    """The lines of one diagnostic: message, details, place, quotation, help; without text, the place is a name."""
+    """The lines of one diagnostic: message, details, place, quotation, help; without text, the place is a name.
+
+    `program` is the line of the user's program that it is about.
+    """
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
     yield from _broken(message, style.room, style)
+    if program is not None:
+        yield (Run("  "), *program)
     source, span, named = diagnostic.source, diagnostic.span, diagnostic.name
     if source is not None and source.name and (span is not None or named or source.name not in diagnostic.message):
         place = diagnostic.position

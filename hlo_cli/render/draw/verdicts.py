@@ -9,8 +9,8 @@ from typing import Final
 from hlo_cli.render.draw.diagnostics import diagnostic_lines
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.style import Style
-from hlo_cli.render.width import cell_width
-from hlo_cli.report.findings import Finding, Findings, Group
+from hlo_cli.render.width import cell_width, shorten_text
+from hlo_cli.report.findings import LIBRARIES, Finding, Findings, Group
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, format_shown
 from hlo_cli.report.overview import Overview, Tone, Verdict
 from hlo_cli.report.text import Line, Role, Run
@@ -64,36 +64,51 @@ def lines_of_findings(findings: Findings, style: Style) -> Iterator[Line]:
     """The first groups: errors first, then those that cost most; with a verbose style, all findings of each.
 
     The text of the dump is quoted for findings about its form, and for others if the style is verbose: what they
-    waste is seen in the cost.
+    waste is seen in the cost. The line of the user's program is quoted wherever it is at hand.
     """
     names = {rule.code: rule.name for rule in findings.rules}
     for group in _shown(findings, style):
         head = replace(group.worst, message=group.message)
         is_quoted = style.verbose or group.cost_bytes is None
         details = _details(group, findings.share((group,)), names, findings.measured_per)
-        yield from diagnostic_lines(head, style, details=details, is_quoted=is_quoted)
+        program = _program_line(group.worst, style)
+        yield from diagnostic_lines(head, style, details=details, is_quoted=is_quoted, program=program)
         if style.verbose and len(group.found) > 1:
             yield from (_member(each, group.code, style) for each in group.found)
 
 
 def footer_of_findings(findings: Findings, style: Style) -> tuple[str, ...]:
-    """The number of shown groups, unless all are shown, and what the rest costs."""
-    total = len(findings.groups)
-    shown = _shown(findings, style)
-    if len(shown) == total:
-        return ()
-    hidden = findings.groups[len(shown) :]
-    rest = sum(group.cost_bytes or 0 for group in hidden)
-    part = findings.share(hidden)
-    share = f" ({format_percent(part)}%)" if part is not None else ""
-    return (
-        *((f"{format_count(total - len(shown), 'more groups')}: {format_bytes(rest)}{share}",) if rest else ()),
-        format_shown(len(shown), total, "groups"),
-    )
+    """The number of shown groups, unless all are shown, what the rest costs, and what is folded."""
+    shown, own = _shown(findings, style), findings.own_groups
+    lines: list[str] = []
+    if hidden := own[len(shown) :]:
+        rest = sum(group.cost_bytes or 0 for group in hidden)
+        part = findings.share(hidden)
+        share = f" ({format_percent(part)}%)" if part is not None else ""
+        lines += [f"{format_count(len(hidden), 'more groups')}: {format_bytes(rest)}{share}"] if rest else []
+        lines.append(format_shown(len(shown), len(own), "groups"))
+    folded = findings.library_groups if style.top != 0 else ()
+    if folded:
+        size = sum(group.cost_bytes or 0 for group in folded)
+        cost = f": {format_bytes(size)}" if size else ""
+        lines.append(f"{format_count(len(folded), 'groups')} in {LIBRARIES}{cost}; use --top 0 to show them")
+    return tuple(lines)
 
 
 def _shown(findings: Findings, style: Style) -> tuple[Group, ...]:
-    return findings.groups[: style.rows_shown(LIMIT, len(findings.groups))]
+    """The groups that are shown; those of libraries are folded, unless all groups are asked for."""
+    listed = findings.groups if style.top == 0 else findings.own_groups
+    return listed[: style.rows_shown(LIMIT, len(listed))]
+
+
+def _program_line(found: Finding, style: Style) -> Line | None:
+    """The line of the user's program, with its place; None if it is not at hand."""
+    if not found.line or found.location is None:
+        return None
+    place = found.location.replace("\\", "/").rpartition("/")[2]
+    begin = f"{style.show(place)} {style.show('│')} "
+    text = style.show(found.line)
+    return Run(begin, "quiet"), Run(text if not style.wraps else shorten_text(text, style.room - 2 - cell_width(begin)))
 
 
 def _details(group: Group, part: float | None, names: dict[str, str], per: str) -> str:

@@ -1,0 +1,281 @@
+"""What leads: what the user's program can change, by what it costs in the work of all; advice that is followed is not given."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.cli import main
+from hlo_cli.inputs.files import ProgramLines
+from hlo_cli.ir.attributes.metadata import SourceLocation
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report.findings import Cause, Finding, Findings, groups_of
+
+SHAPE = "f32[512,512]{1,0}"
+PROGRAM = """import jax
+
+def step(x):
+    y = jax.nn.relu(x.T)
+    return y
+"""
+
+
+def dump_of(name: str, function: str, *, columns: str = "column=8 end_column=24", op_name: str = "max") -> str:
+    """A module with one copy that changes a layout, made by line 4 of a program in a function."""
+    return f"""HloModule {name}, is_scheduled=true
+
+FileNames
+1 "/home/ada/train.py"
+
+FunctionNames
+1 "{function}"
+
+FileLocations
+1 {{file_name_id=1 function_name_id=1 line=4 end_line=4 {columns}}}
+
+StackFrames
+1 {{file_location_id=1 parent_frame_id=1}}
+
+ENTRY e {{
+  x = {SHAPE} parameter(0)
+  n = {SHAPE} negate(x)
+  ROOT c = f32[512,512]{{0,1}} copy(n), metadata={{op_name="jit({name.removeprefix("jit_")})/{op_name}" stack_frame_id=1}}
+}}
+"""
+
+
+def dump(folder: Path, **texts: str) -> str:
+    for number, (name, text) in enumerate(texts.items()):
+        (folder / f"module_{number:04}.{name}.cpu_after_optimizations.txt").write_text(text)
+    return str(folder)
+
+
+def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    main(["lint", *arguments, "--select", "HLO102", "--format", "screen"], standalone=False)
+    return capsys.readouterr().out
+
+
+def groups(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    main(["lint", *arguments, "--select", "HLO102", "--format", "json"], standalone=False)
+    rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)["tables"]["groups"]["rows"]
+    return rows
+
+
+# --- helper modules and insides of libraries ---
+
+
+def test_helper_modules_are_last_and_folded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    helper = dump_of("jit__normal", "main").replace("512,512", "1024,1024")  # costs four times as much
+    given = dump(tmp_path, jit__normal=helper, jit_step=dump_of("jit_step", "step"))
+    assert [(row["of_library"], str(row["path"]).split(".")[1]) for row in groups(capsys, given)] == [
+        (False, "jit_step"),
+        (True, "jit__normal"),
+    ]
+    shown = screen(capsys, given)
+    assert shown.count("warning HLO102") == 1
+    assert "f32[512,512]" in shown
+    assert "1 group in helper modules and libraries: 4 MiB; use --top 0 to show them" in shown
+    assert "Found 1 warning: 1 × HLO102 layout-changing copy (1 MiB); 1 more in" in shown
+    assert screen(capsys, given, "--top", "0").count("warning HLO102") == 2
+
+
+def test_a_module_alone_is_no_helper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = dump(tmp_path, jit__normal=dump_of("jit__normal", "main"))
+    assert "warning HLO102" in screen(capsys, given)
+
+
+def test_a_dump_with_findings_in_helpers_alone_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clean = dump_of("jit_step", "step").replace("{0,1} copy", "{1,0} negate")
+    given = dump(tmp_path, jit__normal=dump_of("jit__normal", "main"), jit_step=clean.replace("512,512", "2048,512"))
+    shown = screen(capsys, given)
+    assert "warning HLO102" not in shown
+    assert "Found nothing to change in the program, and 1 warning in helper modules and libraries" in shown.replace(
+        "\n", " "
+    )
+
+
+@pytest.mark.parametrize(
+    ("op_name", "expected"),
+    [
+        ("jit(step)/jit(_normal)/jit(_normal_real)/jit(_uniform)/while/body/closed_call/add", True),
+        ("jit(step)/jvp(jit(_normal))/jit(_normal_real)/jit(_uniform)/shift_left", True),
+        ("jit(step)/jit(searchsorted)/while/body/gather", True),  # a loop in a function of the library
+        ("jit(step)/jvp(jit(log_softmax))/reduce_max", False),
+        ("jit(step)/jit(_where)/select_n", False),  # one operation stands for the function
+        ("jit(step)/while/body/closed_call/add", False),  # the user's own loop
+        ("jit(train)/jit(step)/while/body/add", False),  # the stack is cut off above the function
+    ],
+)
+def test_insides_of_functions_of_libraries(op_name: str, expected: bool) -> None:
+    text = dump_of("jit_step", "step").replace("jit(step)/max", op_name)
+    [found] = lint_module(parse_module(text), LintSettings(("HLO102",)))
+    assert found.is_of_library is expected
+
+
+def test_lines_of_libraries_are_last() -> None:
+    text = dump_of("jit_step", "step").replace("/home/ada/train.py", "/x/site-packages/flax/linen/linear.py")
+    [found] = lint_module(parse_module(text), LintSettings(("HLO102",)))
+    assert found.is_of_library
+
+
+def test_errors_of_libraries_lead() -> None:
+    error = Finding("error", "", is_of_library=True, cause=Cause("a"))
+    found = (Finding("warning", "", cost_bytes=9, cause=Cause("b")), error)
+    findings = Findings("findings", found, (), ("a", "b"))
+    assert findings.groups[0].worst is error
+    assert findings.library_groups == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_groups_are_in_the_order_of_cost_times_share(seed: int) -> None:
+    """Of one kind; and no group of a library stands before one of the user's."""
+    random = Random(seed)
+    found = [
+        Finding(
+            random.choice(("warning", "note")),
+            "",
+            cost_bytes=random.randint(1, 9) << random.randint(0, 9),
+            seconds=random.choice((None, random.random())) if seed % 2 else None,
+            share=random.random(),
+            is_of_library=random.random() < 0.3,
+            cause=Cause(str(number % 12)),
+        )
+        for number in range(30)
+    ]
+    ordered = groups_of(found)
+    for before, after in pairwise(ordered):
+        assert before.is_of_library <= after.is_of_library
+        if before.is_of_library == after.is_of_library:
+            first, second = (
+                ((group.seconds or 0) * group.worst.share, (group.cost_bytes or 0) * group.worst.share)
+                for group in (before, after)
+            )
+            assert first >= second
+
+
+# --- lines of the program ---
+
+
+def test_the_line_of_the_program_is_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found below the working directory, although the dump names a folder of another machine."""
+    given = dump(tmp_path, jit_step=dump_of("jit_step", "step"))
+    monkeypatch.chdir(tmp_path)
+    assert "│" not in screen(capsys, given)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    main(["lint", given, "--format", "json"], standalone=False)
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    assert tables["findings"]["rows"][0]["source_line"] == "y = jax.nn.relu(x.T)"
+    assert tables["groups"]["rows"][0]["source_line"] == "y = jax.nn.relu(x.T)"
+    assert "\n  train.py:4 │ y = jax.nn.relu(x.T)\n" in screen(capsys, given)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (PROGRAM, "y = jax.nn.relu(x.T)"),
+        (PROGRAM.replace("jax.nn.relu(x.T)", "jax.nn.leaky_relu(x.T)"), ""),  # the end of the expression moved
+        (PROGRAM.replace("import jax", "import jax\nimport numpy"), ""),  # another line
+        (PROGRAM.replace("def step", "def main"), ""),  # another function
+        (PROGRAM.replace("    y = jax.nn.relu(x.T)", "    # y = jax.relu(x.T)"), ""),
+        ("\n\n\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_line_that_was_edited_is_not_quoted(tmp_path: Path, program: str, expected: str) -> None:
+    (tmp_path / "train.py").write_text(program)
+    assert ProgramLines().of(str(tmp_path / "train.py"), 4, "step", (8, 24)) == expected
+
+
+def test_only_files_of_python_are_read(tmp_path: Path) -> None:
+    for name in ("train.txt", "train"):
+        (tmp_path / name).write_text(PROGRAM)
+        assert ProgramLines().of(str(tmp_path / name), 4, "step") == ""
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "bytes.py").write_bytes(b"\xff\n" * 9)
+    for name in ("folder.py", "bytes.py"):
+        assert ProgramLines().of(str(tmp_path / name), 4, "step") == ""
+
+
+def test_nested_functions_are_known_by_indentation(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(
+        "class Model:\n    def loss(self, x):\n        def inner(y):\n            return y\n        return x\n"
+    )
+    lines = ProgramLines()
+    assert lines.of(str(file), 4, "Model.loss.<locals>.inner") == "return y"
+    assert lines.of(str(file), 4, "Model.loss") == "return y"
+    assert lines.of(str(file), 5, "Model.loss.<locals>.inner") == "", "after the inner function"
+    assert lines.of(str(file), 5, "Model.loss.<locals>.<lambda>") == "return x"
+
+
+def test_lines_are_read_by_a_function_that_is_given() -> None:
+    def line_of(frame: SourceLocation) -> str:
+        return f"{frame} {frame.columns}"
+
+    text = dump_of("jit_step", "step")
+    [found] = lint_module(parse_module(text), LintSettings(("HLO102",)), line_of=line_of)
+    assert found.line == "/home/ada/train.py:4 (8, 24)"
+
+
+# --- advice that is followed ---
+
+
+def copies(*lines: str, header: str = "") -> list[Finding]:
+    text = "\n".join(("HloModule m, is_scheduled=true" + header, "ENTRY e {", *lines, "}"))
+    return list(lint_module(parse_module(text), LintSettings(("HLO204",))))
+
+
+DONATED = ", input_output_alias={ {0}: (0, {}, may-alias) }"
+UPDATED = (
+    f"p = {SHAPE} parameter(0)",
+    f"c = {SHAPE} copy(p)",
+    f'u = {SHAPE} negate(c), metadata={{op_name="jit(f)/update"}}',
+)
+
+
+def test_a_copy_of_a_donated_argument_that_nothing_else_reads_is_the_compilers() -> None:
+    assert copies(*UPDATED, f"ROOT r = ({SHAPE}) tuple(u)", header=DONATED) == []
+
+
+def test_a_donated_argument_whose_old_value_is_read_is_copied_for_that() -> None:
+    reader = f'o = {SHAPE} tanh(p), metadata={{op_name="jit(f)/attention/tanh"}}'
+    [found] = copies(*UPDATED, reader, f"ROOT r = ({SHAPE}, {SHAPE}) tuple(u, o)", header=DONATED)
+    assert found.hint == "read the new value in attention/tanh, or the old one before it is updated"
+
+
+def test_an_argument_that_no_result_can_overwrite_cannot_be_donated() -> None:
+    total = 't = f32[512]{0} custom-call(u), custom_call_target="sum"'
+    assert copies(*UPDATED, total, "ROOT r = (f32[512]{0}) tuple(t)") == []
+    [found] = copies(*UPDATED, f"ROOT r = ({SHAPE}) tuple(u)")
+    assert found.instruction == "c"
+
+
+def test_the_result_of_another_argument_is_taken() -> None:
+    second = (f"q = {SHAPE} parameter(1)", f"d = {SHAPE} copy(q)", f"v = {SHAPE} negate(d)")
+    taken = 's = f32[512]{0} custom-call(v), custom_call_target="sum"'
+    assert copies(*UPDATED, *second, taken, f"ROOT r = ({SHAPE}, f32[512]{{0}}) tuple(u, s)", header=DONATED) == []
+
+
+def test_an_argument_that_is_returned_is_reported_whoever_has_its_memory() -> None:
+    [found] = copies(f"p = {SHAPE} parameter(0)", f"c = {SHAPE} copy(p)", f"ROOT r = ({SHAPE}) tuple(c)")
+    assert found.hint == "do not return p, which the program does not change"
+
+
+def test_a_constant_that_the_compiler_computed_is_not_closed_over() -> None:
+    text = "ENTRY e { x = f32[2] parameter(0)  ROOT c = f32[512,512] constant({...})%s }"
+    hints = [
+        lint_module(parse_module(text % metadata), LintSettings(("HLO205",)))[0].hint
+        for metadata in ("", ', metadata={op_name="jit(f)/iota"}')
+    ]
+    assert hints == [
+        "pass the array as an argument instead of closing over it",
+        "compute the array outside of the program, and pass it as an argument",
+    ]
