@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,3 +187,156 @@ def test_fragments_share_a_page_and_take_the_scheme_of_a_notebook(chromium: Brow
         assert page.evaluate(looks) == "rgb(17, 21, 26)"
         assert page.evaluate("getComputedStyle(document.getElementById('p')).fontSize") == "16px"
         assert page.locator("svg.narrow").first.is_visible()
+
+
+# The timeline: bars over time
+
+
+@pytest.fixture(scope="module")
+def timeline(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of one step of a profile."""
+    path = tmp_path_factory.mktemp("timeline") / "timeline.html"
+    trace = FIXTURES / "traces" / "cpu_steps" / "trace.xplane.pb"
+    cli.main(["profile", str(trace), "--timeline", "-q", "-o", str(path)], standalone=False)
+    with opened(chromium, path) as found:
+        yield found.page
+        assert found.messages == []
+
+
+def view_of(page: Page) -> tuple[float, float]:
+    """The stretch of the timeline that is in sight, in parts of the whole."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    start, end = str(page.locator("svg.wide[data-spans]").get_attribute("data-view")).split()
+    return float(start), float(end)
+
+
+def bars_of(page: Page) -> list[tuple[str, float, int, int]]:
+    """The name, the upper edge, the first part, and the last part of each bar."""
+    found: list[tuple[str, float, int, int]] = page.evaluate(
+        "[...document.querySelectorAll('svg.wide [data-t]')].map(each => "
+        "[each.dataset.v, Number(each.querySelector('rect').getAttribute('y')), "
+        "...each.dataset.t.split(' ').slice(0, 2).map(Number)])"
+    )
+    return found
+
+
+def test_a_thread_has_one_lane_and_only_what_overlaps_is_below(timeline: Page) -> None:
+    """Every bar that is not in the first row of its thread runs within one of the row above it."""
+    titles = [text for text in timeline.locator("svg.wide text.quiet").all_text_contents() if "% busy" in text]
+    assert [title.split(" ")[0] for title in titles] == ["CPU:0", "CPU:1"]
+    text = timeline.locator("body").inner_text()
+    assert not set(text) & set("▁▂▃▄▅▆▇█")
+    bars = bars_of(timeline)
+    rows = sorted({y for _, y, _, _ in bars})
+    assert len(rows) == 4  # two threads with what loops and conditionals run
+    for above, below in ((rows[0], rows[1]), (rows[2], rows[3])):
+        outer = [(start, end) for _, y, start, end in bars if y == above]
+        inner = [(start, end) for _, y, start, end in bars if y == below]
+        assert all(any(start < last and first < end for start, end in outer) for first, last in inner)
+    for row in rows:
+        spans = sorted((start, end) for _, y, start, end in bars if y == row)
+        assert all(before[1] < after[0] for before, after in pairwise(spans))
+
+
+def test_keys_zoom_and_pan(timeline: Page) -> None:
+    picture = timeline.locator("svg.wide[data-spans]")
+    picture.focus()
+    timeline.keyboard.press("0")
+    whole = view_of(timeline)
+    timeline.keyboard.press("+")
+    timeline.keyboard.press("+")
+    start, end = view_of(timeline)
+    assert (end - start) * 2 < whole[1] - whole[0]
+    assert (start + end) / 2 == pytest.approx(sum(whole) / 2)
+    ticks = timeline.locator("svg.wide .ticks").text_content()
+    timeline.keyboard.press("ArrowRight")
+    later = view_of(timeline)
+    assert later[0] > start
+    assert later[1] - later[0] == pytest.approx(end - start)
+    assert timeline.locator("svg.wide .ticks").text_content() != ticks
+    for _ in range(80):
+        timeline.keyboard.press("+")
+    narrow = view_of(timeline)
+    assert 0 < narrow[1] - narrow[0] < (whole[1] - whole[0]) / 10_000
+    timeline.keyboard.press("Home")
+    assert view_of(timeline) == whole
+
+
+def test_pointer_zooms_drags_and_the_buttons_do_the_same(timeline: Page) -> None:
+    picture = timeline.locator("svg.wide[data-spans]")
+    box = picture.bounding_box()
+    assert box is not None
+    timeline.get_by_role("button", name="Show all").click()
+    whole = view_of(timeline)
+    timeline.mouse.move(box["x"] + box["width"] / 4, box["y"] + 60)
+    timeline.mouse.wheel(0, -300)
+    assert view_of(timeline) == whole  # the wheel alone scrolls the page
+    timeline.evaluate("scrollTo(0, 0)")
+    timeline.keyboard.down("Control")
+    timeline.mouse.wheel(0, -300)
+    timeline.keyboard.up("Control")
+    start, end = view_of(timeline)
+    assert end - start < whole[1] * 0.7
+    assert (start + end) / 2 < whole[1] * 0.45  # around the pointer
+    timeline.mouse.down()
+    timeline.mouse.move(box["x"] + box["width"] / 4 - 90, box["y"] + 60, steps=4)
+    timeline.mouse.up()
+    assert view_of(timeline)[0] > start
+    timeline.get_by_role("button", name="Zoom out").click()
+    timeline.get_by_role("button", name="Earlier").click()
+    assert view_of(timeline)[1] - view_of(timeline)[0] > end - start
+    timeline.get_by_role("button", name="Show all").click()
+    assert view_of(timeline) == whole
+
+
+def test_search_dims_other_bars_and_goes_from_one_to_the_next(timeline: Page) -> None:
+    bars = bars_of(timeline)
+    expected = sorted(start for name, _, start, _ in bars if "sine" in name)
+    timeline.keyboard.press("/")
+    timeline.keyboard.type("sine")
+    assert timeline.locator("svg.wide [data-t]:not(.dim)").count() == len(expected)
+    assert timeline.locator(".zoom output").first.inner_text() == f"{len(expected)} of {len(bars)} bars"
+    for at in range(4):
+        timeline.keyboard.press("Enter")
+        start, end = view_of(timeline)
+        assert start <= expected[at] < end
+        assert end - start <= 8 * bars_length(bars, "sine")
+        assert f", {at + 1} of {len(expected)}" in timeline.locator(".zoom output").first.inner_text()
+        assert timeline.locator("svg.wide .lit").count() == 1
+    timeline.keyboard.press("Escape")
+    assert timeline.locator("svg.wide .dim").count() == 0
+    timeline.get_by_role("button", name="Show all").click()
+
+
+def bars_length(bars: list[tuple[str, float, int, int]], word: str) -> int:
+    """The longest of the bars with a word in their names."""
+    return max(end + 1 - start for name, _, start, end in bars if word in name)
+
+
+def test_sums_are_those_of_the_rows_that_are_found(chromium: Browser, tmp_path: Path) -> None:
+    """A search replaces the total by that of its matches, in the unit of the column; without it the total is back."""
+    columns = (
+        Column("value", "value", "name"),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("seconds", "time", "seconds", total="sum"),
+        Column("count", "count", "count", total="sum"),
+    )
+    cells = [
+        ("copy.1", 3 << 20, 2e-3, 5),
+        ("copy.2", 1 << 19, 4e-4, 0),
+        ("add.3", 9 << 20, 1.0, 70),
+        ("copy.4", 0, None, 2),
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(written(Report("memspace", "It fits", parts=(Table("t", columns, tuple(cells)),)), "html"))
+    with opened(chromium, path) as found:
+        page = found.page
+        foot = page.locator("tfoot tr:visible")
+        whole = foot.locator("td").all_inner_texts()
+        page.keyboard.press("/")
+        page.keyboard.type("copy")
+        assert foot.count() == 1
+        assert foot.locator("td").all_inner_texts() == ["total of matches", "3.5", "2.4", "7"]
+        page.keyboard.press("Escape")
+        assert foot.locator("td").all_inner_texts() == whole
+        assert whole == ["total", "12.5", "1,002.4", "77"]

@@ -22,7 +22,8 @@ Draw: TypeAlias = Callable[[int], tuple[Line, ...]]
 class Figure:
     """A drawing. `draw(room)` returns its lines, at most `room` cells wide; wider lines are cut.
 
-    `data` is the content for machine formats; without it they get the lines.
+    `data` is the content for machine formats; without it they get the lines. With `on_pages=False`, web pages omit it,
+    because they have a picture of the same.
 
     >>> figure = Figure("tile", fixed("0 1", "2 3"))
     >>> [run.text for line in figure.draw(80) for run in line]
@@ -34,6 +35,7 @@ class Figure:
     draw: Draw
     title: str = ""
     data: Mapping[str, Cell] = field(default_factory=dict)
+    on_pages: bool = True
 
     def as_table(self) -> None:
         """None: a figure has no rows."""

@@ -532,7 +532,7 @@ def _figure(window: Window) -> Figure:
             for at, lane in enumerate(window.lanes)
         )
     }
-    return Figure("lanes", draw, data=data)
+    return Figure("lanes", draw, data=data, on_pages=False)
 
 
 def _block(fraction: float) -> str:

@@ -33,7 +33,7 @@ from hlo_cli.report.numbers import (
     format_seconds,
     in_second_unit,
 )
-from hlo_cli.report.table import Loop, Row, Table
+from hlo_cli.report.table import Cell, Loop, Row, Table
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 
 # --- stacked buffers ---
@@ -356,12 +356,22 @@ def _buffer_label(layer: Layer, frame: Frame) -> Iterator[str]:
 
 
 def document(
-    elements: list[str], height: float, *, style: str = "", title: str = "", label: str = "", room: Room = WIDE
+    elements: list[str],
+    height: float,
+    *,
+    style: str = "",
+    title: str = "",
+    label: str = "",
+    room: Room = WIDE,
+    data: str = "",
 ) -> Iterator[str]:
-    """The root element of a picture, with one line for each element in it; `label` is for screen readers."""
+    """The root element of a picture, with one line for each element in it; `label` is for screen readers.
+
+    `data` are further attributes, which a script reads.
+    """
     size = f'viewBox="0 0 {room.page} {short(height)}" width="{room.page}" height="{short(height)}"'
     named = f' aria-label="{safe(label)}"' if label else ""
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo {room.name}" {size} role="img"{named}>\n'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo {room.name}" {size} role="img"{named}{data}>\n'
     yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
     yield f'<rect class="paper" width="{room.page}" height="{short(height)}"/>\n'
     for element in elements:
@@ -594,11 +604,11 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
 # Lanes: bars that do not overlap share a line, so that many fit in a picture.
 
 
-def lanes_of(rows: Sequence[Row], span: int, group: int | None, least: float = 0) -> Mapping[str, list[list[int]]]:
+def lanes_of(rows: Sequence[Row], span: int, group: int | None) -> Mapping[str, list[list[int]]]:
     """For each text in the column `group`, the one with most rows first, lanes of indices of rows.
 
-    Bars in a lane begin after the end of the one before them, and at least `least` steps after its start. A bar takes
-    the lane that is free for the longest time, so the number of lanes is the smallest possible.
+    A bar takes the first lane that is free: those that overlap no other are in the first one, and what runs within
+    another, such as the body of a loop, is below it. The number of lanes is the smallest possible.
 
     >>> rows = (("copy", (0, 3, True)), ("slice", (1, 2, True)), ("copy", (2, 5, True)), ("copy", (4, 4, False)))
     >>> dict(lanes_of(rows, 1, 0))
@@ -611,21 +621,24 @@ def lanes_of(rows: Sequence[Row], span: int, group: int | None, least: float = 0
             name = "" if group is None else str(row[group] or "")
             groups.setdefault(name, []).append((stretch.start, stretch.end, at))
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    return {name: _packed(sorted(bars), least) for name, bars in ordered}
+    return {name: _packed(sorted(bars, key=lambda bar: (bar[0], -bar[1], bar[2]))) for name, bars in ordered}
 
 
-def _packed(bars: Sequence[tuple[int, int, int]], least: float) -> list[list[int]]:
-    """Each bar, in the order of their starts, in a lane that is free there."""
+def _packed(bars: Sequence[tuple[int, int, int]]) -> list[list[int]]:
+    """Each bar, in the order of their starts and the longest first, in the first lane that is free there."""
     lanes: list[list[int]] = []
-    free: list[tuple[float, int]] = []  # where each lane is free from
+    free: list[int] = []  # the lanes that are free, the first on top
+    busy: list[tuple[int, int]] = []  # the end of the last bar of each other lane, the earliest on top
     for start, end, at in bars:
-        if free and free[0][0] <= start:
-            _, lane = heappop(free)
+        while busy and busy[0][0] < start:
+            heappush(free, heappop(busy)[1])
+        if free:
+            lane = heappop(free)
         else:
             lane = len(lanes)
             lanes.append([])
         lanes[lane].append(at)
-        heappush(free, (max(end + 1, start + least), lane))
+        heappush(busy, (end, lane))
     return lanes
 
 
@@ -634,7 +647,7 @@ def _packed(bars: Sequence[tuple[int, int, int]], least: float) -> list[list[int
 
 
 ROW: Final = 18  # px: a bar of 11 px and the space between bars
-WIDE_SPANS: Final = Room(1100, 20, 950, "wide")
+WIDE_SPANS: Final = Room(1240, 20, 1190, "wide")  # a window of 1,280 px
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
 MAX_BARS: Final = 2000
 MIN_BAR: Final = 1.5  # px: a shorter bar would be invisible
@@ -642,7 +655,7 @@ NAME: Final = 40  # characters of a name beside its bar; the title has all of it
 LEGEND: Final = 26  # px: the line of the legend above the bars
 LANE_NAME: Final = 16  # px: a line of text above the lanes of an operation
 LANES_HEIGHT: Final = 200  # aimed at; a lane is not lower than the least height
-LANE_HEIGHTS: Final = (4, 12)
+LANE_HEIGHTS: Final = (5, 15)  # the highest has room for a name on a bar
 
 
 def span_column(table: Table) -> int | None:
@@ -660,7 +673,18 @@ def figure_of_spans(table: Table, style: Style) -> Iterator[str]:
     label = f"Steps of {format_count(len(table.rows), table.noun)}"
     for room in (WIDE_SPANS, NARROW):
         elements, height = gantt(table, style, 0, room)
-        yield from document(elements, height, label=label, room=room)
+        yield from document(elements, height, label=label, room=room, data=_zoomable(table, style, room))
+
+
+def _zoomable(table: Table, style: Style, room: Room) -> str:
+    """The frame of a picture of spans for the script that zooms it: `js/spans.js` says what is in it."""
+    at = span_column(table)
+    assert at is not None
+    column = table.columns[at]
+    _, bottom = _bars(table, style, 0, room)
+    frame = {"left": room.left, "width": room.width, "parts": max(column.steps, 1), "seconds": column.seconds,
+             "bottom": round(bottom, 1)}  # fmt: skip
+    return f' data-spans="{safe(json.dumps(frame, separators=(",", ":")))}"'
 
 
 def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tuple[list[str], float]:
@@ -670,25 +694,37 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     >>> columns = (Column("name", "", "name"), Column("span", "step", "span", steps=9))
     >>> elements, end = gantt(Table("pairs", columns, (("a", (3, 5, True)),)), Style(), 0)
     >>> elements[6], end
-    ('<rect class="b0" x="336.7" y="30" width="316.7" height="11"/>', 80)
+    ('<rect class="b0" x="416.7" y="30" width="396.7" height="11"/>', 80)
     """
     at = span_column(table)
     assert at is not None
-    rows = _rows(table, at, style)
     column = table.columns[at]
-    steps = max(column.steps, 1)
-    frame = Frame(top + LEGEND, steps, 0, room)
-    elements = list(_legend(table, len(rows), at, top + LEGEND / 2 + 2, room))
-    if len(rows) <= MAX_NAMED:
-        elements += [line for n, row in enumerate(rows) for line in _bar(table, row, at, frame.top + n * ROW, frame)]
-        bottom = frame.top + len(rows) * ROW
-    else:
-        drawn, bottom = _lanes(table, rows, at, frame)
-        elements += drawn
-    elements += _time_axis(frame, column.seconds, bottom) if column.seconds else _step_axis(frame, steps, bottom)
+    elements, bottom = _bars(table, style, top, room)
+    frame = Frame(top + LEGEND, max(column.steps, 1), 0, room)
+    axis = _time_axis(frame, column.seconds, bottom) if column.seconds else _step_axis(frame, frame.columns, bottom)
     bottom += AXIS_HEIGHT
-    loops, height = brackets(column.loops, frame, steps, bottom, counts_steps=not column.seconds)
-    return [*elements, *loops], bottom + height + 12
+    loops, height = brackets(column.loops, frame, frame.columns, bottom, counts_steps=not column.seconds)
+    around = ('<g class="ticks">', *axis, "</g>", *(('<g class="loops">', *loops, "</g>") if loops else ()))
+    return [*elements, *around], bottom + height + 12
+
+
+def _bars(table: Table, style: Style, top: float, room: Room) -> tuple[list[str], float]:
+    """The legend and the bars from `top` on, a line for each or in lanes, and the lower edge of the bars."""
+    at = span_column(table)
+    assert at is not None
+    rows = _rows(table, at, style)
+    frame = Frame(top + LEGEND, max(table.columns[at].steps, 1), 0, room)
+    elements = list(_legend(table, len(rows), at, top + LEGEND / 2 + 2, room))
+    if len(rows) <= MAX_NAMED and not _has_lanes(table):
+        elements += [line for n, row in enumerate(rows) for line in _bar(table, row, at, frame.top + n * ROW, frame)]
+        return elements, frame.top + len(rows) * ROW
+    drawn, bottom = _lanes(table, rows, at, frame)
+    return [*elements, *drawn], bottom
+
+
+def _has_lanes(table: Table) -> bool:
+    """Whether a column says in which lane a bar is, such as the thread that ran it."""
+    return any(column.is_lane for column in table.columns)
 
 
 def _rows(table: Table, at: int, style: Style) -> list[int]:
@@ -710,7 +746,10 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}{' (the longest)' if shown == MAX_BARS else ''}"
     axis = f"{'measured' if column.is_measured else 'estimated'} time" if column.seconds else "steps"
     x: float = room.left
-    for looks, words in () if column.is_measured else (("b0", "overlapped"), ("exposed", "exposed")):
+    kinds = _colors_of(table).items() if column.is_measured else (("overlapped", "b0"), ("exposed", "exposed"))
+    for words, looks in kinds:
+        if x + 26 + GLYPH * len(words) > room.page:
+            break  # the last ones are the shortest; the titles of bars have their kind
         yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
         yield f'<text x="{short(x + 16)}" y="{short(y)}">{words}</text>'
         x += 16 + GLYPH * len(words) + 10
@@ -719,33 +758,56 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
 
 
+def _colors_of(table: Table) -> dict[str, str]:
+    """The color of each kind of measured bars, those that take most time first; the others share one."""
+    at, kind = span_column(table), _kind_column(table)
+    if at is None or kind is None:
+        return {}
+    lengths: dict[str, int] = {}
+    for row in table.rows:
+        name = in_words(table.columns[kind], row[kind])
+        lengths[name] = lengths.get(name, 0) + _length(row[at])
+    ranked = sorted(lengths, key=lambda name: (-lengths[name], name))
+    return {name: f"b{rank}" if rank < MAX_COLORS else "other" for rank, name in enumerate(ranked)}
+
+
+def _kind_column(table: Table) -> int | None:
+    """The index of the column by which measured bars are colored."""
+    return next((at for at, column in enumerate(table.columns) if column.name == "category"), None)
+
+
 def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[list[str], float]:
     """The bars of each operation in as few lanes as keep them apart, and the lower edge."""
-    groups = lanes_of(
-        [table.rows[row] for row in rows],
-        at,
-        _group_column(table),
-        MIN_BAR * frame.columns / frame.room.width,
-    )
+    cells = [table.rows[row] for row in rows]
+    groups = lanes_of(cells, at, _group_column(table))
     least, most = LANE_HEIGHTS
     count = sum(len(lanes) for lanes in groups.values())
     high = min(max(LANES_HEIGHT // max(count, 1), least), most)
     elements = []
     y = frame.top
+    kind = _kind_column(table)
+    colors = _colors_of(table) if table.columns[at].is_measured else {}
     for name, lanes in groups.items():
         if name:
             bars = sum(map(len, lanes))
-            elements.append(
-                f'<text class="quiet" x="{frame.room.left}" y="{short(y + 12)}">{safe(name)} · {bars:,}</text>'
-            )
+            busy = sum(_length(cells[n][at]) for n in lanes[0]) / frame.columns
+            words = f"{name} · {bars:,}" + (f" · {format_percent(busy)}% busy" if _has_lanes(table) else "")
+            elements.append(f'<text class="quiet" x="{frame.room.left}" y="{short(y + 12)}">{safe(words)}</text>')
             y += LANE_NAME
         for lane in lanes:
             for row in (rows[n] for n in lane):
                 elements.append(f"<g{_named(table, row, [at])}")
-                elements += [*_rects(table, row, at, y, high - 1, frame), "</g>"]
+                looks = "b0" if kind is None else in_words(table.columns[kind], table.rows[row][kind])
+                elements += [*_rects(table, row, at, y, high - 1, frame, colors.get(looks, "b0")), "</g>"]
             y += high
         y += 4
     return elements, y
+
+
+def _length(cell: Cell) -> int:
+    """The number of steps or parts of a span."""
+    stretch = stretch_of(cell)
+    return 0 if stretch is None else stretch.end + 1 - stretch.start
 
 
 def _group_column(table: Table) -> int | None:
@@ -777,7 +839,10 @@ def _named(table: Table, row: int, told: Sequence[int]) -> str:
         if each != label and cell is not None
     ]
     name = _row_label(table, row)
-    return f' data-v="{safe(name)}"><title>{safe_lines([name, *facts])}</title>'
+    at = span_column(table)
+    stretch = None if at is None else stretch_of(cells[at])
+    place = f' data-t="{stretch.start} {stretch.end} {stretch.exposed_from}"' if stretch is not None else ""
+    return f' data-v="{safe(name)}"{place}><title>{safe_lines([name, *facts])}</title>'
 
 
 def _label_column(table: Table) -> int | None:
@@ -790,7 +855,7 @@ def _row_label(table: Table, row: int) -> str:
     return "" if label is None else in_words(table.columns[label], table.rows[row][label])
 
 
-def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame) -> Iterator[str]:
+def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame, color: str = "b0") -> Iterator[str]:
     """The overlapped part of a bar, and the exposed part."""
     stretch = stretch_of(table.rows[row][at])
     if stretch is None or stretch.start >= frame.columns:
@@ -800,7 +865,7 @@ def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame)
     # a bar that is drawn wider than it is keeps the color of what it is
     exposed_x = right if stretch.exposed_from > stretch.end else max(frame.x(stretch.exposed_from), left)
     exposed_x = min(exposed_x, right)
-    for looks, begin, end in (("b0", left, exposed_x), ("exposed", exposed_x, right)):
+    for looks, begin, end in ((color, left, exposed_x), ("exposed", exposed_x, right)):
         if begin < end:
             size = f'x="{short(begin)}" y="{short(y)}" width="{short(end - begin)}" height="{short(high)}"'
             yield f'<rect class="{looks}" {size}/>'

@@ -76,7 +76,8 @@ def _table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> 
         ]
         titles.append(_title(column, writing))
         lane = _lane(column, cells, [*entries_of(column, cells, writing, style), *endings])
-        lanes.append(_measured(lane, cells) if at == measured else lane)
+        lane = _measured(lane, cells) if at == measured else lane
+        lanes.append(_summed(lane, cells) if sums and column.total == "sum" else lane)
     looks = "" if table.columns[visible[0]].is_numeric else " named"
     yield f'{_box(table.title or table.name, shown)}<table class="sort {key}{looks}"{_names(table, visible)}>'
     yield f"<thead><tr>{''.join(titles)}</tr></thead>"
@@ -207,7 +208,8 @@ def _names(table: Table, visible: Sequence[int]) -> str:
 def _title(column: Column, writing: Writing) -> str:
     words = " ".join(safe(part) for part in (column.group, column.title) if part)
     unit = f"<i>{safe(writing.unit)}</i>" if writing.unit else ""
-    return f'<th scope="col" data-c="{safe(column.name)}">{" ".join(part for part in (words, unit) if part)}</th>'
+    kind = f' data-u="{column.unit}"' if column.total == "sum" else ""
+    return f'<th scope="col" data-c="{safe(column.name)}"{kind}>{" ".join(part for part in (words, unit) if part)}</th>'
 
 
 def _table_row(cells: Sequence[str], role: str) -> str:
@@ -236,6 +238,14 @@ def _measured(lane: Sequence[str], cells: Sequence[Cell]) -> list[str]:
     bars = [f'<td class="bar" style="--b:{_share(value, largest)}"' for value in values]
     bars += ['<td class="bar"'] * (len(lane) - len(bars))
     return [bar + cell.removeprefix("<td") for bar, cell in zip(bars, lane, strict=True)]
+
+
+def _summed(lane: Sequence[str], cells: Sequence[Cell]) -> list[str]:
+    """The cells of a column with their numbers, of which a search adds up those that are left."""
+    numbers = [number_of(cell) for cell in cells]
+    named = ["" if number is None else f' data-n="{number!r}"' for number in numbers]
+    texts = [f"<td{number}{cell.removeprefix('<td')}" for number, cell in zip(named, lane, strict=False)]
+    return [*texts, *lane[len(cells) :]]
 
 
 def _share(value: float, largest: float) -> str:
@@ -499,7 +509,7 @@ def part_lines(part: Part, style: Style, key: str, most: int = MAX_ROWS) -> Iter
         case Anatomy():
             yield from _anatomy(part)
         case Figure():
-            yield from _figure(part)
+            yield from _figure(part) if part.on_pages else ()
         case Passage():
             yield from (f"<p>{spans(line_of(each))}</p>" for each in part.paragraphs)
         case Diff():

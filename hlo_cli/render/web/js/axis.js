@@ -14,6 +14,7 @@
 
 import {svgElement} from "./dom.js";
 import {numberOf} from "./store.js";
+import {TIME_UNITS, tickDistance} from "./ticks.js";
 
 export const LEFT = 66;
 export const RIGHT = 10;
@@ -89,15 +90,6 @@ function lastAtMost(values, limit) {
   }
   return low;
 }
-
-// A round distance of ticks: about `parts` of them up to `most`.
-export function tickDistance(most, parts) {
-  const raw = most / parts;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 2.5, 5, 10].find(factor => factor * power >= raw * (1 - 1e-9)) * power;
-}
-
-const TIME_UNITS = [["ns", 1e9], ["\u00b5s", 1e6], ["ms", 1e3], ["s", 1]];
 
 function drawTicks(svg, width, y, most, isTime) {
   const [unit, factor] = isTime ? TIME_UNITS.find(([, each]) => most * each < 1000) ?? ["s", 1] : ["step", 1];

@@ -1,12 +1,13 @@
 // The picture of memory over the schedule: a band for each value, the total, the peak, and the limit if it is near.
 
 import {element, svgElement} from "./dom.js";
-import {LEFT, pictureOf, RIGHT, tickDistance, watchWidth} from "./axis.js";
+import {LEFT, pictureOf, RIGHT, watchWidth} from "./axis.js";
 import {colorsOf, groupKey} from "./memory_groups.js";
 import {pictureColumns, stackBands, totalsBySteps} from "./memory_bands.js";
 import {memoryKeys} from "./memory_keys.js";
 import {memoryReadout} from "./memory_readout.js";
 import {instructionOf, isSelected} from "./store.js";
+import {tickDistance} from "./ticks.js";
 import {axisUnit, BYTE_UNITS, formatBytes, formatScaled} from "./units.js";
 import {shorten} from "./words.js";
 

@@ -30,6 +30,8 @@ function createSearch(tables) {
       event.preventDefault();
       field.focus();
       field.select();
+    } else if (event.key === "Enter" && event.target === field) {
+      document.dispatchEvent(new CustomEvent("find-next"));
     } else if (event.key === "Escape" && event.target === field) {
       field.value = "";
       field.oninput();

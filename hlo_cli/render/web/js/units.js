@@ -180,6 +180,19 @@ export function writingOf(unit, cells, sums = []) {
   }
 }
 
+// A sum in the unit that the head of a column of some kind names; whole only if all its numbers are.
+export function textInUnit(kind, unit, sum, numbers) {
+  if (kind === "bytes") {
+    const divisor = 1024 ** Math.max(0, BYTE_UNITS.indexOf(unit));
+    return formatScaled(sum, divisor, numbers.some(each => each % divisor) ? 1 : 0);
+  }
+  if (kind === "seconds") return formatScaled(inSecondUnit(sum, Math.max(0, SECOND_UNITS.indexOf(unit))), 1, 1);
+  if (kind === "percent") return formatPercent(sum);
+  const prefix = FLOP_PREFIXES.indexOf(unit.replace(/flop$/, ""));
+  const divisor = unit.endsWith("flop") ? 1000 ** Math.max(0, prefix) : 1;
+  return formatScaled(sum, divisor, numbers.some(each => each % divisor) ? 1 : 0);
+}
+
 // The text of a cell: `-` if it does not apply, `?` if it is unknown.
 function cellText(cell, textOf) {
   if (cell === null || cell === undefined) return NOT_APPLICABLE;
