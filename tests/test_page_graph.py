@@ -449,3 +449,20 @@ def test_command_is_one_that_can_be_pasted(functions: Page) -> None:
         model = {"dump": "a dump/x.txt", "name": [name]}
         found = functions.evaluate("model => commandFor({model}, 0)", model)
         assert shlex.split(found) == ["hlo", "graph", "a dump/x.txt", "--around", name]
+
+
+@pytest.mark.parametrize("width", [400, 1280, 1920])
+def test_nothing_covers_nodes(width: int, chromium: Browser, folder: Path) -> None:
+    """Title, buttons, legend, and map are beside the picture, wherever it is moved; each is whole in the window."""
+    with opened(chromium, written(SCAN, folder, GraphOptions()), width=width, height=900) as found:
+        boxes = found.page.evaluate(
+            "['#canvas', '#path', '.zoom', '#legend', '#minimap'].map(each => "
+            "(({left, top, right, bottom}) => [left, top, right, bottom])(document.querySelector(each).getBoundingClientRect()))"
+        )
+        (left, top, right, bottom), *others = boxes
+        assert right - left > width / 2
+        assert bottom - top > 400
+        for x, y, x_end, y_end in others:
+            assert x_end <= left or x >= right or y_end <= top or y >= bottom
+            assert 0 <= x < x_end <= width
+            assert 0 <= y < y_end <= 900

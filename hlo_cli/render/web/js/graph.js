@@ -31,7 +31,7 @@ async function startGraph() {
   const heats = ["kind", ...presentHeats(model), ...(model.change.some(Boolean) ? ["change"] : [])];
   app.state.firstHeat = app.state.heat = heats.includes("change") ? "change" : "kind";
   byId("main").prepend(createTools(app, heats, createSearch(app, page.canvas)));
-  page.viewport.append(createZoom(app));
+  page.bar.append(createZoom(app));
   listen(app, heats);
   fitCanvas(app);
   showFirst(app, heats);
@@ -45,11 +45,15 @@ function createPage() {
   const minimap = element("canvas", {id: "minimap", "aria-hidden": "true"});
   const path = element("nav", {id: "path", "aria-label": "Path"});
   const legend = element("div", {id: "legend"});
-  const viewport = element("div", {id: "viewport"}, canvas, path, legend, minimap);
+  // title, legend, and map have places of their own, so that they never lie on nodes
+  const bar = element("div", {id: "bar"}, path);
+  const viewport = element("div", {id: "viewport"}, canvas);
   const aside = element("aside", {id: "details", "aria-label": "Details"});
   const spoken = element("p", {id: "spoken", class: "for-readers", role: "status"});
-  byId("main").append(element("div", {id: "stage"}, viewport, aside), spoken);
-  return {canvas, minimap, path, legend, viewport, aside, spoken};
+  const picture = element("div", {class: "picture"}, bar, viewport, legend);
+  const side = element("div", {class: "side"}, aside, minimap);
+  byId("main").append(element("div", {id: "stage"}, picture, side), spoken);
+  return {canvas, minimap, path, legend, bar, viewport, aside, spoken};
 }
 
 // What the address names; else what the command chose.

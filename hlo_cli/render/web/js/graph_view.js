@@ -6,8 +6,8 @@ const MOST_SCALE = 4;
 export const READABLE = 0.42; // Texts are drawn from this scale on.
 const COMFORTABLE = 0.85;
 const VIEW_MARGIN = 24;
-const ABOVE = 34; // Room for the path above and the legend below a scene that is shown whole.
-const BELOW = 62;
+const ABOVE = 14; // room above and below a scene that is shown whole
+const BELOW = 14;
 
 export function createView() {
   return {scale: 1, x: 0, y: 0, width: 0, height: 0, covered: 0};
