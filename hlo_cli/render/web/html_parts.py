@@ -47,12 +47,13 @@ def _table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> 
     `key` is the class of the table, which `_column_css` refers to; `most` is the number of rows shown by default.
 
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
-    >>> for line in _table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0"): print(line)
+    >>> lines = _table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0")
+    >>> for line in lines: print(line.replace(' scope="col"', ""))
     <div class="box" tabindex="0" role="region" aria-label="sizes"><table class="sort t0 named" data-name="0">
-    <thead><tr><th scope="col" data-c="value">value</th><th scope="col" data-c="bytes">size <i>B</i></th></tr></thead>
+    <thead><tr><th data-c="value">value</th><th data-c="bytes" data-u="bytes">size <i>B</i></th></tr></thead>
     <tbody>
-    <tr><td>a</td><td>64</td></tr>
-    <tr><td>&lt;b&gt;</td><td>32</td></tr>
+    <tr><td>a</td><td data-n="64">64</td></tr>
+    <tr><td>&lt;b&gt;</td><td data-n="32">32</td></tr>
     </tbody><tfoot>
     <tr><td>total</td><td>96</td></tr>
     </tfoot></table></div>

@@ -84,12 +84,11 @@ def _action_list(actions: Sequence[Action]) -> str:
 
     >>> import re
     >>> markup = _action_list((Action("w is copied", "Donate w.", cost_bytes=2048, source="a/m.py:3"),))
-    >>> print(re.sub("<[^>]*>", "", markup))
+    >>> print(re.sub("<[^>]*>", "", markup).rstrip())
     <BLANKLINE>
     2 KiB
     w is copied m.py:3
     Donate w.
-    <BLANKLINE>
     """
     if not actions:
         return ""
