@@ -123,7 +123,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "parse": {"modules", "options", "profile", "shape"},
         "help": {"front", "options"},
         "report": {"fuse", "layout", "lint", "memspace", "modules", "options", "profile", "schedule", "shard"},
-        "pasted": {"diff", "layout", "memspace", "modules", "options", "parse", "shape", "shard"},
+        "pasted": {"diff", "layout", "memspace", "modules", "options", "parse", "profile", "shape", "shard"},
     },
 }
 FREE = {

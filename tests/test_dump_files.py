@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,13 +16,14 @@ from hlo_cli.commands.pasted.dump_files import _settings
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.syntax.compiler_files.flags import changed_settings, compiler_flags, settings_in_bytes
 from hlo_cli.syntax.compiler_files.text_format import read_text_message
-from hlo_cli.wire import field, fixed
+from hlo_cli.wire import field, fixed, packed
 from in_process import run
+from traces_writing import Event, PlaneWriter, file_of
 
 FOLDER = Path(__file__).parent / "data" / "dump_files"
 
 
-def answer(name: Path | str, *options: str) -> tuple[str, dict[str, object]]:
+def answer(name: Path | str, *options: str) -> tuple[str, dict[str, Any]]:
     """The sentence and the numbers of the answer to a file."""
     out, err, code = run([str(FOLDER / name), "--format", "json", *options], folder=Path(), settings={})
     assert code == 0, err
@@ -82,6 +85,32 @@ def _add(random: Random, runs: list[PassRun], own: dict[str, int], begin: int, e
         own[name] -= last - first
         _add(random, runs, own, first, last, depth - 1)
         at = last
+
+
+def test_a_trace_of_a_compilation_has_the_times_of_its_passes() -> None:
+    """Witness: jax.profiler.ProfileData of the same file; self times add up to those of the client's compilations."""
+    path = str(FOLDER / "compile.xplane.pb.gz")
+    out, err, code = run(["profile", path, "--format", "json"], folder=Path(), settings={})
+    assert code == 0, err
+    document = json.loads(out)
+    numbers = document["answer"]
+    assert numbers["compilations"] == 1
+    assert numbers["seconds"] == pytest.approx(0.62957042)
+    assert numbers["pass_seconds"] == pytest.approx(numbers["seconds"])
+    passes = {row["pass"]: row for row in document["tables"]["passes"]["rows"]}
+    assert passes["algsimp"]["runs"] == 4
+    assert passes["algsimp"]["seconds"] == pytest.approx(0.0125, abs=5e-5)
+    assert "FusionCompiler::Compile" not in passes  # of threads beside the compiler's
+
+
+def test_a_trace_of_neither_runs_nor_compilations_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.xplane.pb"
+    plane = PlaneWriter("/host:CPU")
+    plane.line("python", [Event(plane.kind("f"), 0, 5)])
+    path.write_bytes(file_of([plane]))
+    _, err, code = run(["profile", str(path)], folder=Path(), settings={})
+    assert code == 2
+    assert "has no timed operations" in err
 
 
 # --- flags ---
@@ -165,3 +194,79 @@ def test_damaged_files_are_read_as_far_as_they_go() -> None:
         assert len(read_text_message(cut).messages("pass_metadata")) in (whole, whole + 1)
     assert not read_text_message("}").messages("pass_metadata")
     assert read_text_message("a {" * 10_000) is not None
+
+
+# --- protobufs ---
+
+
+def test_a_memory_report_as_a_protobuf_is_the_report_as_text() -> None:
+    """Witness: XLA wrote both of one compilation."""
+    ours, theirs = ("gpu.memory-usage-report.pb", "gpu.memory-usage-report.txt")
+    assert answer(ours)[0] == answer(theirs)[0]
+    assert answer(ours)[1] == answer(theirs)[1]
+    assert answer(ours)[1]["total_bytes"] == 24_600
+
+
+def test_a_memory_profile_says_which_lines_hold_arrays() -> None:
+    """Witness: the sum over `jax.live_arrays()` when the profile was saved."""
+    sentence, numbers = answer("device_memory.prof")
+    assert sentence == "5 arrays on cpu:0 hold 64.3 KiB; corp.py:37 (<listcomp>) holds 64 KiB (>99%)"
+    assert (numbers["total_bytes"], numbers["arrays"], numbers["programs"]) == (65_792, 5, 5)
+    _, _, code = run(["memspace", str(FOLDER / "device_memory.prof"), "--limit", "1KiB"], folder=Path(), settings={})
+    assert code == 1
+
+
+def profile(held: Sequence[tuple[str, int, int]]) -> bytes:
+    """A memory profile with an array size and a count for each function."""
+    strings = ["", "allocations", "count", "space", "bytes", "kind", "buffer", "device", "gpu:0", "/u/model.py"]
+    data = field(1, field(1, 1) + field(2, 2)) + field(1, field(1, 3) + field(2, 4))
+    for number, (name, count, size) in enumerate(held, 1):
+        labels = field(3, field(1, 5) + field(2, 6)) + field(3, field(1, 7) + field(2, 8))
+        data += field(2, field(1, packed([number])) + field(2, packed([count, size])) + labels)
+        data += field(4, field(1, number) + field(4, field(1, number) + field(2, 10 * number)))
+        data += field(5, field(1, number) + field(2, len(strings)) + field(4, 9))
+        strings.append(name)
+    return data + b"".join(field(6, text.encode()) for text in strings)
+
+
+def test_two_memory_profiles_tell_what_grew(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.prof", tmp_path / "new.prof"
+    old.write_bytes(gzip.compress(profile([("init", 2, 4096), ("step", 1, 1024), ("gone", 1, 512)])))
+    new.write_bytes(profile([("init", 2, 4096), ("step", 5, 5120)]))
+    out, err, code = run(["diff", str(old), str(new), "--format", "json"], folder=Path(), settings={})
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["answer"]["growth_bytes"] == 4096 - 512
+    rows = [(row["function"], row["growth_bytes"], row["arrays"]) for row in document["tables"]["grown_arrays"]["rows"]]
+    assert rows == [("step", 4096, 4), ("gone", -512, -1)]
+    screen, _, _ = run(["diff", str(old), str(new), "--format", "screen"], folder=Path(), settings={"COLUMNS": "200"})
+    assert screen.startswith("Arrays grew by 3.5 KiB, from 5.5 KiB to 9 KiB; most at model.py:20 (step)\n")
+    _, err, code = run(["diff", str(old), str(FOLDER / "tpu.target_arguments.txt")], folder=Path(), settings={})
+    assert code == 2
+    assert "can only be compared with another one" in err
+
+
+def test_a_snapshot_behind_its_length_is_a_module() -> None:
+    """Witness: the length that XLA wrote; the literals behind the message are the arguments."""
+    path = str(FOLDER / "cpu.hlo_unoptimized_snapshot.pb")
+    out, _, code = run(["parse", path, "--format", "json"], folder=Path(), settings={})
+    assert code == 0
+    found = json.loads(out)
+    assert (found["answer"]["module"], found["answer"]["instructions"]) == ("jit_mlp", 26)
+    assert found["input"]["stage"] == "before_optimizations"
+
+
+@pytest.mark.parametrize(
+    "name", ["cpu.hlo_unoptimized_snapshot.pb", "device_memory.prof", "gpu.memory-usage-report.pb"]
+)
+def test_damaged_protobufs_end_in_an_answer_or_an_error(name: str, tmp_path: Path) -> None:
+    data = (FOLDER / name).read_bytes()
+    data = gzip.decompress(data) if data.startswith(b"\x1f") else data
+    random, path = Random(name), tmp_path / "damaged.pb"
+    for _ in range(40):
+        damaged = bytearray(data[: random.randrange(1, len(data))])
+        damaged[random.randrange(len(damaged))] = random.randrange(256)
+        path.write_bytes(damaged)
+        _, err, code = run([str(path)], folder=Path(), settings={})
+        assert code in (0, 1, 2), err
+        assert "internal error" not in err

@@ -1,4 +1,4 @@
-"""The modules in a compiled executable: what PJRT serializes, and what JAX's compilation cache keeps of it.
+"""The modules in what runtimes store: PJRT's executables, what JAX's compilation cache keeps of them, and snapshots.
 
 An entry of the cache is an executable behind its time of compilation and a description; both are behind zstd or zlib,
 which `files.py` undoes. The executables of CPUs and GPUs are an `ExecutableAndOptionsProto`, that of a TPU is a
@@ -54,7 +54,9 @@ def looks_like_executable(head: bytes) -> bool:
     >>> looks_like_executable(_RIEGELI), looks_like_executable(b"\\n\\x05jit_f")
     (True, False)
     """
-    return head.startswith(_RIEGELI) or _RUNTIME in head[: _SECONDS + 2 * LONGEST_VARINT]
+    return (
+        head.startswith(_RIEGELI) or _snapshot_at(head) is not None or _RUNTIME in head[: _SECONDS + 2 * LONGEST_VARINT]
+    )
 
 
 def modules_in_executable(data: bytes, name: str, *, limit: int) -> tuple[StoredModule, ...]:
@@ -65,6 +67,8 @@ def modules_in_executable(data: bytes, name: str, *, limit: int) -> tuple[Stored
     >>> modules_in_executable(b"\\n\\x05jit_f", "m.pb", limit=100)
     ()
     """
+    if (framed := _snapshot_at(data)) is not None:
+        return (_of_snapshot(data[slice(*framed)], name),)
     executable = _without_description(data)
     is_certain = executable is not data or data.startswith(_RIEGELI)
     try:
@@ -76,6 +80,30 @@ def modules_in_executable(data: bytes, name: str, *, limit: int) -> tuple[Stored
     if is_certain and not found:
         raise HloError(f"{name} is an executable without HLO", hint="pass a dump of the program")
     return found
+
+
+# --- snapshots ---
+# `--xla_dump_hlo_unoptimized_snapshots` writes a message behind its length, and the arguments behind it.
+
+
+def _snapshot_at(data: bytes) -> tuple[int, int] | None:
+    """Where the message is if data begins with the length of a `HloUnoptimizedSnapshot`; the end may not be there."""
+    with suppress(WireError):
+        length, at = number_at(data, 0, min(len(data), LONGEST_VARINT))
+        if at == 1 and length == data[0] == 0x0A:  # a message without its length begins with the tag of field 1
+            return None
+        module, inner = data[at : at + 1], number_at(data, at + 1, len(data))[1]
+        if module == data[inner : inner + 1] == b"\n" and length > inner - at:  # a module, and in it a name
+            return at, at + length
+    return None
+
+
+def _of_snapshot(snapshot: bytes, name: str) -> StoredModule:
+    try:
+        module = _at(snapshot, (1,))
+        return StoredModule(snapshot, _name_of(module), "", BEFORE)
+    except WireError as error:
+        raise HloError(f"{name} is a corrupt snapshot: {error.diagnostic.message}", hint=_AGAIN) from None
 
 
 _AGAIN: Final = "copy the file again; it may be truncated"

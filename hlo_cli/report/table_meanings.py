@@ -53,6 +53,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "thunks": "thunks in the order of the text",
             "thunk_names": "thunks with the instructions that they run",
             "passes": "passes of a compiler with their time, the longest first",
+            "held_arrays": "lines of the program whose arrays hold device memory, the most first",
+            "grown_arrays": "lines of the program that hold more or less than before",
             "flags": "flags of a compilation, those that are not the default first",
             "target": "properties of the device that a module is compiled for",
             "host_transfers": "sizes of transfers with the host",
@@ -256,6 +258,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "passes": "compiler passes after which the results differ",
         },
         "profile": {
+            "passes": "passes of a compiler with their time, the longest first",
             "operations": "instructions with their measured times and rates, the longest first",
             "kernels": "kernels that belong to no instruction",
             "sparse_core": "instructions that ran on the SparseCores of a TPU",

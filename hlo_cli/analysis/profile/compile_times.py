@@ -36,10 +36,11 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True)
 class CompileTimes:
-    """The passes of one compilation, the longest first; `seconds` are those from its begin to its end."""
+    """The passes of compilations, the longest first; `seconds` are those from the begin of each to its end."""
 
     passes: tuple[PassTime, ...]
     seconds: float
+    compilations: int = 1
 
     @property
     def runs(self) -> int:
@@ -106,35 +107,33 @@ def times_in_trace(trace: Trace) -> CompileTimes | None:
 
     Spans of threads that generate code beside the compiler's own are left out: they would be counted twice.
     """
-    seconds, found = 0.0, dict[str, tuple[int, float]]()
+    roots, found = list[int](), dict[str, tuple[int, int]]()
     for plane in trace.planes:
         for line in plane.lines:
-            seconds += _add_spans(line, found)
-    if not found:
+            roots += _add_spans(line, found)
+    if not roots:
         return None
-    passes = [PassTime(name, runs, own) for name, (runs, own) in found.items()]
-    return CompileTimes(_longest_first(passes), seconds)
+    passes = [PassTime(name, runs, own * _PS) for name, (runs, own) in found.items()]
+    return CompileTimes(_longest_first(passes), sum(roots) * _PS, len(roots))
 
 
-def _add_spans(line: Line, found: dict[str, tuple[int, float]]) -> float:
-    """Adds the spans of a thread inside of roots to those found; the seconds of the roots."""
-    kinds = line.kinds
-    roots = [number for number, kind in kinds.items() if kind.name in _ROOTS]
-    events = line.events
-    is_root = np.isin(events.kinds, roots)
+def _add_spans(line: Line, found: dict[str, tuple[int, int]]) -> list[int]:
+    """Adds the spans of a thread inside of roots to those found; the times of the roots, all in picoseconds."""
+    kinds, events = line.kinds, line.events
+    is_root = np.isin(events.kinds, [number for number, kind in kinds.items() if kind.name in _ROOTS])
+    roots, end = list[int](), None
     if not is_root.any():
-        return 0.0
+        return roots
     begins, durations = line.begins_ps, events.durations_ps
     order = nested_order(begins, durations)
     own = self_times(begins[order], durations[order])
-    total, end = 0, None
     for index, self_ps in zip(order.tolist(), own.tolist(), strict=True):
         begin, duration = int(begins[index]), int(durations[index])
-        if end is None or begin >= end:
+        if end is None or begin >= end:  # not inside the last root
             end = begin + duration if is_root[index] else None
-            total += duration if is_root[index] else 0
+            roots += [duration] if is_root[index] else []
         if end is not None:
             name = kinds[int(events.kinds[index])].name
-            runs, seconds = found.get(name, (0, 0.0))
-            found[name] = runs + 1, seconds + self_ps * _PS
-    return total * _PS
+            runs, before = found.get(name, (0, 0))
+            found[name] = runs + 1, before + self_ps
+    return roots

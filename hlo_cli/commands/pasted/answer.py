@@ -38,7 +38,7 @@ from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
     "memory.report_of": (
         *("out-of-memory", "allocator-stats", "memory-stats", "buffer-values", "live-range"),
-        *("buffer-assignment", "memory-report"),
+        *("buffer-assignment", "memory-report", "memory-profile"),
     ),
     "compiler_messages.slow_operation_report": ("slow-operation",),
     "compiler_messages.compiler_error_report": ("compiler-error",),
@@ -66,7 +66,7 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
 _ANSWERS: Final = {kind: function for function, kinds in _ANSWERED.items() for kind in kinds}
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
-_MEASURED: Final = frozenset(("kernel-times", "operation-times", "execution-profile"))
+_MEASURED: Final = frozenset(("kernel-times", "operation-times", "execution-profile", "pass-times"))
 """Kinds with measured times, which `hlo profile` answers although they are not traces."""
 _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_document) - {
     "out-of-memory",
@@ -100,6 +100,8 @@ def answer_error(error: HloError, context: click.Context) -> int:
     if output.format in _OF_MODULES:
         raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
     chip = context.params.get("chip") if error.pasted.kind in _WITH_CHIP else None
+    if error.pasted.kind == "memory-profile" and name == "diff":
+        return write_report(_growth(context.params.get("inputs") or ()), output)
     try:
         report = _report_of(replace(error.pasted, chip=chip or ""))
     except HloError:
@@ -116,6 +118,27 @@ def answer_error(error: HloError, context: click.Context) -> int:
     if name in _JUDGES or given:
         errors = (Diagnostic("error", f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump"),)
     return write_report(report, output, errors)
+
+
+def _growth(paths: Sequence[str]) -> Report:
+    """The report on two memory profiles; HloError if one of the inputs is something else."""
+    found = list[PastedText]()
+    for path in paths:
+        try:
+            read_inputs([path])
+        except PastedTextError as error:
+            found.append(error.pasted)
+    if len(paths) != 2 or [each.kind for each in found] != ["memory-profile"] * 2:
+        raise HloError("a memory profile can only be compared with another one", hint="pass two memory profiles")
+    report_of_growth: Callable[[PastedText, PastedText], Report] = _function("memory.report_of_growth")
+    return report_of_growth(*found)
+
+
+def _function(name: str) -> Callable[..., Report]:
+    """The function of a module here, which is imported now."""
+    module, _, function = name.partition(".")
+    found: Callable[..., Report] = getattr(import_module(f"hlo_cli.commands.pasted.{module}"), function)
+    return found
 
 
 def _write_limited(report: Report, limit: str, output: OutputOptions) -> int:
@@ -166,9 +189,7 @@ def _report_of(pasted: PastedText) -> Report:
     """
     kinds = (pasted.kind, *pasted.others)
     for at, kind in enumerate(kinds):
-        module, _, function = _ANSWERS[kind].partition(".")
-        found = import_module(f"hlo_cli.commands.pasted.{module}")
-        report_of: Callable[[PastedText], Report] = getattr(found, function)
+        report_of: Callable[[PastedText], Report] = _function(_ANSWERS[kind])
         try:
             report = report_of(replace(pasted, kind=kind))
         except HloError:

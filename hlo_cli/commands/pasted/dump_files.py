@@ -16,14 +16,15 @@ from shlex import quote
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_in
-from hlo_cli.analysis.profile.compile_times import CompileTimes, PassTime, times_of_passes
+from hlo_cli.analysis.profile.compile_times import times_of_passes
 from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.commands.profile.compiling import compile_answer
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
+from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
+from hlo_cli.report.table import Column, Table, rows_from_tuples
 from hlo_cli.source import HloError
 from hlo_cli.syntax.compiler_files.flags import Settings, changed_settings, compiler_flags, settings_in_text
 from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
@@ -47,11 +48,6 @@ def report_of(pasted: PastedText) -> Report:
 # --- passes ---
 
 
-_PIPELINE_START: Final = "pipeline-start"
-"""The pass of each pipeline in which XLA writes the dumps before it, which are most of its time."""
-_WORTH_TELLING: Final = 0.1  # of the time in passes: less does not change what is slow
-
-
 def _pass_times(pasted: PastedText) -> Report | None:
     message = read_text_message(pasted.text)
     runs = tuple(_run(each) for each in message.messages("pass_metadata"))
@@ -59,7 +55,16 @@ def _pass_times(pasted: PastedText) -> Report | None:
     if not times.passes:
         return None
     name = _module_name(pasted.name, message.number("canonical_module_id"))
-    return compile_report(pasted, times, name)
+    found = compile_answer(times, name)
+    folder = os.path.dirname(pasted.name) or "."
+    return text_report(
+        pasted,
+        found.sentence,
+        means=found.means,
+        tables=(found.table,),
+        numbers=found.numbers,
+        next=(f"hlo diff {quote(folder)} --passes",) if any(each.dumps for each in times.passes) else (),
+    )
 
 
 def _run(message: TextMessage) -> PassRun:
@@ -82,46 +87,6 @@ def _module_name(path: str, number: int) -> str:
             ) is not None:
                 return found[1]
     return f"module {number}"
-
-
-def compile_report(pasted: PastedText, times: CompileTimes, name: str) -> Report:
-    """The report on the passes of a compilation, the longest first."""
-    writing = next((each for each in times.passes if each.name == _PIPELINE_START and each.dumps), None)
-    written = writing.seconds if writing is not None else 0.0
-    passes = [each for each in times.passes if each is not writing] or list(times.passes)
-    longest, inside = passes[0], times.inside - written
-    share = f" ({format_percent(longest.seconds / inside)}%)" if inside else ""
-    whole = f"{format_seconds(times.seconds)} in {format_count(times.runs, 'runs')} of compiler passes"
-    means = []
-    if times.changed is not None:
-        means.append(f"{times.changed:,} of {format_count(times.runs, 'runs')} changed the module.")
-    if written > _WORTH_TELLING * times.inside:
-        means.append(
-            f"{_PIPELINE_START} ({format_seconds(written)}) is mostly the time in which XLA writes dumps; without it, "
-            f"the passes take {format_seconds(inside)}."
-        )
-    columns: tuple[Column[PassTime], ...] = (
-        Column("seconds", "time", "seconds", total="sum", of=lambda each: each.seconds),
-        Column("share", "share", "percent", of=lambda each: each.seconds / times.inside if times.inside else None),
-        Column("runs", "runs", "count", total="sum", of=lambda each: each.runs),
-        Column("changed", "changed", "count", total="sum", of=lambda each: each.changed),
-        Column("pass", "pass", "name", role="name", of=lambda each: each.name),
-        Column("pipelines", "pipeline", of=lambda each: _first_of(each.pipelines)),
-    )
-    shown = columns if times.changed is not None else (*columns[:3], columns[4])
-    folder = os.path.dirname(pasted.name) or "."
-    return text_report(
-        pasted,
-        f"{name}: {whole}; {longest.name} takes {format_seconds(longest.seconds)}{share}",
-        means=means,
-        tables=(Table("passes", shown, rows_from(shown, times.passes), noun="passes"),),
-        numbers={"seconds": times.seconds, "pass_seconds": times.inside, "runs": times.runs, "changed": times.changed},
-        next=(f"hlo diff {quote(folder)} --passes",) if any(each.dumps for each in times.passes) else (),
-    )
-
-
-def _first_of(names: tuple[str, ...]) -> str:
-    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names)
 
 
 # --- flags ---

@@ -6,10 +6,13 @@ xla/tsl/framework/allocator.cc. Sizes that a text rounds stay rounded; sums are 
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.origin.origins import program_frame
 from hlo_cli.commands.memspace.oom import report_of_message
 from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.dataclass import dataclass
@@ -18,9 +21,10 @@ from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Cell, Column, Table, rows_from_tuples
+from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.traces.device_memory import BUFFER, HeldMemory, read_memory_profile
 
 _SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
@@ -39,6 +43,7 @@ def report_of(pasted: PastedText) -> Report:
         "buffer-values": _values,
         "memory-stats": _program_statistics,
         "allocator-stats": _allocator_statistics,
+        "memory-profile": _held_memory,
     }
     report = readers[pasted.kind](pasted)
     if report is None:
@@ -658,3 +663,136 @@ def _allocator_meaning(stats: Mapping[str, int]) -> tuple[str, ...]:
             "(fragmentation)."
         ),
     )
+
+
+# --- arrays on devices: profiles that JAX saves, and what grew between two of them ---
+
+_GROWS: Final = "A line whose arrays grow from step to step keeps what it no longer needs, in a list or a cache."
+_NO_STACK: Final = "a line that is not in the profile"
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldLine:
+    """What one line of the program holds on one device, and what it held before, if that is known."""
+
+    source: str
+    function: str
+    device: str
+    arrays: int
+    size_bytes: int
+    arrays_before: int = 0
+    bytes_before: int = 0
+
+    @property
+    def place(self) -> str:
+        """The line with the function, for a sentence."""
+        return f"{os.path.basename(self.source)} ({self.function})" if self.function else self.source
+
+    @property
+    def growth(self) -> int:
+        """The bytes that came since."""
+        return self.size_bytes - self.bytes_before
+
+
+def _held_memory(pasted: PastedText) -> Report:
+    """The report on a profile: the lines that hold most, each device apart."""
+    held = read_memory_profile(pasted.data, pasted.name)
+    lines = _by_line(_held_arrays(held))
+    total, arrays = sum(line.size_bytes for line in lines), sum(line.arrays for line in lines)
+    programs = sum(each.count for each in held if each.kind != BUFFER)
+    devices = sorted({line.device for line in lines})
+    where = f"on {devices[0]}" if len(devices) == 1 else f"on {format_count(len(devices), 'devices')}"
+    columns: tuple[Column[_HeldLine], ...] = (
+        Column("bytes", "size", "bytes", total="sum", of=lambda line: line.size_bytes),
+        Column("share", "share", "percent", of=lambda line: line.size_bytes / total if total else None),
+        Column("arrays", "arrays", "count", total="sum", of=lambda line: line.arrays),
+        Column("device", "device", person=len(devices) > 1, of=lambda line: line.device),
+        Column("source", "source", "source", role="name", of=lambda line: line.source),
+        Column("function", "function", of=lambda line: line.function),
+    )
+    return text_report(
+        pasted,
+        f"{format_count(arrays, 'arrays')} {where} hold {format_bytes(total)}{_largest_line(lines, total)}",
+        means=(
+            "Arrays that are alive are counted where they were made, one for each device that has a part.",
+            "Memory that a program uses while it runs is not in the profile: `hlo memspace DUMP` shows it.",
+        ),
+        tables=(Table("held_arrays", columns, rows_from(columns, lines), noun="lines"),),
+        numbers={"total_bytes": total, "arrays": arrays, "programs": programs, "devices": len(devices)},
+        next=("hlo help memory",),
+    )
+
+
+def report_of_growth(old: PastedText, new: PastedText) -> Report:
+    """The report on what the program holds in the newer of two profiles and not in the older one."""
+    before, after = (_by_line(_held_arrays(read_memory_profile(each.data, each.name))) for each in (old, new))
+    known = {(line.source, line.function, line.device): line for line in before}
+    lines = [_since(line, known.pop((line.source, line.function, line.device), None)) for line in after]
+    lines += [
+        _HeldLine(each.source, each.function, each.device, 0, 0, each.arrays, each.size_bytes)
+        for each in known.values()
+    ]
+    changed = sorted((line for line in lines if line.growth or line.arrays != line.arrays_before), key=_by_growth)
+    growth = sum(line.growth for line in lines)
+    totals = [sum(line.size_bytes for line in each) for each in (before, after)]
+    columns: tuple[Column[_HeldLine], ...] = (
+        Column("growth_bytes", "growth", "bytes", total="sum", of=lambda line: line.growth),
+        Column("before_bytes", "before", "bytes", total="sum", like="growth_bytes", of=lambda line: line.bytes_before),
+        Column("after_bytes", "after", "bytes", total="sum", like="growth_bytes", of=lambda line: line.size_bytes),
+        Column("arrays", "new arrays", "count", total="sum", of=lambda line: line.arrays - line.arrays_before),
+        Column("device", "device", machine=True, person=False, of=lambda line: line.device),
+        Column("source", "source", "source", role="name", of=lambda line: line.source),
+        Column("function", "function", of=lambda line: line.function),
+    )
+    change = "grew" if growth > 0 else "shrank"
+    answer = (
+        f"Arrays {change} by {format_bytes(abs(growth))}, from {format_bytes(totals[0])} to {format_bytes(totals[1])}"
+        if growth
+        else f"Arrays hold {format_bytes(totals[1])} in both profiles"
+    )
+    most = f"; most at {changed[0].place}" if growth > 0 and changed[0].growth > 0 else ""
+    return text_report(
+        new,
+        answer + most,
+        means=(
+            "A line whose arrays grow from step to step keeps what it no longer needs, such as in a list or a cache.",
+        )
+        if growth > 0
+        else (),
+        tables=(Table("grown_arrays", columns, rows_from(columns, changed), noun="lines"),) if changed else (),
+        numbers={"growth_bytes": growth, "before_bytes": totals[0], "total_bytes": totals[1], "lines": len(changed)},
+    )
+
+
+def _by_growth(line: _HeldLine) -> tuple[int, str]:
+    return -line.growth, line.source
+
+
+def _since(line: _HeldLine, before: _HeldLine | None) -> _HeldLine:
+    """What a line holds now, with what it held before."""
+    return line if before is None else replace(line, arrays_before=before.arrays, bytes_before=before.size_bytes)
+
+
+def _held_arrays(held: Iterable[HeldMemory]) -> Iterable[HeldMemory]:
+    return (each for each in held if each.kind == BUFFER)
+
+
+def _by_line(held: Iterable[HeldMemory]) -> list[_HeldLine]:
+    """What each line outside of libraries holds, the most first."""
+    groups: dict[tuple[str, str, str], list[HeldMemory]] = {}
+    for each in held:
+        frame = program_frame(each.frames)
+        place = (str(frame), frame.function) if frame is not None else (_NO_STACK, "")
+        groups.setdefault((*place, each.device), []).append(each)
+    lines = [
+        _HeldLine(*place, sum(each.count for each in group), sum(each.size_bytes for each in group))
+        for place, group in groups.items()
+    ]
+    return sorted(lines, key=lambda line: (-line.size_bytes, line.source))
+
+
+def _largest_line(lines: Sequence[_HeldLine], total: int) -> str:
+    if not total:
+        return ""
+    share = format_percent(lines[0].size_bytes / total)
+    return f"; {lines[0].place} holds {format_bytes(lines[0].size_bytes)} ({share}%)"

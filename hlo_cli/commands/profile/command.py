@@ -194,7 +194,14 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     options.check()
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
-    loaded = load_profile(path, dump, reading)
+    try:
+        loaded = load_profile(path, dump, reading)
+    except HloError:
+        from hlo_cli.commands.profile.compiling import report_of_compiling
+
+        if (compiling := report_of_compiling(path)) is None:
+            raise
+        return write_report(compiling, output)
     if options.against is not None:
         from hlo_cli.commands.profile.against import report_of_against
 

@@ -68,6 +68,7 @@ PastedKind = Literal[
     "layout",
     "sharding",
     "replica-groups",
+    "memory-profile",
 ]
 
 
@@ -514,6 +515,7 @@ NOUNS: Final[dict[PastedKind, str]] = {
     "layout": "a layout",
     "sharding": "a sharding",
     "replica-groups": "a list of replica groups",
+    "memory-profile": "a device memory profile",
 }
 """What each kind is called in messages."""
 
@@ -532,7 +534,8 @@ class PastedText:
     `name` is that of its file, `text` is freed of wrapping with the line numbers of the file, and `hlo` is the same
     text with everything but HLO blanked; it is empty if there is none. `versions` are the two sides of a diff.
     `others` are the kinds that the text may have if it has no message of its kind. `given` is the text with its log
-    prefixes, which name threads and times; `chip` is the chip that a command was given for it.
+    prefixes, which name threads and times; `chip` is the chip that a command was given for it. `data` are the bytes
+    of a file that is no text, and `text` is then empty.
     """
 
     kind: PastedKind
@@ -543,6 +546,7 @@ class PastedText:
     others: tuple[PastedKind, ...] = ()
     given: str = ""
     chip: str = ""
+    data: bytes = b""
 
 
 class PastedTextError(HloError):

@@ -1,4 +1,7 @@
-"""What surrounds HLO in logs, terminals, pages, and strings, and is taken off; line numbers stay."""
+"""What surrounds HLO in logs, terminals, pages, and strings, and is taken off; line numbers stay.
+
+Protobufs that are no modules are recognized here as well.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 from hlo_cli.inputs.logs import BEGINNING, HEAD, WIDEST
-from hlo_cli.inputs.pasted.envelopes import ENVELOPES
+from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.wire import VARINT, Field, WireError, all_bytes, field_span_at, number_in, read_fields
 
 # --- prefixes of lines ---
 # Lines without what surrounds them in logs, messages, and terminals; line numbers stay.
@@ -396,4 +400,49 @@ def _blanked(text: str, kept: list[tuple[int, int]]) -> str:
     for start, end in kept:
         parts += ("\n" * text.count("\n", at, start), text[start:end])
         at = end
+    return "".join(parts)
+
+
+# --- protobufs that are no modules ---
+# The first field of a module, of what holds one, and of a trace is a message that begins with text, a message, or an id
+# before a name; that of the files here is a list of numbers.
+
+
+_FIRST: Final = 0x0A  # the tag of field 1, with a length
+_PROFILE_TYPES: Final = (b"allocations", b"space")
+"""What a device memory profile measures (xla/python/py_client.cc)."""
+
+
+def recognized_bytes(data: bytes, name: str) -> PastedText | None:
+    """A device memory profile of JAX, or XLA's memory usage report as a protobuf; None for anything else.
+
+    >>> recognized_bytes(b"\\n\\x05jit_f", "m.pb") is None
+    True
+    """
+    with suppress(WireError):
+        tag, start, end = field_span_at(data, 0, len(data))
+        if tag != _FIRST or start == end or data[start] & 7 != VARINT:
+            return None
+        if all(kind in data for kind in _PROFILE_TYPES):
+            return PastedText("memory-profile", name, "", data=data)
+        if text := _usage_report(read_fields(data)):
+            return PastedText("memory-report", name, text)
+    return None
+
+
+def _usage_report(fields: list[Field]) -> str:
+    """The text of a memory usage report: each allocation has its own; empty for what is none.
+
+    The color of a space is a number here, and its name is not in the file.
+    """
+    parts = list[str]()
+    for space in map(read_fields, all_bytes(fields, 1)):
+        numbers = dict(space)
+        total, color = number_in(numbers, 1), number_in(numbers, 2)
+        name = f"memory-{color}" if color else "default"
+        tables = [text for entry in all_bytes(space, 3) for text in all_bytes(read_fields(entry), 6)]
+        if not tables:
+            return ""
+        parts.append(f"Memory Space: {name} (color={color})\nTotal bytes: {total} ({total}B)\n")
+        parts += (f"{table.decode('utf-8', 'replace')}\n" for table in tables)
     return "".join(parts)
