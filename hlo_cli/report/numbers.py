@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -55,6 +56,15 @@ def format_count(number: int, noun: str) -> str:
     ('3,652 instructions', '1 copy', '1 branch')
     """
     return f"{number:,} {singular(noun) if number == 1 else noun}"
+
+
+def list_first(names: Sequence[str], most: int) -> str:
+    """The first names of many, and the number of the others.
+
+    >>> list_first(["a", "b", "c"], 2), list_first(["a", "b"], 2)
+    ('a, b, and 1 more', 'a, b')
+    """
+    return ", ".join(names[:most]) + (f", and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def verb(number: int, one: str, several: str) -> str:

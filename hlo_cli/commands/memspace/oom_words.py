@@ -34,7 +34,7 @@ from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.out_of_memory import LimitMeaning, MemoryRange, OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, list_first
 from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from_tuples, unknown_if_none
 from hlo_cli.report.text import Passage, Run, Text, line_of
 from hlo_cli.source import Diagnostic
@@ -225,8 +225,7 @@ def shape_text(shape: Shape | None) -> str:
 def _shapes(place: MemoryRange, most: int) -> str:
     """Shapes with their counts, such as `2×f32[8]`, at most a number of them."""
     texts = [f"{count}×{shape_text(shape)}" if count > 1 else shape_text(shape) for count, shape in place.shapes]
-    more = f", and {len(texts) - most:,} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    return list_first(texts, most)
 
 
 def _largest_range(allocation: OomAllocation, place: MemoryRange) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _MAX_OPCODES: Final = 3  # they describe a kernel in a cell
 _MAX_TEXT: Final = 40  # a cell beside the times
-_FOLLOWING: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
+_SECONDARY_CHANGES: Final = frozenset(("metadata", "operands", *PLACE_KINDS))
 """Kinds of changes that are named only if there is no other."""
 
 
@@ -46,29 +46,32 @@ def _difference_words(kernel: ComparedKernel) -> str | None:
     """What differs in the code of a kernel, or where the other program has a new or gone one; None if nothing does."""
     match kernel.body:
         case "changed":
-            return "; ".join(_parts(kernel.difference)) or "order of operations, or shapes of operands"
+            return "; ".join(_difference_parts(kernel.difference)) or "order of operations, or shapes of operands"
         case "new":
-            return _place(kernel, "before")
+            return _place_in_other(kernel, "before")
         case "gone":
-            return _place(kernel, "after")
+            return _place_in_other(kernel, "after")
     return None
 
 
-def _parts(found: BodyDifference) -> Iterator[str]:
-    removed, added = _opcodes(found.removed), _opcodes(found.added)
+def _difference_parts(difference: BodyDifference) -> Iterator[str]:
+    removed, added = _opcodes(difference.removed), _opcodes(difference.added)
     if removed and added:
         yield f"{removed} → {added}"
     elif removed or added:
         yield f"{removed or added} {'added' if added else 'removed'}"
-    changes = dict.fromkeys(_short(c) for each in found.changed for c in each.changes if c.kind not in _FOLLOWING)
+    # The same change of many instructions is one change.
+    changes = dict.fromkeys(
+        _short_change(c) for each in difference.changed for c in each.changes if c.kind not in _SECONDARY_CHANGES
+    )
     if changes:
         first, *others = changes
         yield f"{first}{f', {len(others):,} more' if others else ''}"
     elif not (removed or added):
-        moved = [each.after for each in found.changed if any(c.kind == FUSED for c in each.changes)]
+        moved = [each.after for each in difference.changed if any(c.kind == FUSED for c in each.changes)]
         if moved:
             yield f"{_opcodes(moved) or 'operations'} of another fusion"
-        elif any(c.kind == "operands" for each in found.changed for c in each.changes):
+        elif any(c.kind == "operands" for each in difference.changed for c in each.changes):
             yield "operands of its operations"
 
 
@@ -78,12 +81,12 @@ def _opcodes(instructions: Iterable[Instruction]) -> str:
     return ", ".join(words) + (", …" if len(counts) > _MAX_OPCODES else "")
 
 
-def _short(change: Change) -> str:
+def _short_change(change: Change) -> str:
     text = str(change)
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
 
 
-def _place(kernel: ComparedKernel, when: str) -> str | None:
+def _place_in_other(kernel: ComparedKernel, when: str) -> str | None:
     """Where the other program computes what a kernel of one profile does; else what the kernel does."""
     other, owner = kernel.difference.other, kernel.difference.owner
     if owner is not None:
@@ -109,7 +112,7 @@ CODE: Final[Mapping[Body, str]] = {
     "unknown": "unknown, without a module",
 }
 """What the code of a kernel is, in words."""
-_SPREAD: Final = (
+_SPREAD_COLUMNS: Final = (
     ("calls", "calls", "calls"),
     ("least_seconds", "min", "least"),
     ("median_seconds", "median", "median"),
@@ -118,28 +121,30 @@ _SPREAD: Final = (
 """Columns of a side, their titles, and the figures of a kernel's time that they show."""
 
 
-def _unit_words(found: ProfileComparison) -> str:
+def _unit_words(comparison: ProfileComparison) -> str:
     """The unit in words: `per step`; per device, if there are several."""
-    unit = f"per {found.unit}" if found.unit != "trace" else "in the trace"
-    many = max(len(found.before.devices), len(found.after.devices)) > 1
+    unit = f"per {comparison.unit}" if comparison.unit != "trace" else "in the trace"
+    many = max(len(comparison.before.devices), len(comparison.after.devices)) > 1
     return f"{unit} and device" if many else unit
 
 
-def _sums_table(found: ProfileComparison, outliers: int) -> Table:
+def _sums_table(comparison: ProfileComparison, outliers: int) -> Table:
     """One row for each kind of code, with the sums of the times."""
     columns: tuple[Column[KernelSum, str], ...] = (
         Column("kernels", "kernels", "count", total="sum", of=lambda total, words: total.kernels),
-        *columns_of_part(_time_columns(found), lambda total, words: (total.before, total.after, total.difference)),
+        *columns_of_part(_time_columns(comparison), lambda total, words: (total.before, total.after, total.difference)),
         Column("kernel_code", "code", of=lambda total, words: words),
     )
-    sums = [(total, _code_words(found, body, outliers)) for body in CODE if (total := found.sum_of(body)).kernels]
+    sums = [
+        (total, _code_words(comparison, body, outliers)) for body in CODE if (total := comparison.sum_of(body)).kernels
+    ]
     return Table("sums", columns, rows_from_tuples(columns, sums), noun="kinds of code", main=False)
 
 
-def _code_words(found: ProfileComparison, body: Body, outliers: int) -> str:
+def _code_words(comparison: ProfileComparison, body: Body, outliers: int) -> str:
     if body != "same":
         return CODE[body]
-    few = "; too few calls to compare" if found.has_few_calls else "; no outliers"
+    few = "; too few calls to compare" if comparison.has_few_calls else "; no outliers"
     return CODE[body] + (f"; {format_count(outliers, 'outliers')}" if outliers else few)
 
 
@@ -147,8 +152,8 @@ _Times: TypeAlias = tuple[float | None, float | None, float | None]
 """The time before, the time after, and their difference."""
 
 
-def _time_columns(found: ProfileComparison) -> tuple[Column[_Times], ...]:
-    group, like = _unit_words(found), "before_seconds"
+def _time_columns(comparison: ProfileComparison) -> tuple[Column[_Times], ...]:
+    group, like = _unit_words(comparison), "before_seconds"
     return (
         Column("before_seconds", "before", "seconds", group=group, total="sum", of=lambda times: times[0]),
         Column("after_seconds", "after", "seconds", group=group, like=like, total="sum", of=lambda times: times[1]),
@@ -158,7 +163,7 @@ def _time_columns(found: ProfileComparison) -> tuple[Column[_Times], ...]:
 
 def kernels_table(
     name: str,
-    found: ProfileComparison,
+    comparison: ProfileComparison,
     kernels: Sequence[ComparedKernel],
     *,
     title: str = "",
@@ -169,7 +174,7 @@ def kernels_table(
     columns: tuple[Column[ComparedKernel], ...] = (
         Column("change", "", "change", person=any(each.body in CHANGED for each in kernels),
                of=lambda kernel: _SIGNS[kernel.body]),
-        *columns_of_part(_time_columns(found), _times_of),
+        *columns_of_part(_time_columns(comparison), _times_of),
         Column("ranges", "ranges", of=lambda kernel: kernel.ranges or kernel.body),
         Column("kernel", "kernel", "name", of=lambda kernel: kernel.operation.name),
         Column("source", "source", "source", rank=5, of=lambda kernel: _source(kernel.operation)),
@@ -189,13 +194,13 @@ def kernels_table(
 
 
 def _times_of(kernel: ComparedKernel) -> _Times:
-    one, two = kernel.time_before, kernel.time_after
-    return None if one is None else one.time, None if two is None else two.time, kernel.difference_seconds
+    before, after = kernel.time_before, kernel.time_after
+    return None if before is None else before.time, None if after is None else after.time, kernel.difference_seconds
 
 
 def _spread_columns(side: Literal["before", "after"]) -> Iterator[Column[ComparedKernel]]:
     """Calls and times on one side, for programs."""
-    for field, title, name in _SPREAD:
+    for field, title, name in _SPREAD_COLUMNS:
         unit: Unit = "number" if field == "calls" else "seconds"
         yield Column(f"{side}_{field}", title, unit, person=False, of=_figure_of(side, name))
 
@@ -211,11 +216,11 @@ def _figure_of(side: Literal["before", "after"], name: str) -> Callable[[Compare
 def _differences_table(kernels: Sequence[ComparedKernel]) -> Table:
     """One row for each instruction inside a kernel that was changed, added, or removed."""
     columns: tuple[Column[_InnerChange], ...] = (
-        Column("kernel", "kernel", "name", of=lambda each: each.kernel),
-        Column("change", "", "change", of=lambda each: each.sign),
-        Column("instruction", "instruction", "name", of=lambda each: each.instruction.name),
-        Column("opcode", "opcode", "opcode", of=lambda each: each.instruction.opcode),
-        Column("details", "details", of=lambda each: each.details),
+        Column("kernel", "kernel", "name", of=lambda inner: inner.kernel),
+        Column("change", "", "change", of=lambda inner: inner.sign),
+        Column("instruction", "instruction", "name", of=lambda inner: inner.instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda inner: inner.instruction.opcode),
+        Column("details", "details", of=lambda inner: inner.details),
     )
     rows = rows_from(columns, (change for kernel in kernels for change in _inner_changes(kernel)))
     return Table("differences", columns, rows, noun="instructions", main=False, person=False)
@@ -232,10 +237,10 @@ class _InnerChange:
 
 
 def _inner_changes(kernel: ComparedKernel) -> Iterator[_InnerChange]:
-    name, found = kernel.operation.name, kernel.difference
-    for each in found.changed:
+    name, difference = kernel.operation.name, kernel.difference
+    for each in difference.changed:
         yield _InnerChange(name, "~", each.after, "; ".join(map(str, each.changes)))
-    for sign, instructions in (("+", found.added), ("-", found.removed)):
+    for sign, instructions in (("+", difference.added), ("-", difference.removed)):
         yield from (_InnerChange(name, sign, instruction) for instruction in instructions)
 
 
@@ -252,12 +257,12 @@ def _programs_table(programs: Sequence[ProgramPair]) -> Table:
     columns: tuple[Column[ProgramPair], ...] = (
         Column("before", "before", "name", of=lambda pair: None if pair.before is None else pair.before.name),
         Column("after", "after", "name", of=lambda pair: None if pair.after is None else pair.after.name),
-        Column("matched", "matched", "count", of=_count_of(lambda found: found.matched)),
-        Column("changed", "changed", "count", of=_count_of(lambda found: len(found.changed))),
-        Column("added", "added", "count", of=_count_of(lambda found: len(found.added))),
-        Column("removed", "removed", "count", of=_count_of(lambda found: len(found.removed))),
-        Column("moved", "moved", "count", of=_count_of(lambda found: len(found.moved))),
-        Column("header_changes", "header", "count", of=_count_of(lambda found: len(found.header))),
+        Column("matched", "matched", "count", of=_count_of(lambda difference: difference.matched)),
+        Column("changed", "changed", "count", of=_count_of(lambda difference: len(difference.changed))),
+        Column("added", "added", "count", of=_count_of(lambda difference: len(difference.added))),
+        Column("removed", "removed", "count", of=_count_of(lambda difference: len(difference.removed))),
+        Column("moved", "moved", "count", of=_count_of(lambda difference: len(difference.moved))),
+        Column("header_changes", "header", "count", of=_count_of(lambda difference: len(difference.header))),
     )
     return Table("programs", columns, rows_from(columns, programs), noun="programs", main=False, person=False)
 
@@ -269,9 +274,9 @@ def _count_of(count: Callable[[ModuleDiff], int]) -> Callable[[ProgramPair], int
 # --- the comparison ---
 
 
-_CALM: Final[tuple[Body, ...]] = ("same", "unknown")
+_UNCHANGED: Final[tuple[Body, ...]] = ("same", "unknown")
 _MAX_STATEMENTS: Final = 3  # the largest changes; the table has all
-_HALVED: Final = 3
+_MIN_HALVED: Final = 3
 """From so many steps on, the slowest and the fastest ones do not count: see `unit_times`."""
 _MIN_PACE: Final = 0.005
 """The smallest common change of times that the facts name."""
@@ -282,47 +287,49 @@ def report_of_against(new: LoadedProfile, old: LoadedProfile) -> Report:
     return report_of_comparison(compare_profiles(old.profile, new.profile), new, old)
 
 
-def report_of_comparison(found: ProfileComparison, new: LoadedProfile, old: LoadedProfile) -> Report:
+def report_of_comparison(comparison: ProfileComparison, new: LoadedProfile, old: LoadedProfile) -> Report:
     """The sums of changed and unchanged code, every changed kernel, and the outliers of unchanged code."""
-    kernels = sorted(found.kernels, key=_rank)
+    kernels = sorted(comparison.kernels, key=_rank_of_kernel)
     changed = [each for each in kernels if each.body in CHANGED]
     outliers = [each for each in kernels if each.is_outlier]
-    sentences = tuple(_sentences(found))
+    sentences = tuple(_sentences(comparison))
     title = "outliers in unchanged code"
     return Report(
         "profile",
-        _answer(found, len(outliers)),
+        _against_answer(comparison, len(outliers)),
         version=1,
-        numbers=_numbers(found, sentences),
+        numbers=_against_numbers(comparison, sentences),
         parts=(
             *((Passage("difference", sentences[:_MAX_STATEMENTS]),) if sentences else ()),
-            _sums_table(found, len(outliers)),
-            kernels_table("changes", found, changed),
-            kernels_table("outliers", found, outliers, title=title, main=False, person=bool(outliers)),
-            kernels_table("unchanged", found, [k for k in kernels if k.body in _CALM], main=False, person=False),
+            _sums_table(comparison, len(outliers)),
+            kernels_table("changes", comparison, changed),
+            kernels_table("outliers", comparison, outliers, title=title, main=False, person=bool(outliers)),
+            kernels_table(
+                "unchanged", comparison, [k for k in kernels if k.body in _UNCHANGED], main=False, person=False
+            ),
             _differences_table(changed),
-            _programs_table(found.programs),
-            Passage("matching", (_facts(found),)),
+            _programs_table(comparison.programs),
+            Passage("matching", (_matching_words(comparison),)),
         ),
-        next=_next(found, new, old),
-        notes=(*_notes(found), *old.notes, *new.notes),
+        next=_next_commands(comparison, new, old),
+        notes=(*_against_notes(comparison), *old.notes, *new.notes),
         input={"before": old.facts, "after": new.facts},
     )
 
 
-def _rank(kernel: ComparedKernel) -> tuple[float, str]:
+def _rank_of_kernel(kernel: ComparedKernel) -> tuple[float, str]:
     return -abs(kernel.difference_seconds), kernel.operation.name
 
 
-def _answer(found: ProfileComparison, outliers: int) -> str:
-    changed, rest, per = found.sum_of_changed_code(), found.sum_of(*_CALM), _unit_words(found)
-    unknown = found.sum_of("unknown").kernels
-    alone = [words for words, _ in _programs(found)]
+def _against_answer(comparison: ProfileComparison, outliers: int) -> str:
+    changed, rest, per = comparison.sum_of_changed_code(), comparison.sum_of(*_UNCHANGED), _unit_words(comparison)
+    unknown = comparison.sum_of("unknown").kernels
+    alone = [words for words, _ in _programs_of_one(comparison)]
     if not changed.kernels and not rest.kernels and alone:
         words = "No program is in both profiles"
     elif not changed.kernels:
         subject = "Kernels matched by name" if unknown else "No kernel changed"
-        subject = "Same program" if found.is_same_program else subject
+        subject = "Same program" if comparison.is_same_program else subject
         words = f"{subject}: {format_seconds(rest.before)} → {format_seconds(rest.after)} {per}"
     else:
         cost = changed.difference
@@ -338,33 +345,33 @@ def _answer(found: ProfileComparison, outliers: int) -> str:
     return words
 
 
-def _programs(found: ProfileComparison) -> Iterator[tuple[str, str]]:
+def _programs_of_one(comparison: ProfileComparison) -> Iterator[tuple[str, str]]:
     """The programs that only one of the profiles has, in words, and in words with their time."""
-    per = _unit_words(found)
-    for pair in found.programs:
+    per = _unit_words(comparison)
+    for pair in comparison.programs:
         if pair.before is None and pair.after is not None:
-            total = found.sum_of_program(pair.after)
+            total = comparison.sum_of_program(pair.after)
             yield f"{pair.after.name} is new", f"{pair.after.name}: new program, {format_seconds(total.after)} {per}"
         elif pair.after is None and pair.before is not None:
-            total = found.sum_of_program(pair.before)
+            total = comparison.sum_of_program(pair.before)
             yield (
                 f"{pair.before.name} is gone",
                 f"{pair.before.name}: gone program, {format_seconds(total.before)} {per}",
             )
 
 
-def _sentences(found: ProfileComparison) -> Iterator[str]:
+def _sentences(comparison: ProfileComparison) -> Iterator[str]:
     """New and gone programs, then what happened to the others, in the sentences of `hlo diff`."""
     from hlo_cli.analysis.statements.statements import statements_of
     from hlo_cli.commands.diff.sentences import sentence_of
 
-    yield from (words for _, words in _programs(found))
-    several = len(found.programs) > 1
-    for pair in found.programs:
+    yield from (words for _, words in _programs_of_one(comparison))
+    several = len(comparison.programs) > 1
+    for pair in comparison.programs:
         if pair.after is None or pair.difference is None or pair.difference.is_empty:
             continue
         place = f"{pair.after.name}: " if several else ""
-        is_changed = any(each.operation.program in (pair.before, pair.after) for each in found.of(*CHANGED))
+        is_changed = any(each.operation.program in (pair.before, pair.after) for each in comparison.of(*CHANGED))
         for each in statements_of(pair.difference).ordered:
             if is_changed and isinstance(each, CompilationChange) and each.program == "same":
                 yield f"{place}{sentence_of(replace(each, program='other'))}"
@@ -372,20 +379,22 @@ def _sentences(found: ProfileComparison) -> Iterator[str]:
                 yield f"{place}{sentence_of(each)}"
 
 
-def _facts(found: ProfileComparison) -> str:
+def _matching_words(comparison: ProfileComparison) -> str:
     """How the kernels were matched, and how many steps were compared."""
-    matched = [each for each in found.kernels if each.before is not None and each.after is not None]
+    matched = [each for each in comparison.kernels if each.before is not None and each.after is not None]
     renamed = sum(each.is_renamed for each in matched)
-    way = "structure" if any(each.difference is not None for each in found.programs) else "name"
-    words = f"{len(matched):,} of {format_count(len(found.kernels), 'kernels')} matched by {way}"
+    evidence = "structure" if any(each.difference is not None for each in comparison.programs) else "name"
+    words = f"{len(matched):,} of {format_count(len(comparison.kernels), 'kernels')} matched by {evidence}"
     words += f", {renamed:,} under another name" if renamed else ""
     facts = [words]
-    if found.unit != "trace":
-        one, two, noun = found.units_before, found.units_after, f"{found.unit}s"
-        words = f"{format_count(one, noun)} each" if one == two else f"{one:,} and {format_count(two, noun)}"
+    if comparison.unit != "trace":
+        before, after, noun = comparison.units_before, comparison.units_after, f"{comparison.unit}s"
+        words = (
+            f"{format_count(before, noun)} each" if before == after else f"{before:,} and {format_count(after, noun)}"
+        )
         # one slow step is no difference, whereas times of one profile are means of all steps
-        facts.append(f"{words} (mean of the middle half)" if max(one, two) >= _HALVED else words)
-    rest = found.sum_of(*_CALM)
+        facts.append(f"{words} (mean of the middle half)" if max(before, after) >= _MIN_HALVED else words)
+    rest = comparison.sum_of(*_UNCHANGED)
     if rest.before and rest.after:
         ratio = rest.after / rest.before
         pace = f"{format_percent(abs(ratio - 1))}% {'slower' if ratio >= 1 else 'faster'}"
@@ -393,12 +402,12 @@ def _facts(found: ProfileComparison) -> str:
     return " · ".join(facts)
 
 
-def _notes(found: ProfileComparison) -> Iterator[Diagnostic]:
-    unknown = found.sum_of("unknown").kernels
+def _against_notes(comparison: ProfileComparison) -> Iterator[Diagnostic]:
+    unknown = comparison.sum_of("unknown").kernels
     if unknown:
         words = f"{format_count(unknown, 'kernels')} without a module {verb(unknown, 'is', 'are')} matched by name"
         yield Diagnostic("note", words, hint="pass the dumps of both programs to compare their code")
-    outside = sum(1 for each in found.kernels if each.time_before is None and each.time_after is None)
+    outside = sum(1 for each in comparison.kernels if each.time_before is None and each.time_after is None)
     if outside:
         words = (
             f"{format_count(outside, 'kernels')} ran outside of whole steps and {verb(outside, 'has', 'have')} no time"
@@ -406,17 +415,17 @@ def _notes(found: ProfileComparison) -> Iterator[Diagnostic]:
         yield Diagnostic("note", words)
 
 
-def _numbers(found: ProfileComparison, sentences: Sequence[str]) -> dict[str, Cell]:
-    sums = {body: found.sum_of(body) for body in CODE}
+def _against_numbers(comparison: ProfileComparison, sentences: Sequence[str]) -> dict[str, Cell]:
+    sums = {body: comparison.sum_of(body) for body in CODE}
     return {
-        "unit": found.unit,
-        "before_units": found.units_before,
-        "after_units": found.units_after,
-        "same_program": found.is_same_program,
-        "unchanged_ratio": found.drift,
-        "outliers": sum(each.is_outlier for each in found.kernels),
-        "too_few_calls": found.has_few_calls,
-        "renamed": sum(each.is_renamed for each in found.kernels),
+        "unit": comparison.unit,
+        "before_units": comparison.units_before,
+        "after_units": comparison.units_after,
+        "same_program": comparison.is_same_program,
+        "unchanged_ratio": comparison.drift,
+        "outliers": sum(each.is_outlier for each in comparison.kernels),
+        "too_few_calls": comparison.has_few_calls,
+        "renamed": sum(each.is_renamed for each in comparison.kernels),
         "statements": tuple(sentences),
         **{
             f"{body}_{name}": value
@@ -431,8 +440,8 @@ def _numbers(found: ProfileComparison, sentences: Sequence[str]) -> dict[str, Ce
     }
 
 
-def _next(found: ProfileComparison, new: LoadedProfile, old: LoadedProfile) -> tuple[str, ...]:
-    has_differences = any(each.difference is not None and not each.difference.is_empty for each in found.programs)
+def _next_commands(comparison: ProfileComparison, new: LoadedProfile, old: LoadedProfile) -> tuple[str, ...]:
+    has_differences = any(each.difference is not None and not each.difference.is_empty for each in comparison.programs)
     if not (new.argument and old.argument and has_differences):
         return ()
     return (f"hlo diff {old.argument} {new.argument}",)

@@ -16,6 +16,7 @@ from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, w
 from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.io_options import format_options
 from hlo_cli.commands.profile.by_operation import (
+    collectives_by_instruction,
     facts_of,
     numbers_of,
     rate_columns,
@@ -23,7 +24,7 @@ from hlo_cli.commands.profile.by_operation import (
     time_columns,
 )
 from hlo_cli.commands.profile.measured import Measured
-from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, sum_of
+from hlo_cli.commands.profile.timed import BLOCKS, NO_INSTRUCTION, Sum, Timed, sum_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
 
 
 NO_COLLECTIVE: Final = "(no collective)"
-_OF: Final = " of "
+_OF_PROGRAM: Final = " of "
 """What stands between the name of a computation and that of its program, if several programs have such a one."""
-_UNNAMED: Final = (*OTHER_KEYS, NO_INSTRUCTION, NO_COLLECTIVE, NO_AXES)
-_TABLES: Final = {
+_KEYS_WITHOUT_NAME: Final = (*OTHER_KEYS, NO_INSTRUCTION, NO_COLLECTIVE, NO_AXES)
+_TABLE_NAMES: Final = {
     "source": "sources",
     "scope": "scopes",
     "argument": "arguments",
@@ -62,7 +63,7 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
     """One row for each key of a grouping, the longest first."""
     groups = sorted(
         ((sum_of(group.members), group) for group in group_by(measured.selected, _key_of(measured, grouping))),
-        key=lambda found: (-found[0].busy_time, -found[0].self_time, found[1].key),
+        key=lambda row: (-row[0].busy_time, -row[0].self_time, row[1].key),
     )
     return Report(
         "profile",
@@ -78,7 +79,7 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
 
 def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> Table:
     by = cause_of(grouping)
-    trips = _trips(measured) if grouping == "computation" else {}
+    trips = _trips_of_bodies(measured) if grouping == "computation" else {}
     columns: tuple[Column[Sum, Group[Timed]], ...] = (
         *columns_of_part(time_columns(measured), lambda work, group: work),
         Column("instructions", "instr.", "count", total="sum", rank=6, of=lambda work, group: work.operations),
@@ -97,24 +98,24 @@ def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum,
             *columns_of_part(_key_columns(by, [group for _, group in groups]), lambda work, group: group),
         )
     rows = rows_from_tuples(columns, groups)
-    return Table(_TABLES[grouping], columns, rows, noun="rows")
+    return Table(_TABLE_NAMES[grouping], columns, rows, noun="rows")
 
 
-def _trips(measured: Measured) -> Mapping[str, float]:
+def _trips_of_bodies(measured: Measured) -> Mapping[str, float]:
     """The measured trip counts of loops by the keys of their bodies."""
 
-    calls = [each.measure.calls for each in measured.every]
-    found = measured_trips(measured.profile, calls)
+    calls = [timed.measure.calls for timed in measured.every]
+    trip_counts = measured_trips(measured.profile, calls)
     keys = _computation_keys(measured)
-    bodies = {loop.called_computations[0]: trips for loop, trips in found.items()}
+    bodies = {loop.called_computations[0]: trips for loop, trips in trip_counts.items()}
     return {key: bodies[computation] for (_, computation), key in keys.items() if computation in bodies}
 
 
 def _computation_key(measured: Measured) -> Callable[[Timed], str]:
     keys = _computation_keys(measured)
 
-    def key(each: Timed) -> str:
-        instruction, program = each.operation.instruction, each.operation.program
+    def key(timed: Timed) -> str:
+        instruction, program = timed.operation.instruction, timed.operation.program
         return NO_INSTRUCTION if instruction is None or program is None else keys[program, instruction.computation]
 
     return key
@@ -122,18 +123,18 @@ def _computation_key(measured: Measured) -> Callable[[Timed], str]:
 
 def _computation_keys(measured: Measured) -> Mapping[tuple[MeasuredProgram, Computation], str]:
     """The name of each computation, with that of its program if computations of other programs have the same."""
-    found = [
+    computations = [
         (program, computation)
         for program in measured.profile.programs
         if program.module is not None
         for computation in program.module.computations
     ]
-    counts = Counter(computation.name for _, computation in found)
+    counts = Counter(computation.name for _, computation in computations)
     return {
-        (program, computation): f"{computation.name}{_OF}{program.name}"
+        (program, computation): f"{computation.name}{_OF_PROGRAM}{program.name}"
         if counts[computation.name] > 1
         else computation.name
-        for program, computation in found
+        for program, computation in computations
     }
 
 
@@ -159,10 +160,15 @@ def _key_columns(by: By, groups: Sequence[Group[Timed]]) -> tuple[Column[Group[T
             person=has_inferred,
             from_width=120,
             rank=4,
-            of=lambda group: _self_seconds(group.inferred) / whole if (whole := _self_seconds(group.members)) else None,
+            of=_inferred_share,
         ),
         key,
     )
+
+
+def _inferred_share(group: Group[Timed]) -> float | None:
+    seconds = _self_seconds(group.members)
+    return _self_seconds(group.inferred) / seconds if seconds else None
 
 
 def _self_seconds(timed: Iterable[Timed]) -> float:
@@ -173,54 +179,50 @@ def _key_of(measured: Measured, grouping: str) -> Callable[[Timed], Key]:
     if (by := cause_of(grouping)) is not None:
         return _cause_key(by)
     read = {
-        "opcode": lambda each: each.operation.instruction.opcode,
-        "kind": lambda each: each.operation.category,
+        "opcode": lambda timed: timed.operation.instruction.opcode,
+        "kind": lambda timed: timed.operation.category,
         "computation": _computation_key(measured),
-        "module": lambda each: each.operation.program.name,
+        "module": lambda timed: timed.operation.program.name,
         "axis": _axis_key(),
     }[grouping]
 
-    def key(each: Timed) -> Key:
-        is_known = each.operation.is_joined if grouping != "module" else each.operation.program is not None
-        text = read(each) if is_known else NO_INSTRUCTION
+    def key(timed: Timed) -> Key:
+        is_known = timed.operation.is_joined if grouping != "module" else timed.operation.program is not None
+        text = read(timed) if is_known else NO_INSTRUCTION
         return Key(text, text)
 
     return key
 
 
 def _cause_key(by: By) -> Callable[[Timed], Key]:
-    found: dict[Module, Keys] = {}
+    keys_of_module: dict[Module, Keys] = {}
     nothing = Key(NO_INSTRUCTION, NO_INSTRUCTION)
 
-    def key(each: Timed) -> Key:
-        instruction, program = each.operation.instruction, each.operation.program
+    def key(timed: Timed) -> Key:
+        instruction, program = timed.operation.instruction, timed.operation.program
         if instruction is None or program is None or program.module is None:
             return nothing
-        if program.module not in found:
-            found[program.module] = keys_of(program.module, by)
-        return found[program.module].of(instruction)
+        if program.module not in keys_of_module:
+            keys_of_module[program.module] = keys_of(program.module, by)
+        return keys_of_module[program.module].of(instruction)
 
     return key
 
 
 def _axis_key() -> Callable[[Timed], str]:
     """The mesh axes of a collective, and of the start, done, or fusion around it."""
-    found: dict[Module, dict[Instruction, Collective]] = {}
+    collectives: dict[Module, dict[Instruction, Collective]] = {}
 
-    def key(each: Timed) -> str:
-        from hlo_cli.analysis.sharding.collectives import collectives_of
-
-        instruction, program = each.operation.instruction, each.operation.program
+    def key(timed: Timed) -> str:
+        instruction, program = timed.operation.instruction, timed.operation.program
         if instruction is None or program is None or program.module is None:
             return NO_COLLECTIVE
-        if program.module not in found:
-            listed = collectives_of(program.module)
-            found[program.module] = {
-                **{collective.caller: collective for collective in listed},
-                **{collective.instruction: collective for collective in listed},
-            }
-        at = [instruction, *(instruction.operands[:1] if instruction.opcode.endswith("-done") else ())]
-        collective = next((found[program.module][each] for each in at if each in found[program.module]), None)
+        if program.module not in collectives:
+            collectives[program.module] = collectives_by_instruction([program.module])
+        # A done has the axes of its start, which is its operand.
+        candidates = [instruction, *(instruction.operands[:1] if instruction.opcode.endswith("-done") else ())]
+        known = (collectives[program.module].get(each) for each in candidates)
+        collective = next((each for each in known if each is not None), None)
         return NO_COLLECTIVE if collective is None else collective.axis or NO_AXES
 
     return key
@@ -229,20 +231,20 @@ def _axis_key() -> Callable[[Timed], str]:
 def _groups_answer(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> str:
     if not groups:
         return f"No matches among {format_count(len(measured.every), 'operations')}"
-    whole, largest = measured.whole, groups[0]
-    each, group = next((found for found in groups if found[1].key not in _UNNAMED), largest)
-    words = f"{_subject(group.key, grouping)} {'take' if group.key in _UNNAMED else 'takes'}"
-    words += f" {format_percent(each.busy_time / whole) if whole else 100}% of {measured.whole_words}"
-    if group is not largest[1] and whole:
-        share = format_percent(largest[0].busy_time / whole)
+    seconds, largest = measured.whole, groups[0]
+    named, group = next((found for found in groups if found[1].key not in _KEYS_WITHOUT_NAME), largest)
+    words = f"{_subject(group.key, grouping)} {'take' if group.key in _KEYS_WITHOUT_NAME else 'takes'}"
+    words += f" {format_percent(named.busy_time / seconds) if seconds else 100}% of {measured.whole_words}"
+    if group is not largest[1] and seconds:
+        share = format_percent(largest[0].busy_time / seconds)
         words += f"; {_unnamed_words(largest[1].key, grouping)} take {share}%"
-    is_sentence = group.key in _UNNAMED or grouping == "axis"
+    is_sentence = group.key in _KEYS_WITHOUT_NAME or grouping == "axis"
     return f"{words[0].upper()}{words[1:]}" if is_sentence else words
 
 
 def _subject(key: str, grouping: str) -> str:
     """A key as the subject of a sentence."""
-    if key in _UNNAMED:
+    if key in _KEYS_WITHOUT_NAME:
         return _unnamed_words(key, grouping)
     if grouping == "source":
         return key.rpartition("/")[2]
@@ -264,14 +266,16 @@ def _unnamed_words(key: str, grouping: str) -> str:
 
 def _next_of_groups(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> tuple[str, ...]:
     command, by = measured.command, cause_of(grouping)
-    key = next((group.key for _, group in groups if group.key not in _UNNAMED), None)
+    key = next((group.key for _, group in groups if group.key not in _KEYS_WITHOUT_NAME), None)
     if not command or key is None:
         return ()
     if by is not None:
         where = where_key(by, key)
     else:
         field = {"opcode": "opcode", "kind": "category", "axis": "axis", "computation": "computation"}.get(grouping)
-        key, _, program = key.partition(_OF) if grouping == "computation" else (key, "", "")
+        # The language of filters has no field for both, so that the program becomes --module.
+        key, _, program = key.partition(_OF_PROGRAM) if grouping == "computation" else (key, "", "")
+        # A key with quotes would have to be escaped twice, for the shell and for the filter.
         where = f"--where '{field or 'module'} == \"{key}\"'" if not set(key) & set("'\"\\") else None
         if where is not None and program and measured.module is None:
             where = f"{format_options((('--module', program),))} {where}"
@@ -286,19 +290,20 @@ def report_of_steps(measured: Measured) -> Report:
     """One row for each step, in the order of time, and one for what runs outside of steps."""
     steps = measured.profile.steps
     busy = [each * PS for each in measured.profile.step_busy_ps]
-    found = _Groups(measured, measured.profile.step_codes, len(steps))
+    groups = _Groups(measured, measured.profile.step_codes, len(steps))
     durations = [step.duration_ps * PS for step in steps]
     devices = max(len(measured.profile.devices), 1)
-    rows: list[tuple[_Slice, Step | None]] = [
-        (found.slice(at, duration, busy[at], devices), step)
-        for at, (step, duration) in enumerate(zip(steps, durations, strict=True))
+    rows: list[tuple[_GroupTimes, Step | None]] = [
+        (groups.slice(number, duration, busy[number], devices), step)
+        for number, (step, duration) in enumerate(zip(steps, durations, strict=True))
     ]
-    rest = measured.profile.busy_outside_ps * PS
-    if (outside := found.outside()) is not None and (outside.events or (rest and not measured.is_narrowed)):
-        rows.append((_Slice(outside, None, rest, devices), None))
+    busy_outside = measured.profile.busy_outside_ps * PS
+    # Busy time is that of devices: with a selection it may be of operations that are not selected.
+    if (outside := groups.outside()) is not None and (outside.events or (busy_outside and not measured.is_narrowed)):
+        rows.append((_GroupTimes(outside, None, busy_outside, devices), None))
     group = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
-    columns: tuple[Column[_Slice, Step | None], ...] = (
-        *columns_of_part(found.columns(group), lambda slice, step: slice),
+    columns: tuple[Column[_GroupTimes, Step | None], ...] = (
+        *columns_of_part(groups.columns(group), lambda slice, step: slice),
         Column(
             "whole_step",
             "whole",
@@ -309,63 +314,63 @@ def report_of_steps(measured: Measured) -> Report:
         Column("trace_step", "step", of=lambda slice, step: "(no step)" if step is None else step.name),
     )
     table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps")
-    whole = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]
-    return _report(measured, _steps_answer(measured, whole), table)
+    whole_steps = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]
+    return _report_of_table(measured, _steps_answer(measured, whole_steps), table)
 
 
 def report_of_devices(measured: Measured) -> Report:
     """One row for each device: its time, and the idle part of it."""
     profile = measured.profile
-    found = _Groups(measured, profile.occurrences.devices, len(profile.devices))
+    groups = _Groups(measured, profile.occurrences.devices, len(profile.devices))
     spans, busy = ([each * PS for each in times] for times in (profile.spans_ps, profile.busy_ps))
-    columns: tuple[Column[_Slice, str], ...] = (
-        *columns_of_part(found.columns(""), lambda slice, device: slice),
+    columns: tuple[Column[_GroupTimes, str], ...] = (
+        *columns_of_part(groups.columns(""), lambda slice, device: slice),
         Column("device", "device", of=lambda slice, device: device),
     )
-    slices = [found.slice(at, spans[at], busy[at], 1) for at in range(len(profile.devices))]
+    slices = [groups.slice(number, spans[number], busy[number], 1) for number in range(len(profile.devices))]
     rows = rows_from_tuples(columns, zip(slices, profile.devices, strict=True))
     table = Table("devices", columns, rows, noun="devices")
-    busiest = max(range(len(rows)), key=lambda at: busy[at])
+    busiest = max(range(len(rows)), key=lambda number: busy[number])
     name, seconds = profile.devices[busiest], busy[busiest]
     words = f"{name} is busiest: {format_seconds(seconds)} of {format_seconds(spans[busiest])}"
     if len(rows) == 1:
         words = f"{name} is busy for {format_seconds(seconds)} of {format_seconds(spans[0])}"
-    return _report(measured, words, table)
+    return _report_of_table(measured, words, table)
 
 
-def _report(measured: Measured, answer: str, table: Table) -> Report:
+def _report_of_table(measured: Measured, answer: str, table: Table) -> Report:
     return Report(
         "profile",
         answer,
         version=1,
         numbers=numbers_of(measured),
-        parts=(facts_of(measured), table) if table.rows else (facts_of(measured), _nothing(measured), table),
+        parts=(facts_of(measured), table) if table.rows else (facts_of(measured), _no_steps_passage(measured), table),
         notes=measured.notes,
         input=measured.loaded.facts,
     )
 
 
-def _nothing(measured: Measured) -> Passage:
+def _no_steps_passage(measured: Measured) -> Passage:
     annotation = 'with jax.profiler.StepTraceAnnotation("step", step_num=number): ...'
     return Passage("nothing", (f"Steps are those of the trace; annotate them with: {annotation}",))
 
 
-def _steps_answer(measured: Measured, whole: Sequence[float]) -> str:
+def _steps_answer(measured: Measured, durations: Sequence[float]) -> str:
     steps = measured.profile.steps
     if not steps:
         return "No steps in this trace"
-    if not whole:
+    if not durations:
         return f"No whole step: {format_count(len(steps), 'partial steps')}"
-    words = f"{format_count(len(whole), step_noun(measured))} of {format_seconds(median(whole))}"
-    if len(whole) > 1:
-        words += f" (median), {format_seconds(min(whole))} to {format_seconds(max(whole))}"
-    if partial := len(steps) - len(whole):
+    words = f"{format_count(len(durations), step_noun(measured))} of {format_seconds(median(durations))}"
+    if len(durations) > 1:
+        words += f" (median), {format_seconds(min(durations))} to {format_seconds(max(durations))}"
+    if partial := len(steps) - len(durations):
         words += f"; {format_count(partial, 'partial steps')} {verb(partial, 'is', 'are')} not counted"
     return words
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class _GroupTimes:
     """What ran in a step or on a device: its `time`, the `busy` time of all devices, and its work; None is no amount.
 
     Busy and idle time are those of the devices, also where only some operations are selected.
@@ -404,7 +409,7 @@ class _Groups:
         flops, accessed = ([(each and getattr(each, name)) or 0.0 for each in counted] for name in ("flops", "bytes"))
         self._flops, self._bytes = (sums_by(profile, groups, count, amounts) for amounts in (flops, accessed))
 
-    def columns(self, group: str) -> tuple[Column[_Slice], ...]:
+    def columns(self, group: str) -> tuple[Column[_GroupTimes], ...]:
         """The times and the work of a slice, those of a device under a header."""
         return (
             Column("time_seconds", "time", "seconds", total="sum", of=lambda slice: slice.time),
@@ -426,12 +431,13 @@ class _Groups:
                    of=lambda slice: slice.rate(slice.bytes)),
         )  # fmt: skip
 
-    def slice(self, at: int, time: float, busy: float, devices: int) -> _Slice:
+    def slice(self, number: int, time: float, busy: float, devices: int) -> _GroupTimes:
         """A group that took this time; `busy` is that of all devices, shown times are those of one."""
-        return _Slice(self.measures[at], time, busy, devices, self._flops[at], self._bytes[at])
+        return _GroupTimes(self.measures[number], time, busy, devices, self._flops[number], self._bytes[number])
 
     def outside(self) -> Measure | None:
         """The times of the rows in no group."""
+        # 0 for rows in no group, -1 (no group) for all others.
         groups = (self._groups == NO_STEP).astype(self._groups.dtype) - 1
         return measures(self._measured.profile, groups, 1, self._rows)[0] if len(groups) else None
 
@@ -440,10 +446,9 @@ class _Groups:
 # `hlo profile TRACE --timeline`: what ran when in one step, on every line of every device.
 
 
-_BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_PARTS: Final = 1_000_000
+_AXIS_PARTS: Final = 1_000_000
 """The resolution of the time axis: its number of parts."""
-_LANES: Final = 16
+_MAX_LANES: Final = 16
 """How many lanes the screen shows."""
 
 
@@ -453,83 +458,88 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
     if all(each.measure.events and each.measure.least is None for each in measured.every):
         hint = "record it with events, such as with `rocprofv3 --kernel-trace`"
         raise HloError(f"{measured.loaded.path} has only sums of events, without times", hint=hint)
-    at = median_step(profile)
+    step_number = median_step(profile)
     if step is not None:
         names = [each.name for each in profile.steps]
         if step not in names:
             raise unknown_choice_error("step", step, names)
-        at = names.index(step)
-    window = window_of(profile, at)
+        step_number = names.index(step)
+    window = window_of(profile, step_number)
     slots = window.slots()
     if measured.is_narrowed:
         chosen = {each.operation for each in measured.selected}
         slots = [slot for slot in slots if slot.operation in chosen]
-    name = None if at is None else profile.steps[at].name
-    seconds = window.seconds if at is None else profile.steps[at].duration_ps * PS
-    own = len(slots) if at is None or measured.is_narrowed else int((profile.step_codes[window.rows] == at).sum())
+    name = None if step_number is None else profile.steps[step_number].name
+    seconds = window.seconds if step_number is None else profile.steps[step_number].duration_ps * PS
+    own_events = (
+        len(slots)
+        if step_number is None or measured.is_narrowed
+        else int((profile.step_codes[window.rows] == step_number).sum())
+    )
     return Report(
         "profile",
-        _timeline_answer(window, slots, name, seconds, own),
+        _timeline_answer(window, slots, name, seconds, own_events),
         version=1,
         numbers={
             "step": name,
             "begin_seconds": window.begin_ps * PS,
             "seconds": window.seconds,
-            "step_seconds": None if at is None else seconds,
+            "step_seconds": None if step_number is None else seconds,
             "events": len(slots),
-            "step_events": own,
+            "step_events": own_events,
             "lanes": len(window.lanes),
         },
-        parts=(facts_of(measured), _figure(window), _timeline_table(window, slots)),
+        parts=(facts_of(measured), _lanes_figure(window), _timeline_table(window, slots)),
         next=_next_of_timeline(measured, name, slots),
-        notes=(*_notes(measured), *measured.notes),
+        notes=(*_timeline_notes(measured), *measured.notes),
         input=measured.loaded.facts,
     )
 
 
-def _notes(measured: Measured) -> Iterator[Diagnostic]:
+def _timeline_notes(measured: Measured) -> Iterator[Diagnostic]:
     if host := host_of(measured.profile):
         yield Diagnostic("note", f"showing the devices of {host}; the clocks of hosts differ")
 
 
-def _timeline_answer(window: Window, slots: Sequence[Slot], name: str | None, seconds: float, own: int) -> str:
+def _timeline_answer(window: Window, slots: Sequence[Slot], name: str | None, seconds: float, own_events: int) -> str:
     """How long the step took, as all screens have it; events may begin before it or end after it.
 
-    `own` are the events of the step; those of others are shown, too, if they run at the same time.
+    `own_events` are the events of the step; those of others are shown, too, if they run at the same time.
     """
     place = "The trace" if name is None else f"Step {name}"
-    words = f"{place} takes {format_seconds(seconds)}: {format_count(own, 'events')}"
-    words += f" and {len(slots) - own:,} of other steps" if len(slots) > own else ""
+    words = f"{place} takes {format_seconds(seconds)}: {format_count(own_events, 'events')}"
+    words += f" and {len(slots) - own_events:,} of other steps" if len(slots) > own_events else ""
     words += f" on {format_count(len(window.lanes), 'lines')}"
     is_longer = window.seconds - seconds > PS
     return f"{words}, within {format_seconds(window.seconds)}" if is_longer else words
 
 
-def _figure(window: Window) -> Figure:
+def _lanes_figure(window: Window) -> Figure:
     """How busy each lane is over time, a line for each."""
-    names = _lane_names(window)[:_LANES]
-    wide = max(map(len, names), default=0)
-    left = len(window.lanes) - len(names)
+    names = _lane_names(window)[:_MAX_LANES]
+    width = max(map(len, names), default=0)
+    omitted = len(window.lanes) - len(names)
 
     def draw(room: int) -> tuple[Line, ...]:
-        parts = max(room - wide - 7, 10)
+        # Seven columns are for the share and the gaps; below ten parts a lane says nothing, so that lines may be cut.
+        parts = max(room - width - 7, 10)
         lines: list[Line] = []
         for lane, name in enumerate(names):
             busy = window.busy(lane, parts)
             share = format_percent(sum(busy) / len(busy))
             lines.append(
-                (Run(f"{name:<{wide}}  "), Run(f"{share:>3}%", "quiet"), Run(" " + "".join(map(_block, busy))))
+                (Run(f"{name:<{width}}  "), Run(f"{share:>3}%", "quiet"), Run(" " + "".join(map(_block, busy))))
             )
         end = format_seconds(window.seconds)
-        lines.append((Run(f"{'':<{wide}}       0{end:>{max(parts - 1, 1)}}", "quiet"),))
-        if left:
-            lines.append((Run(f"{format_count(left, 'more lines')}", "quiet"),))
+        lines.append((Run(f"{'':<{width}}       0{end:>{max(parts - 1, 1)}}", "quiet"),))
+        if omitted:
+            lines.append((Run(f"{format_count(omitted, 'more lines')}", "quiet"),))
         return tuple(lines)
 
     data: dict[str, Cell] = {
         "lanes": tuple(
-            {"device": lane.device, "line": lane.line, "busy": tuple(window.busy(at, 100))}
-            for at, lane in enumerate(window.lanes)
+            {"device": lane.device, "line": lane.line, "busy": tuple(window.busy(number, 100))}
+            for number, lane in enumerate(window.lanes)
         )
     }
     return Figure("lanes", draw, data=data, on_pages=False)
@@ -541,22 +551,22 @@ def _block(fraction: float) -> str:
     >>> [_block(each) for each in (0.0, 0.01, 0.5, 1.0)]
     [' ', '▁', '▄', '█']
     """
-    return " " if fraction <= 0 else _BLOCKS[min(max(-int(-fraction * len(_BLOCKS) // 1), 1), len(_BLOCKS)) - 1]
+    return " " if fraction <= 0 else BLOCKS[min(max(-int(-fraction * len(BLOCKS) // 1), 1), len(BLOCKS)) - 1]
 
 
 def _lane_names(window: Window) -> list[str]:
     """A short name for each lane: the device, and the line where a device has several."""
     devices = [lane.device for lane in window.lanes]
-    found = []
-    for at, lane in enumerate(window.lanes):
+    names = []
+    for number, lane in enumerate(window.lanes):
         same = [number for number, device in enumerate(devices) if device == lane.device]
-        found.append(lane.device if len(same) == 1 else f"{lane.device} {same.index(at) + 1}")
-    return found
+        names.append(lane.device if len(same) == 1 else f"{lane.device} {same.index(number) + 1}")
+    return names
 
 
 def _timeline_table(window: Window, slots: Sequence[Slot]) -> Table:
     names = _lane_names(window)
-    whole = max(window.end_ps - window.begin_ps, 1)
+    duration = max(window.end_ps - window.begin_ps, 1)
     columns: tuple[Column[Slot], ...] = (
         Column("begin_seconds", "begin", "seconds", of=lambda slot: slot.begin_ps * PS),
         Column("seconds", "duration", "seconds", of=lambda slot: slot.duration_ps * PS),
@@ -569,27 +579,29 @@ def _timeline_table(window: Window, slots: Sequence[Slot]) -> Table:
             "span",
             "time",
             "span",
-            steps=_PARTS,
+            steps=_AXIS_PARTS,
             seconds=window.seconds,
             machine=False,
             is_measured=True,
-            of=lambda slot: (
-                min(slot.begin_ps * _PARTS // whole, _PARTS - 1),
-                min(
-                    max((slot.begin_ps + slot.duration_ps) * _PARTS // whole - 1, slot.begin_ps * _PARTS // whole),
-                    _PARTS - 1,
-                ),
-                True,
-            ),
+            of=lambda slot: _span_of(slot, duration),
         ),
     )
     rows = rows_from(columns, slots)
     return Table("timeline", columns, rows, noun="events")
 
 
+def _span_of(slot: Slot, duration: int) -> tuple[int, int, bool]:
+    """The first and the last part of the time axis in which an event runs; times are in picoseconds."""
+    first = slot.begin_ps * _AXIS_PARTS // duration
+    last = max((slot.begin_ps + slot.duration_ps) * _AXIS_PARTS // duration - 1, first)
+    # An event at the very end still has a part.
+    return min(first, _AXIS_PARTS - 1), min(last, _AXIS_PARTS - 1), True
+
+
 def _next_of_timeline(measured: Measured, step: str | None, slots: Sequence[Slot]) -> tuple[str, ...]:
     if not measured.command or not slots:
         return ()
+    # Other names would need quotes, and the median step comes without.
     chosen = f" --step {step}" if step is not None and step.isalnum() else ""
     longest = max(slots, key=lambda slot: slot.duration_ps)
     return (f"{measured.command} --timeline{chosen} -o timeline.html", f"{measured.command} {longest.operation.name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
@@ -14,8 +14,9 @@ from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_of, longest_program, rank, sum_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
-from hlo_cli.report.numbers import format_count, format_percent, format_seconds, plural
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds, list_first, plural
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import KEEP, Cell, Column, Share, Table, columns_of_part, row_from, rows_from, with_cell
 from hlo_cli.report.text import Passage
@@ -27,39 +28,39 @@ if TYPE_CHECKING:
 # --- the first line ---
 
 
-_NOUNS: Final = {"TPU": "core"}
-_NAMED: Final = 3
+_DEVICE_NOUNS: Final = {"TPU": "core"}
+_MAX_NAMED: Final = 3
 """How many instructions above the roof a sentence names."""
-_PART: Final = 3
+_MIN_PART: Final = 3
 """The first line names a kind of instructions if the longest one takes less than this part of the kind's time."""
 
 
 def answer_of(measured: Measured) -> str:
     """What takes most of the time: an instruction, a kind of instructions, kernels without one, or waiting for work."""
-    selected, whole = measured.selected, measured.whole
+    selected, seconds = measured.selected, measured.whole
     if not selected:
         return f"No matches among {format_count(len(measured.every), 'operations')}"
     longest = longest_of(selected)
-    if not whole or not longest.measure.self_time:
+    if not seconds or not longest.measure.self_time:
         return f"{format_count(sum(each.measure.events for each in selected), 'events')} of no measurable time"
     if measured.is_narrowed:
         words = f"{format_count(len(selected), 'operations')}: {_share(measured, selected)}"
         return f"{words} of {measured.whole_words}"
-    if measured.idle > whole / 2:
+    # A device that is idle for most of the time waits for something else than its kernels.
+    if measured.idle > seconds / 2:
         is_one = len(measured.profile.devices) == 1
         subject = f"The {measured.device_noun} is" if is_one else f"The {measured.device_noun}s are"
-        idle = f"{subject} idle for {format_percent(measured.idle / whole)}% of {measured.whole_words}"
+        idle = f"{subject} idle for {format_percent(measured.idle / seconds)}% of {measured.whole_words}"
         return f"{idle}; {_subject(measured, longest)} takes {_share(measured, [longest])}"
     kind = _largest_kind(selected)
-    if len(kind) > 1 and longest.measure.busy_time < sum(each.measure.busy_time for each in kind) / _PART:
+    if len(kind) > 1 and longest.measure.busy_time < sum(each.measure.busy_time for each in kind) / _MIN_PART:
         first = longest_of(kind)
         name, roof = kind[0].operation.category, sum_of(kind).roof
         words = f"{len(kind):,} {_plural_of(name)} take {_share(measured, kind)} of {measured.whole_words}"
         words += f" at {format_percent(roof)}% of the roofline" if roof else ""
         return f"{words}; the slowest, {first.operation.name}, takes {_share(measured, [first])}"
-    return (
-        f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}{_roof(longest)}"
-    )
+    words = f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}"
+    return words + _roof_words(longest)
 
 
 def _share(measured: Measured, timed: Sequence[Timed]) -> str:
@@ -100,7 +101,7 @@ def _subject(measured: Measured, longest: Timed) -> str:
     return words if program is None or largest in (None, program) else f"{words} of {program.name}"
 
 
-def _roof(longest: Timed) -> str:
+def _roof_words(longest: Timed) -> str:
     """How much of the peak the longest operation reaches; empty if unknown."""
     rates = longest.rates
     if not rates.efficiency:
@@ -110,30 +111,30 @@ def _roof(longest: Timed) -> str:
     return f", at {format_percent(rates.efficiency)}% of the peak {limit}{f': {reason}' if reason else ''}"
 
 
-def _over_peak_words(found: Sequence[Timed]) -> Iterator[str]:
+def _over_peak_words(timed: Sequence[Timed]) -> Iterator[str]:
     """A sentence for each reason why instructions exceed the roof."""
     reasons: dict[str, list[str]] = {}
-    for each in found:
+    for each in timed:
         if reason := over_peak(each.operation, each.rates):
             reasons.setdefault(reason, []).append(each.operation.name)
     for reason, names in reasons.items():
-        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-        yield f"Over 100% of the roofline: {shown}; {reason}."
+        yield f"Over 100% of the roofline: {list_first(names, _MAX_NAMED)}; {reason}."
 
 
 def facts_of(measured: Measured) -> Passage:
     """Devices, steps, idle time, and programs, in one paragraph."""
-    profile, whole = measured.profile, measured.whole
+    profile, seconds = measured.profile, measured.whole
     named = [each for each in measured.every if each.is_named]
     kind = profile.device_type or (profile.peaks.chip.upper() if profile.peaks else "") or profile.platform
-    noun = "" if profile.platform == "GPU" and kind != "GPU" else f" {_NOUNS.get(profile.platform, 'device')}"
+    # The name of a GPU is its kind: `8 NVIDIA H100`, but `8 TPU v5e cores`.
+    noun = "" if profile.platform == "GPU" and kind != "GPU" else f" {_DEVICE_NOUNS.get(profile.platform, 'device')}"
     count = len(profile.devices)
-    facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps(measured)]
-    facts += [f"{format_percent(measured.idle / whole)}% idle"] if whole else []
-    facts.append(f"{format_count(len(named), 'instructions')}{_modules(named)}")
+    facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps_words(measured)]
+    facts += [f"{format_percent(measured.idle / seconds)}% idle"] if seconds else []
+    facts.append(f"{format_count(len(named), 'instructions')}{_modules_words(named)}")
     if len(named) < len(measured.every):
         others = [each for each in measured.every if not each.is_named]
-        part = sum(each.measure.busy_time for each in others) / whole if whole else 0.0
+        part = sum(each.measure.busy_time for each in others) / seconds if seconds else 0.0
         facts.append(f"{format_count(len(others), 'kernels')} without an instruction ({format_percent(part)}%)")
     return Passage("facts", (" · ".join(facts),))
 
@@ -143,19 +144,19 @@ def step_noun(measured: Measured) -> str:
     return "executions" if measured.profile.step_source == "executions" else "steps"
 
 
-def _steps(measured: Measured) -> list[str]:
+def _steps_words(measured: Measured) -> list[str]:
     steps, noun = measured.profile.steps, step_noun(measured)
-    whole = [step.duration_ps * PS for step in steps if step.is_whole]
-    found = []
-    if whole:
-        time = format_seconds(median(whole))
-        found.append(f"{format_count(len(whole), noun)} of {time}{' (median)' if len(whole) > 1 else ''}")
-    if partial := len(steps) - len(whole):
-        found.append(format_count(partial, f"partial {noun}"))
-    return found or ["no steps"]
+    durations = [step.duration_ps * PS for step in steps if step.is_whole]
+    words = []
+    if durations:
+        time = format_seconds(median(durations))
+        words.append(f"{format_count(len(durations), noun)} of {time}{' (median)' if len(durations) > 1 else ''}")
+    if partial := len(steps) - len(durations):
+        words.append(format_count(partial, f"partial {noun}"))
+    return words or ["no steps"]
 
 
-def _modules(named: Sequence[Timed]) -> str:
+def _modules_words(named: Sequence[Timed]) -> str:
     counts: dict[str, int] = {}
     for each in named:
         if each.operation.program is not None:
@@ -169,14 +170,14 @@ def _modules(named: Sequence[Timed]) -> str:
 def numbers_of(measured: Measured) -> dict[str, Cell]:
     """The numbers of the first lines, for programs; times are those of all devices together."""
     profile = measured.profile
-    whole = [step.duration_ps * PS for step in profile.steps if step.is_whole]
+    durations = [step.duration_ps * PS for step in profile.steps if step.is_whole]
     others = [each.measure for each in measured.every if not each.operation.is_joined]
     program = program_rates(profile, [each.measure for each in measured.every])
     return {
         "devices": len(profile.devices),
-        "steps": len(whole),
-        "partial_steps": len(profile.steps) - len(whole),
-        "step_seconds": median(whole) if whole else None,
+        "steps": len(durations),
+        "partial_steps": len(profile.steps) - len(durations),
+        "step_seconds": median(durations) if durations else None,
         "seconds": measured.whole,
         "busy_seconds": measured.busy,
         "self_seconds": measured.sum.self_time,
@@ -291,7 +292,7 @@ def _byte_rate(work: Timed | Sum) -> float | None:
 # `hlo profile TRACE`: one row for each instruction, those that take most time first.
 
 
-_LONGEST: Final = 10
+_LONGEST_ROWS: Final = 10
 """If names of so many instructions are not unique, their modules are shown on narrow screens, too."""
 
 
@@ -306,7 +307,7 @@ def report_of_operations(measured: Measured) -> Report:
             facts_of(measured),
             _operations_table(measured),
             kernels_table(measured),
-            *_sparse_core(measured),
+            *_sparse_core_tables(measured),
             *_operations_remarks(measured),
         ),
         next=_next_of_operations(measured),
@@ -320,7 +321,7 @@ def _operations_remarks(measured: Measured) -> Iterator[Passage]:
         yield Passage("remarks", texts)
 
 
-def _sparse_core(measured: Measured) -> Iterator[Table]:
+def _sparse_core_tables(measured: Measured) -> Iterator[Table]:
     """What ran on the SparseCores of a TPU, next to the operations of the TensorCores."""
     profile = measured.profile.sparse_core
     if profile is not None:
@@ -337,10 +338,11 @@ def _operations_table(measured: Measured) -> Table:
     means = dict(zip(measured.profile.operations, measured.means.times, strict=True))
     rows: list[Timed | Sum] = list(timed)
     if others:
-        rest = sum_of(others)
-        rows.insert(sum(each.measure.busy_time >= rest.busy_time for each in timed), rest)
+        kernels = sum_of(others)
+        # All kernels without an instruction are one row, where their sum belongs in the order.
+        rows.insert(sum(each.measure.busy_time >= kernels.busy_time for each in timed), kernels)
     has_modules = len({each.operation.program for each in timed}) > 1
-    longest = [each.operation.name for each in timed[:_LONGEST]]
+    longest = [each.operation.name for each in timed[:_LONGEST_ROWS]]
     is_unique = len(set(longest)) == len(longest)
 
     def per_step(work: Timed | Sum) -> float:
@@ -356,7 +358,7 @@ def _operations_table(measured: Measured) -> Table:
         Column("op_name", "op_name", "op_name", rank=4, from_width=120, of=lambda each: each.operation.op_name or None),
     )  # fmt: skip
     columns: tuple[Column[Timed | Sum], ...] = (
-        *columns_of_part(time_columns(measured, has_kernels=_has_kernels(timed)), _spent),
+        *columns_of_part(time_columns(measured, has_kernels=_has_kernels(timed)), _times_of),
         Column("seconds_per_step", "per step", "seconds", total="sum", person=False, of=per_step),
         Column("mean_seconds", "avg", "seconds", of=_mean_of),
         *rate_columns(measured, timed),
@@ -383,13 +385,13 @@ def _unless_missing(
     column: Column[Part], part: Callable[[Timed | Sum], Part | None], otherwise: Cell
 ) -> Callable[[Timed | Sum], Cell]:
     def cell(work: Timed | Sum) -> Cell:
-        found = part(work)
-        return otherwise if found is None else row_from((column,), found)[0]
+        subject = part(work)
+        return otherwise if subject is None else row_from((column,), subject)[0]
 
     return cell
 
 
-def _spent(work: Timed | Sum) -> Measure | Sum:
+def _times_of(work: Timed | Sum) -> Measure | Sum:
     return work if isinstance(work, Sum) else work.measure
 
 
@@ -416,9 +418,10 @@ def kernels_table(measured: Measured) -> Table:
     return Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=5)
 
 
-def source_of(each: Timed) -> str | None:
+def source_of(timed: Timed) -> str | None:
     """The source line of an operation: that in the trace, else that in the metadata of the instruction."""
-    operation = each.operation
+    operation = timed.operation
+    # The trace is of the program that ran; a dump that was given with it may be of another compilation.
     if operation.source or operation.instruction is None or operation.program is None:
         return operation.source or None
     module = operation.program.module
@@ -444,7 +447,7 @@ def _next_of_operations(measured: Measured) -> tuple[str, ...]:
 # `hlo profile TRACE --exposed`: the time of transfers that other operations overlap, and the time that they do not.
 
 
-_HOW = {
+_EXPOSED_MEANS = {
     "TPU": "A transfer lasts from the begin of its start to the end of its done; exposed is the time of these two.",
     "GPU": "Exposed is the time of a transfer in which no other stream of the device ran a kernel.",
     "CPU": "Collectives are synchronous on CPUs: all of their time is exposed, once where several run "
@@ -470,24 +473,24 @@ class _Transfer:
 
 def report_of_exposed(measured: Measured) -> Report:
     """One row for each instruction that transfers, those with the longest exposed time first."""
-    found = sorted(_transfers(measured), key=lambda each: (-each.time.exposed, each.timed.operation.name))
-    window, exposed = (sum(getattr(each.time, name) for each in found) for name in ("window", "exposed"))
-    table = _exposed_table(measured, found)
-    how = Passage("remarks", (_HOW[measured.profile.platform],))
+    transfers = sorted(_transfers(measured), key=lambda each: (-each.time.exposed, each.timed.operation.name))
+    window, exposed = (sum(getattr(each.time, name) for each in transfers) for name in ("window", "exposed"))
+    table = _exposed_table(measured, transfers)
+    meaning = Passage("remarks", (_EXPOSED_MEANS[measured.profile.platform],))
     return Report(
         "profile",
-        _exposed_answer(measured, found, window, exposed),
+        _exposed_answer(measured, transfers, window, exposed),
         version=1,
         numbers={
             **numbers_of(measured),
-            "transfers": len(found),
+            "transfers": len(transfers),
             "transfer_seconds": window,
             "exposed_seconds": exposed,
             "overlapped_seconds": window - exposed,
-            "waiting_seconds": sum(each.time.waiting for each in found),
+            "waiting_seconds": sum(each.time.waiting for each in transfers),
         },
-        parts=(facts_of(measured), table, how) if found else (facts_of(measured), table),
-        next=_next_of_exposed(measured, found),
+        parts=(facts_of(measured), table, meaning) if transfers else (facts_of(measured), table),
+        next=_next_of_exposed(measured, transfers),
         notes=measured.notes,
         input=measured.loaded.facts,
     )
@@ -497,31 +500,32 @@ def _transfers(measured: Measured) -> Sequence[_Transfer]:
     operations = measured.profile.operations
     selected = {each.operation: each for each in measured.selected}
     times = [each for each in transfer_times(measured.profile) if operations[each.operation] in selected]
-    collectives = _collectives(measured) if times else {}
-    found = []
+    modules = [program.module for program in measured.profile.programs if program.module is not None]
+    collectives = collectives_by_instruction(modules) if times else {}
+    transfers = []
     for each in times:
         operation, done = operations[each.operation], operations[each.done]
         collective = None if operation.instruction is None else collectives.get(operation.instruction)
-        found.append(_Transfer(selected[operation], done.name if done is not operation else None, each, collective))
-    return found
+        transfers.append(_Transfer(selected[operation], done.name if done is not operation else None, each, collective))
+    return transfers
 
 
-def _collectives(measured: Measured) -> Mapping[Instruction, Collective]:
+def collectives_by_instruction(modules: Iterable[Module]) -> dict[Instruction, Collective]:
+    """The collectives of modules by their instructions, and by the start or fusion around each."""
     from hlo_cli.analysis.sharding.collectives import collectives_of
 
-    modules = [program.module for program in measured.profile.programs if program.module is not None]
     listed = [each for module in modules for each in collectives_of(module)]
     return {**{each.caller: each for each in listed}, **{each.instruction: each for each in listed}}
 
 
-def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
+def _exposed_table(measured: Measured, transfers: Sequence[_Transfer]) -> Table:
     is_many = len(measured.profile.devices) > 1
     group = f"per {measured.device_noun}" if is_many else ""
-    has_overlap = any(each.time.hidden for each in found)
+    has_overlap = any(each.time.hidden for each in transfers)
     columns: tuple[Column[_Transfer], ...] = (
         Column("exposed_seconds", "exposed", "seconds", total="sum", group=group, role="waste",
                of=lambda transfer: measured.per_device(transfer.time.exposed)),
-        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(found),
+        Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(transfers),
                of=lambda transfer: (
                    measured.per_device(transfer.time.waiting)
                    if measured.profile.platform == "CPU" else None)),
@@ -533,38 +537,38 @@ def _exposed_table(measured: Measured, found: Sequence[_Transfer]) -> Table:
                person=measured.profile.platform != "CPU",
                of=lambda transfer: transfer.time.exposed / transfer.time.window if transfer.time.window else None),
         Column("calls", "calls", "count", total="sum", rank=5, of=lambda transfer: transfer.time.calls),
-        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in found),
+        Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in transfers),
                of=lambda transfer: transfer.wire_rate),
-        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in found),
+        Column("axis", "axis", rank=6, person=any(each.collective is not None for each in transfers),
                of=lambda transfer: None if transfer.collective is None else transfer.collective.axis or "(no axes)"),
         Column("instruction", "instruction", "name", of=lambda transfer: transfer.timed.operation.name),
         Column("done", "done", "name", from_width=120, of=lambda transfer: transfer.done),
         Column("category", "category", from_width=200, of=lambda transfer: transfer.timed.operation.category or None),
         Column("source", "source", "source", rank=4, of=lambda transfer: source_of(transfer.timed)),
     )  # fmt: skip
-    rows = rows_from(columns, found)
+    rows = rows_from(columns, transfers)
     return Table("transfers", columns, rows, noun="transfers")
 
 
-def _has_waits(found: Sequence[_Transfer]) -> bool:
-    return any(each.time.waiting for each in found)
+def _has_waits(transfers: Sequence[_Transfer]) -> bool:
+    return any(each.time.waiting for each in transfers)
 
 
-def _exposed_answer(measured: Measured, found: Sequence[_Transfer], window: float, exposed: float) -> str:
-    if not found:
+def _exposed_answer(measured: Measured, transfers: Sequence[_Transfer], window: float, exposed: float) -> str:
+    if not transfers:
         return f"No transfers among {format_count(len(measured.selected), 'operations')}"
     part = format_percent(exposed / measured.whole) if measured.whole else "0"
     words = f"Exposed transfers take {format_seconds(measured.per_device(exposed))}, {part}% of {measured.whole_words}"
     if measured.profile.platform == "CPU":
-        waiting = sum(each.time.waiting for each in found)
+        waiting = sum(each.time.waiting for each in transfers)
         return f"{words}; {format_percent(waiting / exposed) if exposed else 0}% of that is wait time"
     return f"{words}; {format_percent(1 - exposed / window) if window else 0}% of their time is overlapped"
 
 
-def _next_of_exposed(measured: Measured, found: Sequence[_Transfer]) -> tuple[str, ...]:
-    if not measured.command or not found:
+def _next_of_exposed(measured: Measured, transfers: Sequence[_Transfer]) -> tuple[str, ...]:
+    if not measured.command or not transfers:
         return ()
-    return f"{measured.command} --by axis", f"{measured.command} {found[0].timed.operation.name}"
+    return f"{measured.command} --by axis", f"{measured.command} {transfers[0].timed.operation.name}"
 
 
 # --- --lost: time above the least ---
@@ -576,73 +580,73 @@ def report_of_lost(measured: Measured) -> Report:
     if not measured.roofs.is_known:
         hint = "add --chip NAME; run `hlo help chips` to list all chips"
         raise HloError(f"--lost requires peak rates, which {measured.loaded.path} does not have", hint=hint)
-    found = sorted((each for each in measured.selected if each.operation.is_joined), key=_rank)
-    lost = sum(each.lost or 0.0 for each in found)
+    ranked = sorted((each for each in measured.selected if each.operation.is_joined), key=_rank_by_lost)
+    lost_seconds = sum(each.lost or 0.0 for each in ranked)
     return Report(
         "profile",
-        _lost_answer(measured, found, lost),
+        _lost_answer(measured, ranked, lost_seconds),
         version=1,
-        numbers={**numbers_of(measured), "lost_seconds": lost},
-        parts=(facts_of(measured), _lost_table(measured, found), *_lost_remarks(found)),
-        next=_next_of_lost(measured, found),
+        numbers={**numbers_of(measured), "lost_seconds": lost_seconds},
+        parts=(facts_of(measured), _lost_table(measured, ranked), *_lost_remarks(ranked)),
+        next=_next_of_lost(measured, ranked),
         notes=measured.notes,
         input=measured.loaded.facts,
     )
 
 
-def _rank(each: Timed) -> tuple[bool, float, float, str]:
-    return each.lost is None, -(each.lost or 0.0), -each.measure.self_time, each.operation.name
+def _rank_by_lost(timed: Timed) -> tuple[bool, float, float, str]:
+    return timed.lost is None, -(timed.lost or 0.0), -timed.measure.self_time, timed.operation.name
 
 
-def _lost_table(measured: Measured, found: Sequence[Timed]) -> Table:
-    has_tiles = any(_touched_bytes(each) is not None for each in found)
+def _lost_table(measured: Measured, ranked: Sequence[Timed]) -> Table:
+    has_tiles = any(_touched_bytes(timed) is not None for timed in ranked)
     many = len(measured.profile.devices) > 1
     columns: tuple[Column[Timed], ...] = (
         Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum",
-               of=lambda each: None if each.lost is None else measured.per_device(each.lost)),
-        Column("call_seconds", "measured", "seconds", of=lambda each: _call_seconds(each)),
-        Column("floor_seconds", "floor", "seconds", like="call_seconds", of=lambda each: _floor_seconds(each)),
-        Column("factor", "factor", "ratio", of=lambda each: _factor(each)),
-        Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5, of=lambda each: each.operation.bytes),
-        Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5, of=lambda each: _touched_bytes(each)),
+               of=lambda timed: None if timed.lost is None else measured.per_device(timed.lost)),
+        Column("call_seconds", "measured", "seconds", of=lambda timed: _call_seconds(timed)),
+        Column("floor_seconds", "floor", "seconds", like="call_seconds", of=lambda timed: _floor_seconds(timed)),
+        Column("factor", "factor", "ratio", of=lambda timed: _factor(timed)),
+        Column("accessed_bytes", "accessed", "bytes", person=has_tiles, rank=5, of=lambda timed: timed.operation.bytes),
+        Column("touched_bytes", "in tiles", "bytes", person=has_tiles, rank=5, of=lambda timed: _touched_bytes(timed)),
         Column("roofline_fraction", "of roof", "percent", from_width=120,
-               of=lambda each: each.rates.efficiency or None),
-        Column("bound", "bound", from_width=120, of=lambda each: each.rates.bound_by or None),
-        Column("calls", "calls", "count", from_width=120, of=lambda each: each.measure.calls),
-        Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
-        Column("category", "category", rank=6, of=lambda each: each.operation.category),
-        Column("source", "source", "source", from_width=120, of=lambda each: source_of(each)),
+               of=lambda timed: timed.rates.efficiency or None),
+        Column("bound", "bound", from_width=120, of=lambda timed: timed.rates.bound_by or None),
+        Column("calls", "calls", "count", from_width=120, of=lambda timed: timed.measure.calls),
+        Column("instruction", "instruction", "name", of=lambda timed: timed.operation.name),
+        Column("category", "category", rank=6, of=lambda timed: timed.operation.category),
+        Column("source", "source", "source", from_width=120, of=lambda timed: source_of(timed)),
     )  # fmt: skip
-    return Table("lost", columns, rows_from(columns, found), noun="instructions")
+    return Table("lost", columns, rows_from(columns, ranked), noun="instructions")
 
 
-def _call_seconds(each: Timed) -> float:
-    return each.measure.total / max(each.measure.calls, 1)
+def _call_seconds(timed: Timed) -> float:
+    return timed.measure.total / max(timed.measure.calls, 1)
 
 
-def _floor_seconds(each: Timed) -> float | None:
-    return None if each.floor is None else each.floor / max(each.measure.calls, 1)
+def _floor_seconds(timed: Timed) -> float | None:
+    return None if timed.floor is None else timed.floor / max(timed.measure.calls, 1)
 
 
-def _factor(each: Timed) -> float | None:
-    floor = _floor_seconds(each)
-    return _call_seconds(each) / floor if floor else None
+def _factor(timed: Timed) -> float | None:
+    floor = _floor_seconds(timed)
+    return _call_seconds(timed) / floor if floor else None
 
 
-def _touched_bytes(each: Timed) -> int | None:
+def _touched_bytes(timed: Timed) -> int | None:
     """The bytes of the tiles that slices touch, if they are more than those of the slices."""
-    found = () if each.operation.instruction is None else touched_tiles(each.operation.instruction)
+    found = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
     return sum(tiles.bytes for tiles in found) or None
 
 
-def _lost_answer(measured: Measured, found: Sequence[Timed], lost: float) -> str:
-    if not found:
+def _lost_answer(measured: Measured, ranked: Sequence[Timed], lost_seconds: float) -> str:
+    if not ranked:
         return f"No matches among {format_count(len(measured.every), 'operations')}"
-    known = [each for each in found if each.lost is not None]
+    known = [each for each in ranked if each.lost is not None]
     if not known:
-        return f"The work of {format_count(len(found), 'instructions')} is unknown, so no time above the roofline is"
-    words = f"{format_seconds(measured.per_device(lost))} of {measured.whole_words} is above the roofline"
-    if not lost:
+        return f"The work of {format_count(len(ranked), 'instructions')} is unknown, so no time above the roofline is"
+    words = f"{format_seconds(measured.per_device(lost_seconds))} of {measured.whole_words} is above the roofline"
+    if not lost_seconds:
         return f"No time of {measured.whole_words} is above the roofline"
     by_kind: dict[str, list[Timed]] = {}
     for each in known:
@@ -651,13 +655,14 @@ def _lost_answer(measured: Measured, found: Sequence[Timed], lost: float) -> str
     part = sum(each.lost or 0.0 for each in members)
     largest = members[0]
     if len(by_kind) == 1 or (largest.lost or 0.0) > part / 2:
-        return f"{words}: {format_percent((largest.lost or 0.0) / lost)}% of that in {largest.operation.name}"
-    return f"{words}: {format_percent(part / lost)}% of that in {format_count(len(members), 'instructions')} ({kind})"
+        return f"{words}: {format_percent((largest.lost or 0.0) / lost_seconds)}% of that in {largest.operation.name}"
+    number = format_count(len(members), "instructions")
+    return f"{words}: {format_percent(part / lost_seconds)}% of that in {number} ({kind})"
 
 
-def _lost_remarks(found: Sequence[Timed]) -> Iterator[Passage]:
-    texts = [*_over_peak_words(found)]
-    collectives = [each for each in found if each.lost and _is_collective(each)]
+def _lost_remarks(ranked: Sequence[Timed]) -> Iterator[Passage]:
+    texts = [*_over_peak_words(ranked)]
+    collectives = [each for each in ranked if each.lost and _is_collective(each)]
     if collectives:
         names = format_count(len(collectives), "collectives")
         texts.append(f"The floor of {names} is that of memory traffic; the time on links is not in it.")
@@ -665,15 +670,15 @@ def _lost_remarks(found: Sequence[Timed]) -> Iterator[Passage]:
         yield Passage("remarks", tuple(texts))
 
 
-def _is_collective(each: Timed) -> bool:
-    instruction = each.operation.instruction
+def _is_collective(timed: Timed) -> bool:
+    instruction = timed.operation.instruction
     if instruction is None:
         return False
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start").removesuffix("-done")
     return opcode in COLLECTIVES
 
 
-def _next_of_lost(measured: Measured, found: Sequence[Timed]) -> tuple[str, ...]:
-    if not measured.command or not found or not found[0].lost:
+def _next_of_lost(measured: Measured, ranked: Sequence[Timed]) -> tuple[str, ...]:
+    if not measured.command or not ranked or not ranked[0].lost:
         return ()
-    return (f"{measured.command} {found[0].operation.name}",)
+    return (f"{measured.command} {ranked[0].operation.name}",)

@@ -186,11 +186,11 @@ loop. Shares are parts of the time of all devices, idle time included. See
 @click.argument("arguments", nargs=-1, metavar="TRACE [DUMP] [NAME]", shell_complete=_trace_and_name)
 @with_options(ProfileOptions)
 @io_options
-def command(arguments: tuple[str, ...], **given: Any) -> int:
+def command(arguments: tuple[str, ...], **option_values: Any) -> int:
     """Reads, joins, and reports."""
-    output, reading = io_of(given)
+    output, reading = io_of(option_values)
     path, dump, name = _inputs_and_name(arguments)
-    options = ProfileOptions(name=name, **given)
+    options = ProfileOptions(name=name, **option_values)
     options.check()
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
@@ -209,7 +209,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
     measured = Measured(loaded, chip=chip, where=options.where, module=reading.module)
-    return write_report(_report(measured, options), output)
+    return write_report(_report_of(measured, options), output)
 
 
 def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], str | None]:
@@ -217,12 +217,13 @@ def _inputs_and_name(arguments: Sequence[str]) -> tuple[str, tuple[str, ...], st
     if not arguments:
         raise HloError("hlo profile requires a trace", hint="run `hlo help profiles` to learn how to record one")
     first, *others = arguments
+    # An instruction has no file of its name, and none of these characters.
     if not others or os.path.exists(others[-1]) or set(others[-1]) & set("*?[/"):
         return first, tuple(others), None
     return first, tuple(others[:-1]), others[-1]
 
 
-def _report(measured: Measured, options: ProfileOptions) -> Report:
+def _report_of(measured: Measured, options: ProfileOptions) -> Report:
     if options.name is not None:
         from hlo_cli.commands.profile.instruction import report_of_instruction
 

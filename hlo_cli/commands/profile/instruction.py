@@ -19,7 +19,7 @@ from hlo_cli.analysis.profile.operation_times import (
 from hlo_cli.commands.options.io_options import format_options, requirement_error
 from hlo_cli.commands.profile.by_operation import facts_of, numbers_of, source_of
 from hlo_cli.commands.profile.measured import Measured
-from hlo_cli.commands.profile.timed import Timed, longest_of
+from hlo_cli.commands.profile.timed import BLOCKS, Timed, longest_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -49,25 +49,27 @@ if TYPE_CHECKING:
 def _find_timed(measured: Measured, name: str) -> Timed:
     """The operation of a name, with or without %; of several programs, that which took most time. HloError if none."""
     plain = name.removeprefix("%")
-    found = [each for each in measured.selected if each.operation.name == plain]
-    found = found or [each for each in measured.selected if plain in each.operation.kernels]
-    if found:
-        return longest_of(found)
+    matching = [each for each in measured.selected if each.operation.name == plain]
+    # Kernels have names of their own in traces of GPUs, which is what other profilers show.
+    matching = matching or [each for each in measured.selected if plain in each.operation.kernels]
+    if matching:
+        return longest_of(matching)
     for program in measured.profile.programs:
-        if program.module is not None and (reason := _reason(program.module, plain)):
+        if program.module is not None and (reason := _reason_without_events(program.module, plain)):
             raise HloError(f"'{plain}' of {program.name} has no events in this trace", hint=reason)
     names = [each.operation.name for each in measured.selected]
+    # A name without its number is meant more likely than one of similar letters.
     near = next((each for each in names if each.startswith(plain)), None) or nearest(plain, names)
     hint = did_you_mean(near) or f"run `{measured.command or 'hlo profile TRACE'}` to list all instructions"
     raise HloError(f"instruction '{plain}' not found in this trace", hint=hint)
 
 
-def _reason(module: Module, name: str) -> str:
+def _reason_without_events(module: Module, name: str) -> str:
     """Why an instruction has no events of its own; empty if the module has none of that name."""
-    found = next((each for each in module.instructions if each.name == name), None)
-    if found is None:
+    instruction = next((each for each in module.instructions if each.name == name), None)
+    if instruction is None:
         return ""
-    callers = (each for each in module.instructions if found.computation in each.called_computations)
+    callers = (each for each in module.instructions if instruction.computation in each.called_computations)
     caller = next((each for each in callers if each.opcode == opcodes.FUSION), None)
     if caller is not None:
         return f"it is part of {caller.name}"
@@ -77,8 +79,7 @@ def _reason(module: Module, name: str) -> str:
 # --- figures ---
 
 
-_BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_MOST_BINS: Final = 60  # a histogram on a wide terminal is not easier to read with more
+_MAX_BINS: Final = 60  # a histogram on a wide terminal is not easier to read with more
 
 
 def _histogram_of(calls: Calls) -> Figure:
@@ -87,10 +88,10 @@ def _histogram_of(calls: Calls) -> Figure:
     least, greatest = format_seconds(min(seconds)), format_seconds(max(seconds))
 
     def draw(room: int) -> tuple[Line, ...]:
-        bins = max(min(room - len(least) - len(greatest) - 2, _MOST_BINS), 1)
+        bins = max(min(room - len(least) - len(greatest) - 2, _MAX_BINS), 1)
         counts = histogram(seconds, bins)
         most = max(counts)
-        bars = "".join(_BLOCKS[-(-count * len(_BLOCKS) // most) - 1] if count else " " for count in counts)
+        bars = "".join(BLOCKS[-(-count * len(BLOCKS) // most) - 1] if count else " " for count in counts)
         return (line_of(f"{least} {bars} {greatest}"),)
 
     data: dict[str, Cell] = {
@@ -142,13 +143,14 @@ def _predictions_of(measured: Measured) -> Mapping[Timed, Estimate]:
     return _estimates(measured, measured.selected)
 
 
-def _prediction_words(found: Estimate, timed: Timed, chip: str) -> str:
+def _prediction_words(estimate: Estimate, timed: Timed, chip: str) -> str:
     """A prediction with its band, and where the measured time is."""
     mean = timed.measure.total / max(timed.measure.calls, 1)
-    band = f"{format_seconds(found.seconds)} ({format_seconds(found.low)} to {format_seconds(found.high)}) on {chip}"
-    if found.low <= mean <= found.high:
+    low, high = format_seconds(estimate.low), format_seconds(estimate.high)
+    band = f"{format_seconds(estimate.seconds)} ({low} to {high}) on {chip}"
+    if estimate.low <= mean <= estimate.high:
         return f"{band}; measured within the band"
-    return f"{band}; measured {format_ratio(mean / found.seconds)}"
+    return f"{band}; measured {format_ratio(mean / estimate.seconds)}"
 
 
 def _estimates(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, Estimate]:
@@ -158,10 +160,11 @@ def _estimates(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, Est
     from hlo_cli.analysis.schedule.kernel_times import predicted_times
     from hlo_cli.analysis.sharding.collectives import predicted_collective_time
 
+    # What runs inside a loop or call is predicted in rows of its own.
     leaves = [each for each in timed if each.operation.instruction is not None and not is_inner(each.operation)]
     kernels = predicted_times([each.operation.instruction for each in leaves if each.operation.instruction], chip)
     collectives = _collectives(leaves)
-    found = {}
+    estimates = {}
     for each in leaves:
         instruction = each.operation.instruction
         if instruction is None:
@@ -169,8 +172,8 @@ def _estimates(measured: Measured, timed: Sequence[Timed]) -> Mapping[Timed, Est
         collective = collectives.get(instruction)
         estimate = kernels.get(instruction) if collective is None else predicted_collective_time(collective, chip)
         if estimate is not None and estimate.seconds and each.measure.calls:
-            found[each] = estimate
-    return found
+            estimates[each] = estimate
+    return estimates
 
 
 def _collectives(timed: Sequence[Timed]) -> Mapping[Instruction, Collective]:
@@ -187,7 +190,7 @@ def _collectives(timed: Sequence[Timed]) -> Mapping[Instruction, Collective]:
 # `hlo profile TRACE NAME`: the calls of one instruction, its work, its neighbors in time, and its prediction.
 
 
-_NEIGHBORS: Final = 3
+_MAX_NEIGHBORS: Final = 3
 """How many neighbors on each side the screen shows."""
 
 
@@ -196,25 +199,27 @@ def report_of_instruction(measured: Measured, name: str) -> Report:
     timed = _find_timed(measured, name)
     calls = calls_of(measured.profile, timed.operation)
     tiles = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
-    parts: list[Part] = [Facts("operation", tuple(_facts(measured, timed, calls, tiles)))]
+    parts: list[Part] = [Facts("operation", tuple(_instruction_facts(measured, timed, calls, tiles)))]
     if timed.measure.least is not None and timed.measure.least != timed.measure.greatest:
         parts.append(_histogram_of(calls))
     parts += [
-        part for part in (_bars_of(measured, timed, tiles), _neighbors(calls), _events(calls)) if part is not None
+        part
+        for part in (_bars_of(measured, timed, tiles), _neighbors_table(calls), _events_table(calls))
+        if part is not None
     ]
     return Report(
         "profile",
         _instruction_answer(timed, calls, tiles),
         version=1,
-        numbers=_numbers(measured, timed, calls),
+        numbers=_instruction_numbers(measured, timed, calls),
         parts=tuple(parts),
         next=_next_of_instruction(measured, timed, tiles),
-        notes=(*_others(measured, timed), *measured.notes),
+        notes=(*_other_modules_note(measured, timed), *measured.notes),
         input=measured.loaded.facts,
     )
 
 
-def _others(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
+def _other_modules_note(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
     """A note on operations of the same name in other modules."""
     name, own = timed.operation.name, timed.operation.program
     programs = [each.operation.program for each in measured.selected if each.operation.name == name]
@@ -226,6 +231,7 @@ def _others(measured: Measured, timed: Timed) -> Iterator[Diagnostic]:
 
 def _instruction_answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> str:
     measure, name = timed.measure, timed.operation.name
+    # A mean of two modes is a time that no call took.
     if measure.least is not None and (modes := two_modes(calls.seconds)) is not None:
         fast, slow = format_seconds(modes.fast_seconds), format_seconds(modes.slow_seconds)
         counts = f"{modes.fast:,} near {fast}, {modes.slow:,} near {slow}"
@@ -238,6 +244,7 @@ def _instruction_answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles
     if not floor or not measure.calls:
         return words
     per_call = measure.total / measure.calls
+    # Faster than the peak rates allow: the count of work or the peak is not that of this kernel.
     if per_call < floor:
         why = over_peak(timed.operation, timed.rates)
         return f"{words}, at {format_percent(floor / per_call)}% of the roofline: {why}"
@@ -248,9 +255,9 @@ def _instruction_answer(timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles
     return f"{words}, {format_ratio(per_call / floor)} its least time at the peak rates"
 
 
-def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> Iterator[Fact]:
+def _instruction_facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[TouchedTiles]) -> Iterator[Fact]:
     operation, measure = timed.operation, timed.measure
-    yield Fact("calls", remark=_calls(measured, timed, calls), is_whole=True)
+    yield Fact("calls", remark=_calls_words(measured, timed, calls), is_whole=True)
     noun = f" per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
     yield Fact("self", remark=_own_words(measured, measure, noun), is_whole=True)
     if measure.total > measure.self_time:
@@ -260,14 +267,14 @@ def _facts(measured: Measured, timed: Timed, calls: Calls, tiles: Sequence[Touch
         words = [f"{format_seconds(value or 0.0)} {name}" for name, value in amounts]
         yield Fact("event", remark=" · ".join((*words, f"{format_seconds(measure.deviation or 0.0)} deviation")))
     if operation.instruction is not None and operation.instruction.opcode == opcodes.WHILE:
-        yield from _trips(measured, operation.instruction)
-    yield from _work(timed)
+        yield from _trips_fact(measured, operation.instruction)
+    yield from _work_fact(timed)
     for each in tiles:
         yield Fact("writes" if each.is_written else "reads", remark=f"{each.slice}  {format_bytes(each.data_bytes)}")
         yield Fact("into" if each.is_written else "of", remark=str(each.array))
-        yield Fact("tiles", remark=_tiles(each), is_whole=True)
-    if (found := _prediction_of(measured, timed)) is not None and measured.chip is not None:
-        yield Fact("predicted", remark=_prediction_words(found, timed, measured.chip.chip), is_whole=True)
+        yield Fact("tiles", remark=_tiles_words(each), is_whole=True)
+    if (prediction := _prediction_of(measured, timed)) is not None and measured.chip is not None:
+        yield Fact("predicted", remark=_prediction_words(prediction, timed, measured.chip.chip), is_whole=True)
     if operation.instruction is not None and not tiles:
         yield Fact("result", remark=operation.instruction.shape.to_string(layout=True))
     kernels = [name for name in operation.kernels if name != operation.name]
@@ -288,7 +295,7 @@ def _own_words(measured: Measured, measure: Measure, noun: str) -> str:
     return f"{words}, {format_percent(measure.busy_time / measured.whole)}% of {measured.whole_words}"
 
 
-def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
+def _calls_words(measured: Measured, timed: Timed, calls: Calls) -> str:
     """The number of calls, and how executions, trips, and devices make it."""
     measure = timed.measure
     words = f"{measure.calls:,}"
@@ -304,7 +311,7 @@ def _calls(measured: Measured, timed: Timed, calls: Calls) -> str:
     return f"{words} on {', '.join(places)}" if places else words
 
 
-def _trips(measured: Measured, loop: Instruction) -> Iterator[Fact]:
+def _trips_fact(measured: Measured, loop: Instruction) -> Iterator[Fact]:
     """The trip count of a loop: the measured one, and that of the text."""
     trips = measured_trips(measured.profile, [each.measure.calls for each in measured.every]).get(loop)
     if trips is None:
@@ -314,7 +321,7 @@ def _trips(measured: Measured, loop: Instruction) -> Iterator[Fact]:
     yield Fact("trips", remark=f"{format_number(trips)} measured, {words}")
 
 
-def _work(timed: Timed) -> Iterator[Fact]:
+def _work_fact(timed: Timed) -> Iterator[Fact]:
     operation, rates = timed.operation, timed.rates
     amounts = [f"{round(operation.flops):,} flops"] if operation.flops else []
     amounts += [format_bytes(round(operation.bytes))] if operation.bytes else []
@@ -328,34 +335,34 @@ def _work(timed: Timed) -> Iterator[Fact]:
     yield Fact("work", remark=f"{', '.join(amounts)} a call: {', '.join(speeds)}{roof}", is_whole=True)
 
 
-def _tiles(each: TouchedTiles) -> str:
-    counts = " × ".join(f"{count:,}" for count in each.counts if count != 1) or "1"
-    used = ", ".join(f"{size} of {length} rows used" for size, length in each.used)
-    words = f"{counts} of {format_bytes(each.tile_bytes)}: {format_bytes(each.bytes)} touched"
+def _tiles_words(tiles: TouchedTiles) -> str:
+    counts = " × ".join(f"{count:,}" for count in tiles.counts if count != 1) or "1"
+    used = ", ".join(f"{size} of {length} rows used" for size, length in tiles.used)
+    words = f"{counts} of {format_bytes(tiles.tile_bytes)}: {format_bytes(tiles.bytes)} touched"
     return f"{words}, {used}" if used else words
 
 
-def _neighbors(calls: Calls) -> Table | None:
-    found = neighbors(calls)
-    if not found:
+def _neighbors_table(calls: Calls) -> Table | None:
+    all_neighbors = neighbors(calls)
+    if not all_neighbors:
         return None
     columns = (
-        Column("when", "when", of=lambda each: "before" if each.is_before else "after"),
-        Column("events", "events", "count", of=lambda each: each.events),
-        Column("gap_seconds", "gap", "seconds", of=lambda each: each.gap),
-        Column("instruction", "instruction", "name", of=lambda each: each.operation.name),
-        Column("category", "category", from_width=120, of=lambda each: each.operation.category or None),
+        Column("when", "when", of=lambda neighbor: "before" if neighbor.is_before else "after"),
+        Column("events", "events", "count", of=lambda neighbor: neighbor.events),
+        Column("gap_seconds", "gap", "seconds", of=lambda neighbor: neighbor.gap),
+        Column("instruction", "instruction", "name", of=lambda neighbor: neighbor.operation.name),
+        Column("category", "category", from_width=120, of=lambda neighbor: neighbor.operation.category or None),
     )
     nearest = (
-        each
+        neighbor
         for is_before in (True, False)
-        for each in [one for one in found if one.is_before == is_before][:_NEIGHBORS]
+        for neighbor in [one for one in all_neighbors if one.is_before == is_before][:_MAX_NEIGHBORS]
     )
     rows = rows_from(columns, nearest)
     return Table("neighbors", columns, rows, noun="neighbors", main=False, limit=0)
 
 
-def _events(calls: Calls) -> Table:
+def _events_table(calls: Calls) -> Table:
     columns = (
         Column("begin_seconds", "begin", "seconds", of=lambda event: event.begin),
         Column("seconds", "time", "seconds", of=lambda event: event.seconds),
@@ -369,7 +376,7 @@ def _events(calls: Calls) -> Table:
     return Table("events", columns, rows, noun="events", person=False)
 
 
-def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
+def _instruction_numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
     operation, measure, rates = timed.operation, timed.measure, timed.rates
     modes = two_modes(calls.seconds) if measure.least is not None else None
     predicted = _prediction_of(measured, timed)
@@ -406,13 +413,13 @@ def _numbers(measured: Measured, timed: Timed, calls: Calls) -> dict[str, Cell]:
 
 def _next_of_instruction(measured: Measured, timed: Timed, tiles: Sequence[TouchedTiles]) -> tuple[str, ...]:
     argument = measured.loaded.module_argument
-    found = [f"hlo layout '{tiles[0].array}'"] if tiles else []
+    commands = [f"hlo layout '{tiles[0].array}'"] if tiles else []
     if argument and timed.operation.instruction is not None:
         program = timed.operation.program
         is_one = program is None or len(measured.profile.programs) == 1
         module = "" if is_one or program is None else f" {format_options((('--module', program.name),))}"
-        found.append(f"hlo parse {argument}{module} --explain {timed.operation.name}")
-    return tuple(found)
+        commands.append(f"hlo parse {argument}{module} --explain {timed.operation.name}")
+    return tuple(commands)
 
 
 # --- --predicted: the worst predictions ---
@@ -492,23 +499,23 @@ def report_of_predictions(measured: Measured) -> Report:
     chip = measured.chip
     if chip is None:
         raise requirement_error("--predicted", "--chip NAME", hint="run `hlo help chips` to list all chips")
-    found = _all_predictions(measured)
+    predictions = _all_predictions(measured)
     return Report(
         "profile",
-        _predicted_answer(measured, found, chip.chip),
+        _predicted_answer(measured, predictions, chip.chip),
         version=1,
         numbers={
             **numbers_of(measured),
-            "predicted_instructions": len(found.known),
-            "unpredicted_instructions": sum(each.timed.operation.is_joined for each in found.unknown),
-            "unpredicted_operations": len(found.unknown),
-            "measured_seconds": found.measured,
-            "predicted_seconds": found.predicted,
-            "unpredicted_seconds": found.unpredicted,
-            "within_band": sum(bool(each.is_within) for each in found.known),
+            "predicted_instructions": len(predictions.known),
+            "unpredicted_instructions": sum(each.timed.operation.is_joined for each in predictions.unknown),
+            "unpredicted_operations": len(predictions.unknown),
+            "measured_seconds": predictions.measured,
+            "predicted_seconds": predictions.predicted,
+            "unpredicted_seconds": predictions.unpredicted,
+            "within_band": sum(bool(each.is_within) for each in predictions.known),
         },
-        parts=(facts_of(measured), _table(measured, found)),
-        next=_next_of_predicted(measured, found, chip.chip),
+        parts=(facts_of(measured), _predictions_table(measured, predictions)),
+        next=_next_of_predicted(measured, predictions, chip.chip),
         notes=measured.notes,
         input=measured.loaded.facts,
     )
@@ -516,75 +523,77 @@ def report_of_predictions(measured: Measured) -> Report:
 
 def _all_predictions(measured: Measured) -> _Predictions:
     estimates = _predictions_of(measured)
-    found = [_Prediction(each, estimates.get(each)) for each in measured.selected]
-    found.sort(key=lambda each: (-each.unexplained, each.timed.operation.name))
-    known = [each for each in found if each.estimate is not None]
-    return _Predictions(found, known, [each for each in found if each.estimate is None])
+    predictions = [_Prediction(each, estimates.get(each)) for each in measured.selected]
+    predictions.sort(key=lambda each: (-each.unexplained, each.timed.operation.name))
+    known = [each for each in predictions if each.estimate is not None]
+    return _Predictions(predictions, known, [each for each in predictions if each.estimate is None])
 
 
-def _predicted_answer(measured: Measured, found: _Predictions, chip: str) -> str:
+def _predicted_answer(measured: Measured, predictions: _Predictions, chip: str) -> str:
     """Predicted and measured time of the same operations, then what has no prediction."""
-    number = len(found.known)
-    if not found.known:
+    number = len(predictions.known)
+    if not predictions.known:
         words = f"No predictions for {format_count(len(measured.selected), 'operations')} on {chip}"
         return (
-            f"{words}: they take {format_seconds(measured.per_device(found.unpredicted))}" if found.unknown else words
+            f"{words}: they take {format_seconds(measured.per_device(predictions.unpredicted))}"
+            if predictions.unknown
+            else words
         )
-    within = [each for each in found.known if each.is_within]
+    within = [each for each in predictions.known if each.is_within]
     part = sum(each.seconds for each in within)
-    words = f"Predicted {format_seconds(measured.per_device(found.predicted))} on {chip}"
-    words += f", measured {format_seconds(measured.per_device(found.measured))}"
-    words += f" ({format_ratio(found.measured / found.predicted)})" if found.predicted else ""
-    if found.unpredicted:
-        words += f" for {format_count(number, 'operations')}; {_unknown_words(measured, found)}"
-    share = format_percent(part / found.measured) if found.measured else "0"
+    words = f"Predicted {format_seconds(measured.per_device(predictions.predicted))} on {chip}"
+    words += f", measured {format_seconds(measured.per_device(predictions.measured))}"
+    words += f" ({format_ratio(predictions.measured / predictions.predicted)})" if predictions.predicted else ""
+    if predictions.unpredicted:
+        words += f" for {format_count(number, 'operations')}; {_unknown_words(measured, predictions)}"
+    share = format_percent(part / predictions.measured) if predictions.measured else "0"
     count = format_count(number, "measured times")
     return f"{words}; {len(within):,} of {count} in the predicted range ({share}% of the time)"
 
 
-def _unknown_words(measured: Measured, found: _Predictions) -> str:
+def _unknown_words(measured: Measured, predictions: _Predictions) -> str:
     """How much has no prediction, such as `4 custom-call instructions of 6.7 ms have no prediction`."""
-    instructions = [each.timed.operation.instruction for each in found.unknown]
+    instructions = [each.timed.operation.instruction for each in predictions.unknown]
     opcodes = {"" if each is None else each.opcode for each in instructions}
-    kind, number = opcodes.pop() if len(opcodes) == 1 else "", len(found.unknown)
+    kind, number = opcodes.pop() if len(opcodes) == 1 else "", len(predictions.unknown)
     count = format_count(number, f"{kind} instructions" if kind else "operations")
-    time = format_seconds(measured.per_device(found.unpredicted))
+    time = format_seconds(measured.per_device(predictions.unpredicted))
     return f"{count} of {time} {verb(number, 'has', 'have')} no prediction"
 
 
-def _table(measured: Measured, found: _Predictions) -> Table:
+def _predictions_table(measured: Measured, predictions: _Predictions) -> Table:
     many = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
     columns: tuple[Column[_Prediction], ...] = (
         Column("seconds", "measured", "seconds", total="sum", group=many,
-               of=lambda each: measured.per_device(each.seconds)),
+               of=lambda row: measured.per_device(row.seconds)),
         Column("predicted_total_seconds", "predicted", "seconds", total="sum", group=many,
-               of=lambda each: None if each.estimate is None else measured.per_device(each.predicted)),
+               of=lambda row: None if row.estimate is None else measured.per_device(row.predicted)),
         Column("difference_seconds", "difference", "seconds", total="sum", group=many,
-               of=lambda each: None if each.difference is None else measured.per_device(each.difference)),
-        Column("calls", "calls", "count", from_width=120, of=lambda each: each.timed.measure.calls),
-        Column("call_seconds", "measured", "seconds", group="per call", rank=6, of=lambda each: each.mean),
+               of=lambda row: None if row.difference is None else measured.per_device(row.difference)),
+        Column("calls", "calls", "count", from_width=120, of=lambda row: row.timed.measure.calls),
+        Column("call_seconds", "measured", "seconds", group="per call", rank=6, of=lambda row: row.mean),
         Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", rank=6,
-               of=lambda each: each.estimate.seconds if each.estimate else None),
+               of=lambda row: row.estimate.seconds if row.estimate else None),
         Column("predicted_low_seconds", "low", "seconds", like="call_seconds", from_width=120,
-               of=lambda each: each.estimate.low if each.estimate else None),
+               of=lambda row: row.estimate.low if row.estimate else None),
         Column("predicted_high_seconds", "high", "seconds", like="call_seconds", from_width=120,
-               of=lambda each: each.estimate.high if each.estimate else None),
+               of=lambda row: row.estimate.high if row.estimate else None),
         Column("predicted_launch_seconds", "launch", "seconds", person=False,
-               of=lambda each: each.estimate.launch_seconds if each.estimate else None),
+               of=lambda row: row.estimate.launch_seconds if row.estimate else None),
         Column("factor", "factor", "ratio",
-               of=lambda each: each.mean / each.estimate.seconds if each.estimate else None),
-        Column("within_band", "in range", "flag", from_width=120, of=lambda each: each.is_within),
+               of=lambda row: row.mean / row.estimate.seconds if row.estimate else None),
+        Column("within_band", "in range", "flag", from_width=120, of=lambda row: row.is_within),
         Column("prediction_model", "model", from_width=120,
-               of=lambda each: ", ".join(sorted(each.estimate.sources)) if each.estimate else None),
-        Column("instruction", "instruction", "name", of=lambda each: each.timed.operation.name),
-        Column("category", "category", from_width=120, of=lambda each: each.timed.operation.category),
-        Column("source", "source", "source", from_width=120, of=lambda each: source_of(each.timed)),
+               of=lambda row: ", ".join(sorted(row.estimate.sources)) if row.estimate else None),
+        Column("instruction", "instruction", "name", of=lambda row: row.timed.operation.name),
+        Column("category", "category", from_width=120, of=lambda row: row.timed.operation.category),
+        Column("source", "source", "source", from_width=120, of=lambda row: source_of(row.timed)),
     )  # fmt: skip
-    rows = rows_from(columns, found.ranked)
+    rows = rows_from(columns, predictions.ranked)
     return Table("predictions", columns, rows, noun="instructions")
 
 
-def _next_of_predicted(measured: Measured, found: _Predictions, chip: str) -> tuple[str, ...]:
-    if not measured.command or not found.known:
+def _next_of_predicted(measured: Measured, predictions: _Predictions, chip: str) -> tuple[str, ...]:
+    if not measured.command or not predictions.known:
         return ()
-    return (f"{measured.command} {found.known[0].timed.operation.name} --chip {chip}",)
+    return (f"{measured.command} {predictions.known[0].timed.operation.name} --chip {chip}",)

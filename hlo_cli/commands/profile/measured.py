@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import Trace, TracedProgram
-from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds
+from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds, list_first
 from hlo_cli.report.table import Cell
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError, Source
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # --- the profile of a command line ---
 
 
-_NAMED: Final = 3
+_MAX_PROGRAMS_NAMED: Final = 3
 """How many programs a note names."""
 
 
@@ -67,8 +67,7 @@ class LoadedProfile:
         names = [program.name for program in self.profile.programs if program.module is None]
         if not names:
             return ()
-        shown = ", ".join(names[:_NAMED]) + (f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-        return (f"no module of {shown}; pass a dump of the program after the trace",)
+        return (f"no module of {list_first(names, _MAX_PROGRAMS_NAMED)}; pass a dump of the program after the trace",)
 
 
 def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> LoadedProfile:
@@ -83,20 +82,20 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> Loade
 
 def read_profile(path: str, inputs: Sequence[str], reading: InputOptions) -> LoadedProfile:
     """The profile of a trace; the programs that it does not contain are those of the inputs."""
-    found = _alone(path, reading.strict)
-    is_complete = not inputs or all(each.module is not None for each in found.profile.programs)
-    return found if is_complete else load_profile(path, inputs, reading)
+    loaded = _profile_without_dump(path, reading.strict)
+    is_complete = not inputs or all(each.module is not None for each in loaded.profile.programs)
+    return loaded if is_complete else load_profile(path, inputs, reading)
 
 
 @lru_cache(maxsize=1)
-def _alone(path: str, strict: bool) -> LoadedProfile:
+def _profile_without_dump(path: str, strict: bool) -> LoadedProfile:
     """The profile of a trace without a dump, which the reports of several modules share."""
     return load_profile(path, (), InputOptions(strict=strict))
 
 
-def program_id(given: Input) -> int | None:
+def program_id(module_input: Input) -> int | None:
     """The id of a program in the name of its dump, such as 18 in module_0018.jit_step.after_optimizations.txt."""
-    label = given.dump.label if given.dump is not None else None
+    label = module_input.dump.label if module_input.dump is not None else None
     digits = (label or "").partition(".")[0].removeprefix("module_")
     return int(digits) if digits.isdecimal() else None
 
@@ -106,13 +105,13 @@ def _traces(path: str) -> Sequence[Trace]:
     from hlo_cli.read_traces import read_traces
 
     try:
-        found = read_traces([path])
+        traces = read_traces([path])
     except HloError:
         _refuse_dump(path)
         raise
-    if not any(plane.name.startswith("/") for trace in found for plane in trace.planes):
+    if not any(plane.name.startswith("/") for trace in traces for plane in trace.planes):
         _refuse_dump(path)  # the proto of a module can be read as one of a trace
-    return found
+    return traces
 
 
 def _refuse_dump(path: str) -> None:
@@ -128,8 +127,8 @@ def _is_dump(path: str) -> bool:
     from hlo_cli.read_input import read_input
 
     with suppress(HloError, OSError):
-        found = read_inputs([path]) if path != "-" else ()
-        return any(each.looks_like_hlo and (each.proto is None or read_input(each).name) for each in found)
+        inputs = read_inputs([path]) if path != "-" else ()
+        return any(each.looks_like_hlo and (each.proto is None or read_input(each).name) for each in inputs)
     return False
 
 
@@ -146,15 +145,15 @@ def given_modules(dump: Sequence[str], reading: InputOptions) -> Sequence[GivenM
         return ()
     from hlo_cli.read_input import read_input
 
-    found = read_inputs(dump, stage=reading.stage, module=reading.module)
-    return tuple(GivenModule(program_id(each), read_input(each, strict=reading.strict)) for each in found)
+    inputs = read_inputs(dump, stage=reading.stage, module=reading.module)
+    return tuple(GivenModule(program_id(each), read_input(each, strict=reading.strict)) for each in inputs)
 
 
 # --- measured trip counts ---
 # Of loops whose trip count a module does not determine.
 
 
-_MAX_NAMED: Final = 3  # the note is one sentence
+_MAX_LOOPS_NAMED: Final = 3  # the note is one sentence
 _MEASURED: Final = "trip counts are measured"
 _DIFFERENT: Final = "trip counts differ between runs"
 
@@ -173,14 +172,13 @@ def with_measured_trips(loaded: Loaded, profile: Profile) -> tuple[Loaded, tuple
     program = program_of(profile, loaded.module, proto=loaded.input.proto, id=program_id(loaded.input))
     loops = set() if program is None or program.module is None else set(program.module.instructions)
     measured = {loop.name: trips for loop, trips in measured_trips(profile, calls).items() if loop in loops}
-    found = {each.name: measured[each.name] for each in unknown if each.name in measured}
-    exact = {name: round(trips) for name, trips in found.items() if abs(trips - round(trips)) < ROUNDING}
+    trips_of = {each.name: measured[each.name] for each in unknown if each.name in measured}
+    exact = {name: round(trips) for name, trips in trips_of.items() if abs(trips - round(trips)) < ROUNDING}
     notes = []
-    for words, chosen in ((_MEASURED, exact.keys()), (_DIFFERENT, found.keys() - exact)):
+    for words, chosen in ((_MEASURED, exact.keys()), (_DIFFERENT, trips_of.keys() - exact)):
         if names_of := sorted(chosen):
-            listed = ", ".join(f"{name} × {format_number(found[name])}" for name in names_of[:_MAX_NAMED])
-            more = f", and {len(names_of) - _MAX_NAMED:,} more" if len(names_of) > _MAX_NAMED else ""
-            notes.append(Diagnostic("note", f"{words}: {listed}{more}"))
+            listed = list_first([f"{name} × {format_number(trips_of[name])}" for name in names_of], _MAX_LOOPS_NAMED)
+            notes.append(Diagnostic("note", f"{words}: {listed}"))
     return _with_trips(loaded, exact), tuple(notes)
 
 
@@ -195,7 +193,7 @@ def _with_trips(loaded: Loaded, trips: Mapping[str, int]) -> Loaded:
 # --- the selected operations ---
 
 
-_DEVICES: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
+_DEVICE_NOUNS: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
 """What each platform calls the devices of a trace."""
 MIN_OVERLAP: Final = 1.005
 """From which overlap on a note is worth its line: below, shares and idle time add up to 100% as they are rounded."""
@@ -220,6 +218,7 @@ class Measured:
     @cached_property
     def chip(self) -> ChipSpec | None:
         """The chip for predictions: that of --chip, else the GPU of the trace, if it is a known one."""
+        # Estimates for other devices are lower bounds, which --chip has to ask for.
         if self.roofs.chip is not None or self.profile.platform != "GPU":
             return self.roofs.chip
         from hlo_cli.analysis.hardware.chip_specs import chip_spec
@@ -252,12 +251,12 @@ class Measured:
     def _of_module(self, name: str) -> Sequence[Timed]:
         """The operations of a program, or of all programs of a module with that name."""
         every = [(each, each.operation.program.name) for each in self.every if each.operation.program]
-        found = [each for each, own in every if own == name] or [
+        matching = [each for each, own in every if own == name] or [
             each for each, own in every if module_name(own) == name
         ]
-        if not found:
+        if not matching:
             raise unknown_choice_error("module", name, dict.fromkeys(own for _, own in every))
-        return found
+        return matching
 
     @property
     def is_narrowed(self) -> bool:
@@ -336,7 +335,7 @@ class Measured:
     @property
     def device_noun(self) -> str:
         """What one device is called, such as `core`."""
-        return _DEVICES[self.profile.platform]
+        return _DEVICE_NOUNS[self.profile.platform]
 
     @property
     def whole_words(self) -> str:

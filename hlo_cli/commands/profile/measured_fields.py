@@ -28,41 +28,43 @@ def timed_where(expression: str, profile: Profile) -> Predicate[Timed]:
     """
     where = parse_where(expression)
     own = _own_fields(profile.total_ps * PS)
-    modules = list(dict.fromkeys(each.module for each in profile.programs if each.module is not None))
+    modules = list(dict.fromkeys(timed.module for timed in profile.programs if timed.module is not None))
     tests: dict[Module | None, Predicate[Timed]] = {}
     for module in modules:
-        fields: Fields[Timed] = fields_of(module, ATTRIBUTE_NAMES, _instruction, lambda each: _instruction(each).shape)
+        fields: Fields[Timed] = fields_of(
+            module, ATTRIBUTE_NAMES, _instruction, lambda timed: _instruction(timed).shape
+        )
         tests[module] = predicate(where, replace(fields, readers={**fields.readers, **own}))
     tests[None] = predicate(where, _without_instruction(modules[0] if modules else _empty_module(), own))
 
-    def holds(each: Timed) -> bool | None:
-        program = each.operation.program
-        module = program.module if program is not None and each.operation.is_joined else None
-        return tests[module](each)
+    def holds(timed: Timed) -> bool | None:
+        program = timed.operation.program
+        module = program.module if program is not None and timed.operation.is_joined else None
+        return tests[module](timed)
 
     return holds
 
 
-def _instruction(each: Timed) -> Instruction:
-    assert each.operation.instruction is not None
-    return each.operation.instruction
+def _instruction(timed: Timed) -> Instruction:
+    assert timed.operation.instruction is not None
+    return timed.operation.instruction
 
 
-def _own_fields(whole: float) -> Mapping[str, Reader[Timed]]:
+def _own_fields(total_seconds: float) -> Mapping[str, Reader[Timed]]:
     return {
-        "instruction": Reader("name", lambda each: each.instruction_name),
-        "kernel": Reader("names", lambda each: each.operation.kernels or (each.operation.name,)),
-        "joined": Reader("flag", lambda each: each.operation.is_joined),
-        "category": Reader("text", lambda each: each.operation.category or None),
-        "module": Reader("text", lambda each: each.operation.program.name if each.operation.program else None),
-        "calls": Reader("count", lambda each: each.measure.calls),
-        "time": Reader("seconds", lambda each: each.measure.total),
-        "self_time": Reader("seconds", lambda each: each.measure.self_time),
-        "mean_time": Reader("seconds", lambda each: each.measure.mean),
-        "share": Reader("share", lambda each: each.measure.busy_time / whole if whole else None),
-        "achieved_bandwidth": Reader("bytes", lambda each: each.rates.bytes),
-        "achieved_flops": Reader("count", lambda each: each.rates.flops),
-        "roofline_fraction": Reader("share", lambda each: each.rates.efficiency),
+        "instruction": Reader("name", lambda timed: timed.instruction_name),
+        "kernel": Reader("names", lambda timed: timed.operation.kernels or (timed.operation.name,)),
+        "joined": Reader("flag", lambda timed: timed.operation.is_joined),
+        "category": Reader("text", lambda timed: timed.operation.category or None),
+        "module": Reader("text", lambda timed: timed.operation.program.name if timed.operation.program else None),
+        "calls": Reader("count", lambda timed: timed.measure.calls),
+        "time": Reader("seconds", lambda timed: timed.measure.total),
+        "self_time": Reader("seconds", lambda timed: timed.measure.self_time),
+        "mean_time": Reader("seconds", lambda timed: timed.measure.mean),
+        "share": Reader("share", lambda timed: timed.measure.busy_time / total_seconds if total_seconds else None),
+        "achieved_bandwidth": Reader("bytes", lambda timed: timed.rates.bytes),
+        "achieved_flops": Reader("count", lambda timed: timed.rates.flops),
+        "roofline_fraction": Reader("share", lambda timed: timed.rates.efficiency),
     }
 
 

@@ -43,6 +43,7 @@ class Roofs:
     def words(self) -> str:
         """The peak rates and who states them, for a note; empty without any."""
         if self.chip is not None:
+            # A note has room for one rate: that of the fastest type of 16 bits, if there is one.
             kind = next((each for each in ("bf16", "f16", "f32") if each in self.chip.flops), None)
             rates = [f"{format_rate(self.chip.flops[kind].per_second, 'flop')} in {kind}"] if kind else []
             rates.append(f"{format_rate(self.chip.memory.per_second, 'B')} memory")
@@ -84,6 +85,10 @@ def _element_type(operation: Operation) -> str:
 
 
 # --- operations with their rates ---
+
+
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+"""The heights of a bar in one line of text."""
 
 
 NO_INSTRUCTION: Final = "(no instruction)"
@@ -196,13 +201,13 @@ def sum_of(timed: Iterable[Timed]) -> Sum:
 # --- which events count ---
 
 
-_UNITS: Final = {"step": "step", "run": "execution"}
+_UNIT_WORDS: Final = {"step": "step", "run": "execution"}
 """What the units of mean times are called, as in the facts of a profile."""
 
 
 def per_words(profile: Profile, times: MeanTimes) -> str:
     """What a time is per, such as `per step and device`."""
-    words = "in the trace" if times.unit == "trace" else f"per {_UNITS[times.unit]}"
+    words = "in the trace" if times.unit == "trace" else f"per {_UNIT_WORDS[times.unit]}"
     return f"{words} and device" if len(profile.devices) > 1 else words
 
 
@@ -210,7 +215,7 @@ def mean_words(times: MeanTimes) -> str:
     """The units of which a time per unit is the mean; empty for the whole trace, and for one unit."""
     if times.unit == "trace" or (times.count == 1 and not times.partial):
         return ""
-    noun = f"{_UNITS[times.unit]}s"
+    noun = f"{_UNIT_WORDS[times.unit]}s"
     if times.partial:
         return f"mean of {format_count(times.count, f'whole {noun}')}"
     return f"mean of all {format_count(times.count, noun)}"
@@ -220,7 +225,7 @@ def counted_words(times: MeanTimes) -> str:
     """Which events count that are in no whole step, where there are any: in shares and sums, not in means of steps."""
     if not times.partial and not times.outside:
         return ""
-    noun = _UNITS[times.unit]
+    noun = _UNIT_WORDS[times.unit]
     parts = [format_count(times.partial, f"partial {noun}s")] if times.partial else []
     parts += [f"{format_count(times.outside, 'events')} outside of {noun}s"] if times.outside else []
     return f"shares and sums count all events, also {' and '.join(parts)}; times per {noun} do not"
@@ -231,9 +236,9 @@ def longest_of(timed: Sequence[Timed]) -> Timed:
     return min(timed, key=rank)
 
 
-def rank(each: Timed) -> tuple[float, float, str]:
+def rank(timed: Timed) -> tuple[float, float, str]:
     """The order of operations: the largest part of the busy time first."""
-    return -each.measure.busy_time, -each.measure.self_time, each.operation.name
+    return -timed.measure.busy_time, -timed.measure.self_time, timed.operation.name
 
 
 def longest_program(timed: Iterable[Timed]) -> MeasuredProgram | None:
