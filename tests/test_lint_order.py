@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from dumps import FIXTURES
 from hlo_cli import parse_module
 from hlo_cli.cli import main
 from hlo_cli.inputs.files import ProgramLines
@@ -279,3 +280,36 @@ def test_a_constant_that_the_compiler_computed_is_not_closed_over() -> None:
         "pass the array as an argument instead of closing over it",
         "compute the array outside of the program, and pass it as an argument",
     ]
+
+
+# --- a program as users run theirs ---
+
+TRAINING = FIXTURES / "programs" / "cpu" / "training"
+LEADING = 0.8
+"""The part of the groups on the first screen that must name a line of the user's program."""
+
+
+def test_the_first_screen_is_about_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """25 helper modules and the insides of `jax.random` cost more, and are one row."""
+    main(["lint", str(TRAINING), "--format", "json"], standalone=False)
+    rows = json.loads(capsys.readouterr().out)["tables"]["groups"]["rows"]
+    own, others = ([row for row in rows if row["of_library"] is side] for side in (False, True))
+    assert rows == own + others
+    named = [
+        row for row in own[:10] if "jit_train_step" in row["path"] and (row["source"] or "").startswith("training.py:")
+    ]
+    assert len(named) >= LEADING * len(own[:10]) > 0
+    assert max(row["cost_bytes"] for row in others) > max(row["cost_bytes"] for row in own)
+    assert {"jit__normal", "jit_train_step"} == {row["path"].split(".")[1] for row in others}
+
+
+def test_lines_of_the_program_are_in_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lines of the program at hand are quoted, and are what the file has there."""
+    monkeypatch.chdir(FIXTURES)
+    main(["lint", str(TRAINING), "--format", "json"], standalone=False)
+    rows = json.loads(capsys.readouterr().out)["tables"]["findings"]["rows"]
+    program = (FIXTURES / "training.py").read_text().splitlines()
+    sourced = [row for row in rows if row["source"]]
+    assert len(sourced) > 10
+    for row in sourced:
+        assert row["source_line"] == program[int(row["source"].rpartition(":")[2]) - 1].strip()
