@@ -1,4 +1,7 @@
-"""Which module an input is: text or proto, which knows the dump of the same program before optimizations."""
+"""Which module an input is: text of HLO or StableHLO, or a proto.
+
+It knows the dump of the same program before optimizations.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.inputs.dumps import first_dump, proto_of
-from hlo_cli.inputs.input import Input, read_inputs
+from hlo_cli.inputs.input import Input, is_stablehlo, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.text.build import Infer
@@ -29,18 +32,24 @@ def read_module(
 ) -> Module:
     """The module in a source, or in the bytes of a proto of that name; with `strict`, as XLA's parser accepts it.
 
-    A source may hold a proto as text.
+    A source may hold StableHLO, whose module has its places in that text, or a proto as text.
 
     `infer` returns the shapes that a text omits; protos omit none.
 
-    A proto has no lines, so nothing in its module has a span; in strict mode its printed text is read.
+    A proto has no lines, so nothing in its module has a span; in strict mode its printed text is read, as is that of
+    StableHLO.
 
     >>> read_module(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")).name
     'm'
     """
-    if proto is None and not _is_proto_text(source.text):
+    is_mlir = proto is None and is_stablehlo(source.text)
+    if proto is None and not is_mlir and not _is_proto_text(source.text):
         return parse_module(source, strict=strict, infer=infer)
-    if proto is None:
+    if is_mlir:
+        from hlo_cli.syntax.stablehlo.read_stablehlo import read_stablehlo
+
+        module = read_stablehlo(source)
+    elif proto is None:
         from hlo_cli.syntax.proto.read_proto_text import read_proto_text
 
         module = read_proto_text(source)

@@ -67,6 +67,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "out_of_memory": {"compiler_files", "scanning"},
         "text": {"scanning", "values"},
         "proto": {"scanning", "text", "values"},
+        "stablehlo": {"scanning", "values"},
     },
     "inputs": {
         "pasted": set(),

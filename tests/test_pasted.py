@@ -292,8 +292,6 @@ def test_texts_that_are_not_modules(text: str, kind: PastedKind) -> None:
     ("text", "words"),
     [
         ("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }", "is a jaxpr"),
-        ("module @m {\n  func.func @main(%0: tensor<8xf32>) {\n", "is StableHLO (MLIR)"),
-        ("%1 = stablehlo.add %0, %0 : tensor<8xf32>\n", "is StableHLO (MLIR)"),
         ("IR {\n  %0 = f32[8]{0} xla::device_data(), device=TPU:0\n}\n", "is a PyTorch/XLA IR graph"),
         ('{"traceEvents": []}', "is a profiler trace in JSON"),
         ("import jax\n\ndef f(x):\n  return x\n", "is Python source code"),

@@ -1,0 +1,116 @@
+"""StableHLO read here and by XLA: programs that JAX lowers are the same in all forms, with the same work.
+
+XLA simplifies what it reads: constants are folded, loops lose what does not change. So where the modules differ, both
+are read and simplified by XLA, which takes our text for a module of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import Module, diff, load, parse_module
+from hlo_cli.analysis.cost.cost_analysis import module_cost
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.oracle
+pytest.importorskip("jaxlib")
+
+SIMPLIFY = """
+import pathlib, sys
+from jaxlib import _hlo, _jax
+for path in pathlib.Path(sys.argv[1]).glob("*.before"):
+    try:
+        module = _hlo.hlo_module_from_text(path.read_text())
+        program = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
+        program = _jax.mlir.xla_computation_to_mlir_module(program)
+        read = _jax.mlir.mlir_module_to_xla_computation(program, use_tuple_args=False, return_tuple=False)
+        options = _hlo.HloPrintOptions()
+        options.print_metadata = False  # names of instructions, which XLA makes names of operations
+        path.with_suffix(".after").write_text(read.get_hlo_module().to_string(options))
+    except Exception as error:
+        path.with_suffix(".failed").write_text(str(error))
+"""
+"""XLA's own reading of HLO: to MLIR and back, with what it simplifies on the way."""
+
+
+def run(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs as JAX prints them, and what XLA makes of our reading."""
+    made = tmp_path_factory.mktemp("lowered")
+    run(str(ROOT / "fixtures" / "lowered_programs.py"), str(made))
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name.removesuffix(".located.mlir") for path in folder.glob("*.located.mlir"))
+
+
+def read(folder: Path, name: str) -> Module:
+    """The module of a program; functions that XLA unfolds are unfolded by it before."""
+    unfolded = folder / f"{name}.unfolded.mlir"
+    return load(unfolded if unfolded.exists() else folder / f"{name}.mlir")
+
+
+@cache
+def judged(path: Path) -> Module:
+    return parse_module(path.read_text())
+
+
+def are_same(one: Module, two: Module) -> bool:
+    """Whether two modules are one program; the number of devices is in the text of JAX and not in XLA's."""
+    return diff(one, two).without(("num_partitions",)).is_same_program
+
+
+def test_programs_are_those_of_xla(folder: Path, tmp_path: Path) -> None:
+    differing = []
+    for name in names(folder):
+        ours, theirs = read(folder, name), judged(folder / f"{name}.hlo")
+        assert ours.notes == ours.errors == (), name
+        if not are_same(ours, theirs):
+            differing.append(name)
+            (tmp_path / f"{name}.ours.before").write_text(str(ours))
+            (tmp_path / f"{name}.theirs.before").write_text(str(theirs))
+    run("-c", SIMPLIFY, str(tmp_path))
+    assert not [path.read_text() for path in tmp_path.glob("*.failed")]
+    wrong = [
+        name
+        for name in differing
+        if not are_same(*(parse_module((tmp_path / f"{name}.{side}.after").read_text()) for side in ("ours", "theirs")))
+    ]
+    assert not wrong
+    assert len(differing) <= MOST_SIMPLIFIED
+    assert len(names(folder)) > 190
+
+
+MOST_SIMPLIFIED = 90
+"""Programs that XLA simplifies in other ways than we do."""
+
+
+def test_all_forms_are_one_program(folder: Path) -> None:
+    for name in names(folder):
+        plain, located, generic = (load(folder / f"{name}{form}.mlir") for form in ("", ".located", ".generic"))
+        assert diff(plain, generic).is_same_program, name
+        assert diff(plain, located).is_same_program, name
+
+
+def test_the_work_is_that_of_xla(folder: Path) -> None:
+    """Programs that XLA does not simplify need the same flops and bytes as XLA's own module."""
+    compared = 0
+    for name in names(folder):
+        ours, theirs = read(folder, name), judged(folder / f"{name}.hlo")
+        if are_same(ours, theirs):
+            one, two = module_cost(ours), module_cost(theirs)
+            assert (one.flops, one.transcendentals) == (two.flops, two.transcendentals), name
+            assert one.bytes_accessed == two.bytes_accessed, name
+            compared += 1
+    assert compared >= len(names(folder)) - MOST_SIMPLIFIED
