@@ -14,7 +14,7 @@ from dumps import Dump, compiled_dumps
 from hlo_cli.analysis.dataflow.dependencies import Value, passes_on, sequentially_executed, values_of
 from hlo_cli.analysis.dataflow.executions import CallTreeNode, call_tree, computation_kinds, trip_count
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.buffer_sizes import Grouping, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import Grouping, data_values, footprints, grouping_key, orders_of
 from hlo_cli.analysis.layout.tpu_layout import best_order, default_tpu_layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
@@ -142,7 +142,7 @@ def test_every_grouping_holds_the_same_bytes(dump: Dump) -> None:
     orders = orders_of(module, values)
     sums = {}
     for grouping in GROUPINGS:
-        found = footprints(values, orders, by(grouping))
+        found = footprints(values, orders, grouping_key(grouping))
         sums[grouping] = (
             sum(len(f.values) for f in found),
             sum(f.logical_bytes for f in found),

@@ -90,7 +90,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
     rates = {kind: _read_rate(f"flops.{kind}", value, where, origin) for kind, value in flops.items()}
     bandwidths = {key: _read_rate(key, table[key], where, origin) for key in _BANDWIDTHS if key in table}
     cores = _read_cores(table["cores"], where) if "cores" in table else None
-    known = _known(name)
+    known = _known_spec(name)
     if known is None:
         memory = bandwidths.get("memory") or _read_rate("memory", None, where, origin)
         return ChipSpec(name, rates, memory, bandwidths.get("links"), bandwidths.get("host"), cores=cores or 0)
@@ -106,7 +106,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
     )
 
 
-def _known(name: str) -> ChipSpec | None:
+def _known_spec(name: str) -> ChipSpec | None:
     """Returns the specification of a known chip, None for other names."""
     try:
         return find_chip(name).spec
@@ -164,8 +164,8 @@ def _gpu_named(description: str) -> str | None:
     ('h100', 'h100', None)
     """
     words = frozenset(description.lower().replace("-", " ").split())
-    found = [chip.name for chip in known_chips() if chip.target == "gpu" and chip.name in words]
-    return max(found, key=len, default=None)
+    names = [chip.name for chip in known_chips() if chip.target == "gpu" and chip.name in words]
+    return max(names, key=len, default=None)
 
 
 # --- GPUs of traces ---
@@ -188,7 +188,7 @@ class TracedGpu(NamedTuple):
     is_chip: bool = True
 
 
-_KNOWN: Final = (
+_GPUS_OF_TABLES: Final = (
     ("nvidia", (6, 0), ("p100",)),
     ("nvidia", (7, 0), ("v100-16gb", "v100-32gb")),
     ("nvidia", (7, 5), ("t4",)),
@@ -205,42 +205,42 @@ _KNOWN: Final = (
     ("amd", (9, 5), ("mi350x", "mi355x")),
 )
 """Vendor and compute capability of the chips in the tables; their cores, memory, and rates are there."""
-_NVIDIA: Final = "https://www.nvidia.com/en-us/"
-_OTHERS: Final = (
+_NVIDIA_PAGES: Final = "https://www.nvidia.com/en-us/"
+_OTHER_GPUS: Final = (
     # name, vendor, capability, cores, GiB, Tflop/s, TB/s, the vendor's page
-    ("a10", "nvidia", (8, 6), 72, 24, 125, 0.6, f"{_NVIDIA}data-center/products/a10-gpu/"),
-    ("a30", "nvidia", (8, 0), 56, 24, 165, 0.933, f"{_NVIDIA}data-center/products/a30-gpu/"),
-    ("a40", "nvidia", (8, 6), 84, 48, 149.7, 0.696, f"{_NVIDIA}data-center/a40/"),
-    ("l40s", "nvidia", (8, 9), 142, 48, 362.05, 0.864, f"{_NVIDIA}data-center/l40s/"),
-    ("rtx 6000 ada", "nvidia", (8, 9), 142, 48, 364.25, 0.96, f"{_NVIDIA}design-visualization/rtx-6000/"),
-    ("h20", "nvidia", (9, 0), 78, 96, 148, 4.0, f"{_NVIDIA}data-center/hgx/"),
-    ("h100 nvl", "nvidia", (9, 0), 132, 94, 835.5, 3.9, f"{_NVIDIA}data-center/h100/"),
-    ("gh200 96gb", "nvidia", (9, 0), 132, 96, 989.4, 4.0, f"{_NVIDIA}data-center/grace-hopper-superchip/"),
-    ("gh200 144gb", "nvidia", (9, 0), 132, 144, 989.4, 4.9, f"{_NVIDIA}data-center/grace-hopper-superchip/"),
+    ("a10", "nvidia", (8, 6), 72, 24, 125, 0.6, f"{_NVIDIA_PAGES}data-center/products/a10-gpu/"),
+    ("a30", "nvidia", (8, 0), 56, 24, 165, 0.933, f"{_NVIDIA_PAGES}data-center/products/a30-gpu/"),
+    ("a40", "nvidia", (8, 6), 84, 48, 149.7, 0.696, f"{_NVIDIA_PAGES}data-center/a40/"),
+    ("l40s", "nvidia", (8, 9), 142, 48, 362.05, 0.864, f"{_NVIDIA_PAGES}data-center/l40s/"),
+    ("rtx 6000 ada", "nvidia", (8, 9), 142, 48, 364.25, 0.96, f"{_NVIDIA_PAGES}design-visualization/rtx-6000/"),
+    ("h20", "nvidia", (9, 0), 78, 96, 148, 4.0, f"{_NVIDIA_PAGES}data-center/hgx/"),
+    ("h100 nvl", "nvidia", (9, 0), 132, 94, 835.5, 3.9, f"{_NVIDIA_PAGES}data-center/h100/"),
+    ("gh200 96gb", "nvidia", (9, 0), 132, 96, 989.4, 4.0, f"{_NVIDIA_PAGES}data-center/grace-hopper-superchip/"),
+    ("gh200 144gb", "nvidia", (9, 0), 132, 144, 989.4, 4.9, f"{_NVIDIA_PAGES}data-center/grace-hopper-superchip/"),
     ("mi100", "amd", (9, 0), 120, 32, 184.6, 1.2288, f"{AMD_PAGES}mi100.html"),
     ("mi300a", "amd", (9, 4), 228, 128, 980.6, 5.3, f"{AMD_PAGES}mi300/mi300a.html"),
 )
 """GPUs without a row in the tables of chips, by which times are estimated: rates of traces need less than estimates."""
 _SEPARATORS: Final = lazy_regex(r"[^a-z0-9]")
-_SAME_SIZE: Final = 0.2
+_SIZE_TOLERANCE: Final = 0.2
 """How far the memory in a trace may be from the nominal one: drivers keep some, and 288 GB are 268 GiB or 288 GiB."""
 
 
 def traced_gpus() -> tuple[TracedGpu, ...]:
     """All GPUs that are known by what a trace has of them."""
-    found = []
-    for vendor, capability, names in _KNOWN:
+    gpus = []
+    for vendor, capability, names in _GPUS_OF_TABLES:
         for name in names:
             chip = find_chip(name)
             # Chips before Ampere have no bf16; profilers then state the rate of f16.
             flops = chip.spec.flops.get("bf16") or chip.spec.flops["f16"]
             size, memory = chip.memories[0].bytes, chip.spec.memory
             rates = flops.per_second, memory.per_second
-            found.append(TracedGpu(name, vendor, capability, chip.spec.cores, size, *rates, memory.source))
-    for name, vendor, capability, cores, gib, tera_flops, tera_bytes, source in _OTHERS:
+            gpus.append(TracedGpu(name, vendor, capability, chip.spec.cores, size, *rates, memory.source))
+    for name, vendor, capability, cores, gib, tera_flops, tera_bytes, source in _OTHER_GPUS:
         rates = tera_flops * 1e12, tera_bytes * 1e12
-        found.append(TracedGpu(name, vendor, capability, cores, gib * GIB, *rates, source, is_chip=False))
-    return tuple(found)
+        gpus.append(TracedGpu(name, vendor, capability, cores, gib * GIB, *rates, source, is_chip=False))
+    return tuple(gpus)
 
 
 def gpu_in_trace(
@@ -264,23 +264,23 @@ def gpu_in_trace(
     ('h200', None)
     """
     key = vendor.casefold(), capability, cores
-    found = [each for each in traced_gpus() if (each.vendor, each.capability, each.cores) == key]
+    matching = [each for each in traced_gpus() if (each.vendor, each.capability, each.cores) == key]
     words = frozenset(_SEPARATORS.sub(" ", name.casefold()).split())
-    named = [each for each in found if words.issuperset(_SEPARATORS.sub(" ", each.name).split())]
+    named = [each for each in matching if words.issuperset(_SEPARATORS.sub(" ", each.name).split())]
     if named:
         return max(named, key=lambda each: len(each.name))
     # The size decides before the rates: boards of one chip differ in memory, not in cores.
     if memory_bytes:
-        found = [each for each in found if abs(memory_bytes / each.memory_bytes - 1) <= _SAME_SIZE]
+        matching = [each for each in matching if abs(memory_bytes / each.memory_bytes - 1) <= _SIZE_TOLERANCE]
 
     def distance(each: TracedGpu) -> tuple[float, ...]:
         """How far the memory and the rates are: clocks of AMD are exact, and those of NVIDIA are of a higher boost."""
         size = abs(log(memory_bytes / each.memory_bytes)) if memory_bytes else 0.0
         # ROCm reports the memory clock without the double data rate for some boards.
-        ways = (1, 2) if each.vendor == "amd" else (1,)
-        rate = min(abs(log(way * memory_rate / each.memory_rate)) for way in ways) if memory_rate else 0.0
+        factors = (1, 2) if each.vendor == "amd" else (1,)
+        rate = min(abs(log(way * memory_rate / each.memory_rate)) for way in factors) if memory_rate else 0.0
         peak = abs(log(flops / each.flops)) if flops else 0.0
         # Rounded, so that a near tie is left to the next figure: sizes are nominal, and clocks vary.
         return round(size, 1), *((round(peak, 2), rate) if each.vendor == "amd" else (round(rate, 2), peak))
 
-    return min(found, key=distance, default=None)
+    return min(matching, key=distance, default=None)

@@ -24,7 +24,7 @@ Published: TypeAlias = tuple[str, float]
 """Source of a rate, and the rate in units of 10¹² per second."""
 
 _NARROW: Final = ("bf16", "f16", "f32")  # what a chip without units for a narrow type converts to, the fastest first
-_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
+_SUBSTITUTES: Final[Mapping[str, tuple[str, ...]]] = {
     "f4": ("f4", "f8", *_NARROW),
     "f6": ("f6", "f8", *_NARROW),
     "f8": ("f8", *_NARROW),
@@ -87,15 +87,15 @@ class ChipSpec:
         >>> h100.flops_of("tf32").per_second, 197e12 / v5e.flops_of("f32 highest").per_second
         (494700000000000.0, 6.0)
         """
-        return _of(self.flops, element_type)
+        return _rate_of(self.flops, element_type)
 
     def at_most(self, element_type: str) -> Rate | None:
         """Returns the upper bound of the rate: the peak, or the measured rate if that is higher."""
-        peak, seen = self.flops_of(element_type), self.fastest.get(_plain(element_type))
-        return peak if peak is None or seen is None or seen.per_second <= peak.per_second else seen
+        peak, measured = self.flops_of(element_type), self.fastest.get(_plain(element_type))
+        return peak if peak is None or measured is None or measured.per_second <= peak.per_second else measured
 
 
-def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
+def _rate_of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
     """Returns the rate of a type or of its substitute."""
     name, _, times = _plain(element_type).partition(" x")
     if times and name in flops:
@@ -103,10 +103,10 @@ def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
         return Rate(flops[name].per_second / int(times), flops[name].source)
     # Types that no chip multiplies, such as s32, are taken for f32: a rate that is too high, hence a lower bound of
     # time.
-    for each in _INSTEAD.get(name, ("f32", "bf16")):
+    for each in _SUBSTITUTES.get(name, ("f32", "bf16")):
         kind, _, several = each.partition(" x")
         if kind in flops:
-            return _of(flops, each) if several else flops[kind]
+            return _rate_of(flops, each) if several else flops[kind]
     return None
 
 
@@ -145,7 +145,7 @@ def matmul_rates(source: str, both: float, **others: float) -> dict[str, Rate]:
     return rates_from(source, {"bf16": both, "f16": both, **others})
 
 
-def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
+def part_of(spec: ChipSpec, parts: int = 2) -> ChipSpec:
     """Returns the specification of one of the devices of a chip; each has an equal part of every rate."""
 
     def share(rate: Rate | None) -> Rate | None:
@@ -153,9 +153,9 @@ def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
         # The devices of a chip share links and memory evenly, as vendors state only the sum.
         return None if rate is None else Rate(rate.per_second / parts, rate.source)
 
-    flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}
-    memory = Rate(whole.memory.per_second / parts, whole.memory.source)
-    return ChipSpec(whole.chip, flops, memory, share(whole.links), share(whole.host))
+    flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in spec.flops.items()}
+    memory = Rate(spec.memory.per_second / parts, spec.memory.source)
+    return ChipSpec(spec.chip, flops, memory, share(spec.links), share(spec.host))
 
 
 # --- rows of the tables ---

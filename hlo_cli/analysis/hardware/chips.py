@@ -40,19 +40,19 @@ def find_chip(name: str) -> Chip:
         ...
     hlo_cli.source.HloError: error: ambiguous chip 'v5': v5e or v5p
     """
-    word, known = _plain(name), known_chips()
-    chips = _by_name(known)
+    word, all_chips = _plain(name), known_chips()
+    chips = _by_name(all_chips)
     if (chip := chips.get(word)) is not None:
         return chip
     # A prefix that continues in one way only is a name: "h10" is h100, "v5" is v5e or v5p.
-    longer = dict.fromkeys(chip.name for known, chip in chips.items() if word and known.startswith(word))
+    longer = dict.fromkeys(chip.name for spelling, chip in chips.items() if word and spelling.startswith(word))
     shortest = min(longer, key=len, default="")
     if not all(_plain(each).startswith(_plain(shortest)) for each in longer):
         *most, last = longer
         serial = "," if len(most) > 1 else ""
         raise HloError(f"ambiguous chip '{name}': {', '.join(most)}{serial} or {last}")
     near = next(iter(longer), None) or nearest(word, chips)
-    listed = f"available: {', '.join(chip.name for chip in known)}"
+    listed = f"available: {', '.join(chip.name for chip in all_chips)}"
     hint = f"did you mean '{chips[_plain(near)].name}'?" if near else listed
     raise HloError(f"unknown chip '{name}'", hint=hint)
 

@@ -14,7 +14,7 @@ from hlo_cli.analysis.hardware.chip_table import KIB, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.source import HloError
 
-_INTEL: Final = "xe"  # XLA has no compute capability for these
+_NO_CAPABILITY: Final = "xe"  # XLA has no compute capability for these
 
 
 class GpuDevice(NamedTuple):
@@ -45,7 +45,7 @@ class GpuDevice(NamedTuple):
     @property
     def is_checked(self) -> bool:
         """Whether times and fusions were compared with those of a compiler for it; jaxlib has none for Intel."""
-        return self.profile != _INTEL
+        return self.profile != _NO_CAPABILITY
 
     @property
     def is_blackwell(self) -> bool:
@@ -105,7 +105,7 @@ def gpu_with(core_count: int, memory_bandwidth: int) -> str | None:
     )
 
 
-def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: int, shared: int) -> GpuDevice:
+def _amd_device(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: int, shared: int) -> GpuDevice:
     """Row of an AMD GPU; caches and buses of the MI300 series, to which the MI350 (gfx950) belongs, differ."""
     # device_description.h: L1 and the width of the memory bus are constants by architecture there.
     is_mi300_series = profile in ("gfx942", "gfx950")
@@ -114,7 +114,7 @@ def _amd(spec: str, profile: str, cores: int, clock: float, bandwidth: int, l2: 
     return GpuDevice(spec, profile, cores, 128, 2048, clock, bandwidth, l2, shared, 64, l1, bus, clocked)
 
 
-_MI200: Final = _amd("mi200", "gfx90a", 110, 1.7, 1_638_400_000_000, 8_388_608, 65_536)
+_MI200: Final = _amd_device("mi200", "gfx90a", 110, 1.7, 1_638_400_000_000, 8_388_608, 65_536)
 # Figures as XLA's .txtpb files have them, not as vendors round them: the model's times depend on each digit.
 _DEVICES: Final = {
     "p100": GpuDevice("p100", "sm_60", 56, 64, 2048, 1.4805, 732_160_000_000, 4_194_304),
@@ -133,15 +133,15 @@ _DEVICES: Final = {
     "rtx6000pro": GpuDevice("rtx6000pro", "sm_120", 188, 128, 1536, 2.6, 1_792_000_000_000, 134_217_728),
     "mi250": _MI200,
     "mi250x": _MI200,
-    "mi300x": _amd("mi300", "gfx942", 304, 2.1, 6_810_000_000_000, 4_194_304, 65_536),
-    "mi350x": _amd("mi350", "gfx950", 256, 2.2, 6_810_000_000_000, 4_194_304, 163_840),
+    "mi300x": _amd_device("mi300", "gfx942", 304, 2.1, 6_810_000_000_000, 4_194_304, 65_536),
+    "mi350x": _amd_device("mi350", "gfx950", 256, 2.2, 6_810_000_000_000, 4_194_304, 163_840),
     "gfx1250": GpuDevice(
         "gfx1250", "gfx1250", 64, 128, 1024, 2.4, 640_000_000_000, 8_388_608, shared_memory_per_block=65_536
     ),
     "gpu-max-1100": GpuDevice(
-        "pvc", _INTEL, 56, 128, 1024, 1.55, 1_228_800_000_000, 201_326_592, shared_memory_per_block=131_072
+        "pvc", _NO_CAPABILITY, 56, 128, 1024, 1.55, 1_228_800_000_000, 201_326_592, shared_memory_per_block=131_072
     ),
     "arc-b580": GpuDevice(
-        "bmg_g21", _INTEL, 20, 128, 1024, 2.85, 456_000_000_000, 18_874_368, shared_memory_per_block=131_072
+        "bmg_g21", _NO_CAPABILITY, 20, 128, 1024, 2.85, 456_000_000_000, 18_874_368, shared_memory_per_block=131_072
     ),
 }

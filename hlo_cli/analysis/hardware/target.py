@@ -18,9 +18,9 @@ _MAX_SHAPES_SCANNED: Final = 20_000  # chosen, not measured: tiles are in nearly
 """Limit on the number of shapes to search for tiles."""
 _CALLS = 'custom_call_target="'
 # Keys of libtpu's backend_config that no other compiler writes.
-_TPU: Final = ('"flag_configs"', '"scoped_memory_configs"', '"dma_priority"', f'{_CALLS}tpu_custom_call"')
+_TPU_MARKS: Final = ('"flag_configs"', '"scoped_memory_configs"', '"dma_priority"', f'{_CALLS}tpu_custom_call"')
 # Keys of GpuBackendConfig (backend_configs.proto), targets of GPU libraries, and the mark of its scheduler.
-_GPU: Final = (
+_GPU_MARKS: Final = (
     '"operation_queue_id"',
     '"fusion_backend_config"',
     '"triton_gemm_config"',
@@ -34,7 +34,7 @@ _GPU: Final = (
     ", kind=kInput,",
 )
 # Keys and library targets of xla/service/cpu.
-_CPU: Final = (
+_CPU_MARKS: Final = (
     '"outer_dimension_partitions"',
     '"onednn_',
     *(f"{_CALLS}__{library}" for library in ("onednn", "ynn", "pocketfft")),
@@ -59,12 +59,12 @@ def _target(module: Module) -> Target | None:
     if any(shape.layout.tiles for shape in islice(_arrays(module), _MAX_SHAPES_SCANNED)):
         return "tpu"
     text = module.source.text
-    if _holds_any(text, _TPU):
+    if _holds_any(text, _TPU_MARKS):
         return "tpu"
-    if _holds_any(text, _GPU):
+    if _holds_any(text, _GPU_MARKS):
         return "gpu"
     # A compiled module that is not marked as another's: small CPU modules have no backend_config at all.
-    if module.is_scheduled or _holds_any(text, _CPU):
+    if module.is_scheduled or _holds_any(text, _CPU_MARKS):
         return "cpu"
     return None
 
@@ -85,10 +85,10 @@ def _holds_any(text: str, marks: tuple[str, ...]) -> bool:
 
 def _arrays(module: Module) -> Iterator[ArrayShape]:
     """Yields the array shapes of a module, each distinct object once."""
-    seen: set[int] = set()  # by identity: a module's equal shapes are one object
+    visited: set[int] = set()  # by identity: a module's equal shapes are one object
     for instruction in module.instructions:
-        if id(instruction.shape) not in seen:
-            seen.add(id(instruction.shape))
+        if id(instruction.shape) not in visited:
+            visited.add(id(instruction.shape))
             for _, leaf in instruction.shape.leaves:
                 if isinstance(leaf, ArrayShape):
                     yield leaf

@@ -48,15 +48,15 @@ def matmul_times() -> Mapping[tuple[str, str], MatmulTimes]:
     >>> f"{matmul_times()['h100', 'bf16'][1, 4096, 4096, 4096]:.2e}"
     '1.76e-04'
     """
-    head, *lines = _lines("matmul_times.csv")
+    head, *lines = _rows_of_table("matmul_times.csv")
     columns = [(chip, kind) for chip, _, kind in (name.partition(" ") for name in head[4:])]
-    found: dict[tuple[str, str], dict[tuple[int, int, int, int], float]] = {column: {} for column in columns}
+    times: dict[tuple[str, str], dict[tuple[int, int, int, int], float]] = {column: {} for column in columns}
     for batch, m, n, k, *cells in lines:
         for column, cell in zip(columns, cells, strict=True):
             if cell:
                 # The tables are in microseconds, as XLA's are.
-                found[column][int(batch), int(m), int(n), int(k)] = float(cell) / 1e6
-    return found
+                times[column][int(batch), int(m), int(n), int(k)] = float(cell) / 1e6
+    return times
 
 
 @cache
@@ -69,15 +69,15 @@ def collective_times() -> Mapping[tuple[str, str], Mapping[tuple[int, int], Coll
     >>> sorted(times), f"{times[1, 8][1 << 20]:.2e}"
     ([(1, 8), (2, 4), (4, 2)], '3.11e-05')
     """
-    found: dict[tuple[str, str], dict[tuple[int, int], CollectiveTimes]] = {}
-    for chip, opcode, groups, devices, pairs in _lines("collective_times.csv")[1:]:
+    times_by_kind: dict[tuple[str, str], dict[tuple[int, int], CollectiveTimes]] = {}
+    for chip, opcode, groups, devices, pairs in _rows_of_table("collective_times.csv")[1:]:
         times = (pair.split(":") for pair in pairs.split())
         key = (0 if groups == "pairs" else int(groups), int(devices))
-        found.setdefault((chip, opcode), {})[key] = {int(size): float(time) / 1e6 for size, time in times}
-    return found
+        times_by_kind.setdefault((chip, opcode), {})[key] = {int(size): float(time) / 1e6 for size, time in times}
+    return times_by_kind
 
 
-def _lines(name: str) -> list[list[str]]:
+def _rows_of_table(name: str) -> list[list[str]]:
     # Only matmuls and collectives of measured chips need the tables.
     from importlib.resources import files  # slow to import
 
@@ -235,15 +235,15 @@ def around(seconds: float, band: tuple[float, float], source: EstimateSource) ->
     return Estimate(seconds * band[0], seconds, seconds * band[1], frozenset((source,)))
 
 
-def longest(one: Estimate, other: Estimate) -> Estimate:
+def longest(first: Estimate, second: Estimate) -> Estimate:
     """Returns the estimate of two activities of which the longer one counts, with the sources of that.
 
     >>> longest(Estimate(1.0, 4.0, 5.0), Estimate(2.0, 3.0, 9.0))
     Estimate(low=2.0, seconds=4.0, high=9.0, sources=frozenset())
     """
-    longer = one if one.seconds >= other.seconds else other
+    longer = first if first.seconds >= second.seconds else second
     # The longer of two cannot be shorter than the lower end of either, nor longer than both upper ends.
-    low, high = max(one.low, other.low), max(one.high, other.high)
+    low, high = max(first.low, second.low), max(first.high, second.high)
     return Estimate(min(low, longer.seconds), longer.seconds, high, longer.sources, longer.launch_seconds)
 
 
@@ -255,10 +255,10 @@ def total(estimates: Iterable[Estimate]) -> Estimate:
     """
     low = seconds = high = launch = 0.0
     sources: set[EstimateSource] = set()
-    for each in estimates:
-        low += each.low
-        seconds += each.seconds
-        high += each.high
-        launch += each.launch_seconds
-        sources |= each.sources
+    for estimate in estimates:
+        low += estimate.low
+        seconds += estimate.seconds
+        high += estimate.high
+        launch += estimate.launch_seconds
+        sources |= estimate.sources
     return Estimate(low, seconds, high, frozenset(sources), launch)

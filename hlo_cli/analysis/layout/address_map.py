@@ -86,13 +86,13 @@ def index_functions_of(tiling: Tiling) -> IndexFunctions | None:
     # An array without elements would have strides of 0, and so no order of dimensions.
     for size in reversed(tiling.physical[1:]):
         steps.append(steps[-1] * max(size, 1))
-    found = IndexFunctions(tuple(Linear(step) for step in reversed(steps[: len(tiling.physical)])))
+    functions = IndexFunctions(tuple(Linear(step) for step in reversed(steps[: len(tiling.physical)])))
     for step, bounds in zip(reversed(tiling.steps), tiling.bounds[-2::-1], strict=True):
-        before = _undo_step(step, bounds, found)
+        before = _undo_step(step, bounds, functions)
         if before is None:
             return None
-        found = before
-    return found
+        functions = before
+    return functions
 
 
 def _undo_step(
@@ -107,8 +107,8 @@ def _undo_step(
             return _rearranged(after, lambda functions: functions[count:])
         case Split(sizes=sizes):
             return _rearranged(after, lambda functions: _unsplit(functions, sizes, len(bounds)))
-        case Combine(position=at):
-            return _uncombined(after, at, bounds)
+        case Combine(position=position):
+            return _uncombined(after, position, bounds)
 
 
 def _rearranged(after: IndexFunctions, rearrange: Callable[[Inner], Inner]) -> IndexFunctions:
@@ -125,29 +125,29 @@ def _unsplit(functions: Inner, sizes: tuple[int, ...], rank: int) -> Inner:
     return (*functions[:kept], *(_tiled(size, over_tiles, within_tile) for size, over_tiles, within_tile in pairs))
 
 
-def _uncombined(after: IndexFunctions, at: int, bounds: tuple[int, ...]) -> IndexFunctions | None:
-    minor = bounds[at + 1]
+def _uncombined(after: IndexFunctions, position: int, bounds: tuple[int, ...]) -> IndexFunctions | None:
+    minor = bounds[position + 1]
     combined = []
     for group in after.combined:
         # A `*` over a dimension that was tiled before it was combined: the index is no sum any more.
-        if isinstance(group.inner[at], Tiled):
+        if isinstance(group.inner[position], Tiled):
             return None
-        combined.append(Combined(group.function, group.size, _split_dimension(group.inner, at, minor)))
-    combined_function = after.single[at]
+        combined.append(Combined(group.function, group.size, _split_dimension(group.inner, position, minor)))
+    combined_function = after.single[position]
     if isinstance(combined_function, Linear):
-        here = (combined_function.stride * minor, combined_function.stride)
+        strides = (combined_function.stride * minor, combined_function.stride)
     else:
-        here = (0, 0)
-        alone: Inner = (*(None,) * at, Linear(1), *(None,) * (len(bounds) - at - 2))
-        combined.append(Combined(combined_function, bounds[at] * minor, _split_dimension(alone, at, minor)))
-    single = (*after.single[:at], *map(Linear, here), *after.single[at + 1 :])
+        strides = (0, 0)
+        alone: Inner = (*(None,) * position, Linear(1), *(None,) * (len(bounds) - position - 2))
+        combined.append(Combined(combined_function, bounds[position] * minor, _split_dimension(alone, position, minor)))
+    single = (*after.single[:position], *map(Linear, strides), *after.single[position + 1 :])
     return IndexFunctions(single, tuple(combined))
 
 
-def _split_dimension(inner: Inner, at: int, minor: int) -> Inner:
-    straight = inner[at]
+def _split_dimension(inner: Inner, position: int, minor: int) -> Inner:
+    straight = inner[position]
     pair = (Linear(straight.stride * minor), straight) if isinstance(straight, Linear) else (None, None)
-    return (*inner[:at], *pair, *inner[at + 1 :])
+    return (*inner[:position], *pair, *inner[position + 1 :])
 
 
 def _tiled(size: int, over_tiles: IndexFunction | None, within_tile: IndexFunction | None) -> IndexFunction | None:
@@ -226,12 +226,12 @@ def all_sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | 
     """
     if len(vectors) < 2:
         return vectors[0] if vectors else np.zeros(1, dtype)
-    at, room = len(vectors) - 1, len(vectors[-1])
+    first, length = len(vectors) - 1, len(vectors[-1])
     # The minor sums make rows of at least this length, so that the last addition runs at the speed of memory.
-    while at > 1 and room < 1024:
-        at -= 1
-        room *= len(vectors[at])
-    return _broadcast_add(all_sums(vectors[:at], dtype), all_sums(vectors[at:], dtype), out)
+    while first > 1 and length < 1024:
+        first -= 1
+        length *= len(vectors[first])
+    return _broadcast_add(all_sums(vectors[:first], dtype), all_sums(vectors[first:], dtype), out)
 
 
 # --- linear indices of all elements ---
@@ -296,17 +296,21 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
         return
     if not shape.elements:
         return
-    at = len(sizes) - 1
-    while at > 0 and prod(sizes[at:]) <= size:
-        at -= 1
+    dimension = len(sizes) - 1
+    while dimension > 0 and prod(sizes[dimension:]) <= size:
+        dimension -= 1
     within = all_sums(
-        [values(c, 0, n, INT64) for c, n in zip(functions.single[at + 1 :], sizes[at + 1 :], strict=True)], INT64
+        [
+            values(c, 0, n, INT64)
+            for c, n in zip(functions.single[dimension + 1 :], sizes[dimension + 1 :], strict=True)
+        ],
+        INT64,
     )
     rows = max(size // len(within), 1)
-    for number in range(prod(sizes[:at])):
-        base = tiling.linear_index((*unravel(number, sizes[:at]), *(0,) * (len(sizes) - at)))
-        for start in range(0, sizes[at], rows):
-            major = values(functions.single[at], start, min(start + rows, sizes[at]), INT64)
+    for number in range(prod(sizes[:dimension])):
+        base = tiling.linear_index((*unravel(number, sizes[:dimension]), *(0,) * (len(sizes) - dimension)))
+        for start in range(0, sizes[dimension], rows):
+            major = values(functions.single[dimension], start, min(start + rows, sizes[dimension]), INT64)
             yield _broadcast_add(major + base, within)
 
 
@@ -327,11 +331,11 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
     _check_int64(shape.tiling.slots, INT64)
     lookup = AddressLookup(shape, rows.size)
     flat = rows.reshape(prod(rows.shape[:-1]), shape.rank)
-    found = np.empty(len(flat), np.int64)
+    linear = np.empty(len(flat), np.int64)
     for start in range(0, len(flat), BLOCK):
         block = flat[start : start + BLOCK]
-        found[start : start + BLOCK] = lookup.at([block[:, d] for d in range(shape.rank)])
-    return found.reshape(rows.shape[:-1])
+        linear[start : start + BLOCK] = lookup.at([block[:, d] for d in range(shape.rank)])
+    return linear.reshape(rows.shape[:-1])
 
 
 class AddressLookup:
@@ -351,24 +355,24 @@ class AddressLookup:
         functions, sizes = self._functions, self._shape.sizes
         if functions is None:
             return self._tiling.linear_index(tuple(self._checked(column, d) for d, column in enumerate(columns)))
-        found: Any = 0
+        linear: Any = 0
         for dimension, (function, column, size) in enumerate(zip(functions.single, columns, sizes, strict=True)):
             if isinstance(function, Tiled) and size <= self._max_table:
                 try:
                     # numpy checks the bounds and counts negative indices from the end, so that no pass over the column
                     # is needed.
-                    found = self._table(function, size)[column] + found
+                    linear = self._table(function, size)[column] + linear
                 except IndexError:
                     raise self._out_of_range(column, dimension) from None
             else:
-                found = self._evaluate(function, self._checked(column, dimension), size) + found
+                linear = self._evaluate(function, self._checked(column, dimension), size) + linear
         for group in functions.combined:
             position: Any = 0
             for dimension, (inner, column, size) in enumerate(zip(group.inner, columns, sizes, strict=True)):
                 if inner is not None:
                     position = self._evaluate(inner, self._checked(column, dimension), size) + position
-            found = self._evaluate(group.function, position, group.size) + found
-        return found
+            linear = self._evaluate(group.function, position, group.size) + linear
+        return linear
 
     def _evaluate(self, function: IndexFunction, column: IntArray, size: int) -> IntArray:
         match function:
@@ -376,8 +380,8 @@ class AddressLookup:
                 return column * stride
             case Tiled(size=tile) if size > self._max_table and tile < size:
                 tile_index = column // tile
-                there = self._evaluate(function.within_tile, column - tile_index * tile, tile)
-                return self._evaluate(function.over_tiles, tile_index, -(-size // tile)) + there
+                within_tile = self._evaluate(function.within_tile, column - tile_index * tile, tile)
+                return self._evaluate(function.over_tiles, tile_index, -(-size // tile)) + within_tile
         return self._table(function, size)[column]
 
     def _table(self, function: IndexFunction, size: int) -> IntArray:
@@ -538,31 +542,32 @@ def _coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
                 limits += [1] * count
                 origins += [()] * count
                 digits = [{len(limits) - count + i: 1} for i in range(count)] + digits
-            case Combine(position=at):
-                (first, first_step), (second, second_step) = (next(iter(digits[i].items())) for i in (at, at + 1))
+            case Combine(position=position):
+                pair = digits[position : position + 2]
+                (first, first_step), (second, second_step) = (next(iter(digit.items())) for digit in pair)
                 if (
-                    len(digits[at]) + len(digits[at + 1]) != 2
+                    any(len(digit) != 1 for digit in pair)
                     or (first_step, second_step) != (1, 1)
-                    or ((limits[first], limits[second]) != bounds[at : at + 2])
+                    or ((limits[first], limits[second]) != bounds[position : position + 2])
                 ):
                     return None
                 if not origins[first]:  # a dimension that a tile put in front has nothing to fold
-                    digits[at : at + 2] = [digits[at + 1]]
+                    digits[position : position + 2] = [digits[position + 1]]
                     continue
                 limits[second] *= limits[first]
                 origins[second] = origins[first] + origins[second]
                 origins[first] = ()
                 limits[first] = 1
-                digits[at : at + 2] = [digits[at + 1]]
+                digits[position : position + 2] = [digits[position + 1]]
             case Split(sizes=sizes):
                 kept = len(digits) - len(sizes)
-                which = [{b: s * t for b, s in digits[kept + i].items()} for i, t in enumerate(sizes)]
-                where = []
+                over_tiles = [{b: s * t for b, s in digits[kept + i].items()} for i, t in enumerate(sizes)]
+                within_tile = []
                 for i, size in enumerate(sizes):
-                    where.append({**digits[kept + i], len(limits): 1})
+                    within_tile.append({**digits[kept + i], len(limits): 1})
                     limits.append(size)
                     origins.append(())
-                digits = digits[:kept] + which + where
+                digits = digits[:kept] + over_tiles + within_tile
     coordinates = (
         Coordinate(limit, tuple(digit.get(coordinate, 0) for digit in digits), dimensions)
         for coordinate, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
@@ -610,26 +615,26 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     _check_int64(shape.slots, INT64)
     out = _allocate_output((shape.slots,), max(shape.slots, shape.elements), out)
     out[tiling.slots :] = PADDING
-    is_element = out[: tiling.slots]
-    if not is_element.size:
+    elements = out[: tiling.slots]
+    if not elements.size:
         return out
     coordinates = _coordinates_of(tiling)
     step_of = _element_steps(coordinates, sizes) if coordinates is not None else None
-    if coordinates is None or step_of is None or not is_element.flags.c_contiguous:
-        for start in range(0, len(is_element), BLOCK):
-            is_element[start : start + BLOCK] = _by_steps(tiling, np.arange(start, min(start + BLOCK, len(is_element))))
+    if coordinates is None or step_of is None or not elements.flags.c_contiguous:
+        for start in range(0, len(elements), BLOCK):
+            elements[start : start + BLOCK] = _by_steps(tiling, np.arange(start, min(start + BLOCK, len(elements))))
         return out
     physical = tiling.physical
-    at = _split_position(physical)
+    split = _split_dimension_of(physical)
     steps = tuple(
         sum(coordinate.steps[d] * step for coordinate, step in zip(coordinates, step_of, strict=True))
         for d in range(len(physical))
     )
-    major, minor = (_index_sums(physical[part], steps[part], out.dtype) for part in (slice(at), slice(at, None)))
-    _broadcast_add(major, minor, is_element)
+    major, minor = (_index_sums(physical[part], steps[part], out.dtype) for part in (slice(split), slice(split, None)))
+    _broadcast_add(major, minor, elements)
     for coordinate in coordinates:
         if coordinate.can_overflow(physical):
-            _mark_padding(is_element.reshape(len(major), len(minor)), coordinate, physical, at)
+            _mark_padding(elements.reshape(len(major), len(minor)), coordinate, physical, split)
     return out
 
 
@@ -682,15 +687,15 @@ def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
         wrong = wrong if wrong < 0 else int(flat.max())
         raise HloError(f"linear index {wrong} is out of range: {shape} has {shape.slots:,} positions")
     lookup = InverseLookup(shape, flat.size)
-    found = np.empty((flat.size, shape.rank), np.int64)
+    elements = np.empty((flat.size, shape.rank), np.int64)
     for start in range(0, flat.size, BLOCK):
         is_element, index = lookup.at(flat[start : start + BLOCK].astype(np.int64, copy=False))
-        block = found[start : start + BLOCK]
+        block = elements[start : start + BLOCK]
         for dimension, column in enumerate(index):
             block[:, dimension] = column
         if not is_element.all():
             block[~is_element] = PADDING
-    return found.reshape((*positions.shape, shape.rank))
+    return elements.reshape((*positions.shape, shape.rank))
 
 
 class InverseLookup:
@@ -700,13 +705,14 @@ class InverseLookup:
         """Limits the size of the tables to what pays off for `count` lookups."""
         self._tiling = shape.tiling
         physical = self._tiling.physical
-        at = _split_position(physical)
-        self._tile = prod(physical[at:])
+        split = _split_dimension_of(physical)
+        self._tile = prod(physical[split:])
         self._coordinates = _coordinates_of(self._tiling)
-        if max(self._tile, prod(physical[:at])) > max(count, _MAX_ELEMENT_TABLE):
+        if max(self._tile, prod(physical[:split])) > max(count, _MAX_ELEMENT_TABLE):
             self._coordinates = None
+        halves = slice(split), slice(split, None)
         self._tables = [
-            tuple(_index_sums(physical[part], coordinate.steps[part], INT64) for part in (slice(at), slice(at, None)))
+            tuple(_index_sums(physical[half], coordinate.steps[half], INT64) for half in halves)
             for coordinate in self._coordinates or ()
         ]
 
@@ -722,24 +728,24 @@ class InverseLookup:
         index_in_tile = positions - tile_index * self._tile
         columns: dict[int, IntArray] = {}
         for coordinate, (major, minor) in zip(self._coordinates, self._tables, strict=True):
-            found = major[tile_index] + minor[index_in_tile]
+            values = major[tile_index] + minor[index_in_tile]
             if coordinate.can_overflow(self._tiling.physical):
-                is_element &= found < coordinate.limit
+                is_element &= values < coordinate.limit
             if len(coordinate.dimensions) == 1:
-                columns[coordinate.dimensions[0]] = found
+                columns[coordinate.dimensions[0]] = values
             else:
                 sizes = tuple(self._tiling.bounds[0][d] for d in coordinate.dimensions)
-                columns |= zip(coordinate.dimensions, unravel(found, sizes), strict=True)
+                columns |= zip(coordinate.dimensions, unravel(values, sizes), strict=True)
         return is_element, tuple(columns[dimension] for dimension in range(len(columns)))
 
 
-def _split_position(physical: Sequence[int]) -> int:
+def _split_dimension_of(physical: Sequence[int]) -> int:
     """Physical dimension that separates the two tables: those from it on have at least a thousand positions."""
-    at, room = len(physical), 1
-    while at > 0 and room < _MIN_MINOR_POSITIONS:
-        at -= 1
-        room *= physical[at]
-    return at
+    dimension, positions = len(physical), 1
+    while dimension > 0 and positions < _MIN_MINOR_POSITIONS:
+        dimension -= 1
+        positions *= physical[dimension]
+    return dimension
 
 
 def _index_sums(sizes: Sequence[int], steps: Sequence[int], dtype: np.dtype[Any]) -> IntArray:
@@ -748,12 +754,12 @@ def _index_sums(sizes: Sequence[int], steps: Sequence[int], dtype: np.dtype[Any]
     return all_sums(vectors, dtype)
 
 
-def _mark_padding(table: IntArray, coordinate: Coordinate, physical: Sequence[int], at: int) -> None:
+def _mark_padding(table: IntArray, coordinate: Coordinate, physical: Sequence[int], split: int) -> None:
     """Writes PADDING to positions where `coordinate` reaches its limit; tiles with the same overlap are processed
     together.
     """
-    major = _index_sums(physical[:at], coordinate.steps[:at], INT64)
-    minor = _index_sums(physical[at:], coordinate.steps[at:], INT64)
+    major = _index_sums(physical[:split], coordinate.steps[:split], INT64)
+    minor = _index_sums(physical[split:], coordinate.steps[split:], INT64)
     # Only tiles at the edge of the array have padding, and most of these overlap by the same amount.
     edge = np.flatnonzero(major + minor.max(initial=0) >= coordinate.limit)
     for start in np.unique(major[edge]):
@@ -775,5 +781,5 @@ def _slices(positions: IntArray) -> list[slice]:
 
 def _by_steps(tiling: Tiling, positions: IntArray) -> IntArray:
     """Elements in positions by the steps of the tiling."""
-    found = np.broadcast_to(ravel(tiling.element(positions), tiling.bounds[0]), positions.shape)
-    return np.where(tiling.holds(positions), found, PADDING)
+    elements = np.broadcast_to(ravel(tiling.element(positions), tiling.bounds[0]), positions.shape)
+    return np.where(tiling.holds(positions), elements, PADDING)

@@ -80,15 +80,15 @@ def position_of(shape: ArrayShape, index: Index) -> ElementPosition:
         inside = step.forward(inside, bounds)
         if isinstance(step, Split):
             after, count = step.bounds(bounds), len(step.sizes)
-            at = len(after) - count
+            first_in_tile = len(after) - count
             tiles.append(
                 TilePosition(
-                    inside[at - count : at],
-                    after[at - count : at],
-                    inside[at:],
+                    inside[first_in_tile - count : first_in_tile],
+                    after[first_in_tile - count : first_in_tile],
+                    inside[first_in_tile:],
                     step.sizes,
-                    ravel(inside[:at], after[:at]),
-                    ravel(inside[at:], step.sizes),
+                    ravel(inside[:first_in_tile], after[:first_in_tile]),
+                    ravel(inside[first_in_tile:], step.sizes),
                 )
             )
     linear = ravel(inside, tiling.physical)
@@ -114,8 +114,8 @@ def linear_index(shape: Shape, index: OneIndex | IntArray) -> int | IntArray:
     array = addressable(shape)
     if isinstance(index, Sequence):
         # All tiles count, unlike in LayoutUtil::LinearIndex (xla/layout_util.cc), which ignores all but the first.
-        found: int = array.tiling.linear_index(checked_index(array, index))
-        return found
+        linear: int = array.tiling.linear_index(checked_index(array, index))
+        return linear
     from hlo_cli.analysis.layout.address_map import linear_indices
 
     return linear_indices(array, index)
@@ -255,7 +255,7 @@ def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
     (17, 23, True)
     """
     tiling, tiles = shape.tiling, shape.layout.tiles
-    first = next((at for at, step in enumerate(tiling.steps) if isinstance(step, Split)), len(tiling.steps))
+    first = next((number for number, step in enumerate(tiling.steps) if isinstance(step, Split)), len(tiling.steps))
     # Drawn are physical dimensions: the steps before the first tile only order and combine dimensions.
     tail = Tiling(tiling.steps[first:], tiling.bounds[first:])
     axes = _axes(shape)
@@ -323,12 +323,12 @@ def _by_relevance(axis: Axis) -> Iterator[int]:
 def _axes(shape: ArrayShape) -> list[Axis]:
     """Physical dimensions before the first tile, with the tile sizes along them."""
     dimensions = physical_dimensions(shape)
-    cut = split_sizes(shape.layout.tiles[0]) if shape.layout.tiles else ()
+    tile_sizes = split_sizes(shape.layout.tiles[0]) if shape.layout.tiles else ()
     axes = []
-    for at, dimension in enumerate(dimensions):
-        minor = len(dimensions) - at
-        tile = cut[-minor] if minor <= len(cut) else 1
-        if not cut:
+    for number, dimension in enumerate(dimensions):
+        minor = len(dimensions) - number
+        tile = tile_sizes[-minor] if minor <= len(tile_sizes) else 1
+        if not tile_sizes:
             tile = max(dimension.size, 1)
         axes.append(Axis(dimension.dimensions, dimension.size, -(-dimension.size // tile) * tile, tile))
     return axes

@@ -26,13 +26,13 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleS
 # public and were measured.
 
 
-_POINTER: Final = 8  # tuple tables hold host pointers (`ShapeSizeBytesFunction` of the CPU and GPU compilers)
-_TPU_POINTER: Final = 4  # measured on compiled modules: 4 bytes for each element, rounded up to a granule
+_POINTER_BYTES: Final = 8  # tuple tables hold host pointers (`ShapeSizeBytesFunction` of the CPU and GPU compilers)
+_TPU_POINTER_BYTES: Final = 4  # measured on compiled modules: 4 bytes for each element, rounded up to a granule
 _SPARSE_CORE: Final = '"sparse_core_config"'  # libtpu writes this key for chips with a SparseCore only, from v5p on
-_CMEM: Final = f"S({TpuMemorySpace.CMEM})"
+_CMEM_TEXT: Final = f"S({TpuMemorySpace.CMEM})"
 # S(3) is CMEM of v4; on a CPU or GPU the same number has no tiles. The length is bounded against long lines.
-_TILED_CMEM: Final = re.compile(rf":T\([^{{}}\n]{{0,80}}{re.escape(_CMEM)}")
-_TILES: Final = (Tile((1024,)), Tile((8, 128)))
+_TILED_CMEM: Final = re.compile(rf":T\([^{{}}\n]{{0,80}}{re.escape(_CMEM_TEXT)}")
+_DEFAULT_TILES: Final = (Tile((1024,)), Tile((8, 128)))
 """Default tiles of untiled arrays on TPU: below rank 2, and from rank 2."""
 
 
@@ -44,7 +44,7 @@ def logical_bytes(shape: Shape) -> int:
     (12, 16)
     """
     # As XLA counts a tuple: its table, not its elements, which are values of their own.
-    return _POINTER * len(shape.elements) if isinstance(shape, TupleShape) else shape.logical_bytes
+    return _POINTER_BYTES * len(shape.elements) if isinstance(shape, TupleShape) else shape.logical_bytes
 
 
 def generation_of(module: Module) -> str:
@@ -60,7 +60,7 @@ def generation_of(module: Module) -> str:
     if _SPARSE_CORE in text:
         # The oldest with it: tuple tables of v5p, v6e, and 7x have one size.
         return next(generation.name for generation in tpu_generations() if generation.has_sparse_core)
-    if _CMEM in text and _TILED_CMEM.search(text):
+    if _CMEM_TEXT in text and _TILED_CMEM.search(text):
         return next(generation.name for generation in tpu_generations() if generation.prefetched is TpuMemorySpace.CMEM)
     return USUAL_TPU
 
@@ -92,7 +92,7 @@ def buffer_bytes(shape: Shape, target: Target | None, generation: str = USUAL_TP
         case ArrayShape():
             return (_tpu_array(shape) if target == "tpu" else shape).padded_bytes
         case OpaqueShape():
-            return _POINTER
+            return _POINTER_BYTES
     return 0
 
 
@@ -104,7 +104,7 @@ def _tpu_array(shape: ArrayShape) -> ArrayShape:
     if space is not None and space.tiles == "never":
         return replace(shape, layout=replace(shape.layout, tiles=()))
     if space is not None and space.tiles == "by default" and not shape.layout.tiles:
-        return replace(shape, layout=replace(shape.layout, tiles=(_TILES[len(shape.dimensions) > 1],)))
+        return replace(shape, layout=replace(shape.layout, tiles=(_DEFAULT_TILES[len(shape.dimensions) > 1],)))
     return shape
 
 
@@ -115,9 +115,9 @@ def table_bytes(elements: int, target: Target | None, generation: str = USUAL_TP
     (24, 64)
     """
     if target != "tpu":
-        return _POINTER * elements
+        return _POINTER_BYTES * elements
     granule = tpu_generation(generation).table_granule
-    return -(-_TPU_POINTER * elements // granule) * granule
+    return -(-_TPU_POINTER_BYTES * elements // granule) * granule
 
 
 # --- padding of the values of a module ---
@@ -164,7 +164,7 @@ class KnownOrders:
 
     def alternative(self, shape: ArrayShape) -> LayoutAlternative | None:
         """Best other order for a shape, or None if no order saves bytes."""
-        return best_order(shape, known=self.known.get(shape.dimensions, ()), generation=self.generation)
+        return best_order(shape, known_orders=self.known.get(shape.dimensions, ()), generation=self.generation)
 
 
 def data_values(module: Module, computation: Computation | None = None) -> tuple[Value, ...]:
@@ -187,12 +187,12 @@ def orders_of(module: Module, values: Iterable[Value]) -> KnownOrders:
 
 
 def _orders(module: Module, values: Iterable[Value]) -> KnownOrders:
-    known: dict[tuple[int, ...], dict[Order, None]] = {}
+    orders_by_sizes: dict[tuple[int, ...], dict[Order, None]] = {}
     for value in values:
         if value.shape.problem is None:
-            known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
+            orders_by_sizes.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
     generation = generation_of(module)
-    return KnownOrders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
+    return KnownOrders({sizes: tuple(orders) for sizes, orders in orders_by_sizes.items()}, generation)
 
 
 def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Value], str]) -> tuple[Footprint, ...]:
@@ -201,7 +201,7 @@ def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Valu
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)} parameter(0) }")
     >>> values = data_values(module)
-    >>> [(f.key, f.padded_bytes) for f in footprints(values, orders_of(module, values), by("opcode"))]
+    >>> [(f.key, f.padded_bytes) for f in footprints(values, orders_of(module, values), grouping_key("opcode"))]
     [('parameter', 8192)]
     """
     groups: dict[str, list[Value]] = {}
@@ -209,11 +209,11 @@ def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Valu
         groups.setdefault(key(value), []).append(value)
     measured = computed_once(_measured, values, orders)
     # Measured once for each shape: several groupings of one report ask for the same sizes.
-    found = [_footprint(name, group, measured) for name, group in groups.items()]
-    return tuple(sorted(found, key=lambda f: (-f.padding_bytes, -f.padded_bytes, f.key)))
+    grouped = [_footprint(name, group, measured) for name, group in groups.items()]
+    return tuple(sorted(grouped, key=lambda f: (-f.padding_bytes, -f.padded_bytes, f.key)))
 
 
-def by(grouping: Grouping) -> Callable[[Value], str]:
+def grouping_key(grouping: Grouping) -> Callable[[Value], str]:
     """Function that returns the key of a value for a grouping; empty if the module has no such information."""
     keys: dict[Grouping, Callable[[Value], str]] = {
         "shape": lambda value: str(value.shape),

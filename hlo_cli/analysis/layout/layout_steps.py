@@ -61,14 +61,14 @@ def shape_tokens(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]
     """
     match shape:
         case ArrayShape():
-            found = _array(shape, layout=layout)
+            tokens = _array(shape, layout=layout)
         case BufferShape(array=array):
-            found = (ShapeToken("b("), *_array(array, layout=layout), ShapeToken(")"))
+            tokens = (ShapeToken("b("), *_array(array, layout=layout), ShapeToken(")"))
         case TupleShape():
-            found = _tuple(shape, (), layout=layout)
+            tokens = _tuple(shape, (), layout=layout)
         case _:
-            found = (ShapeToken(shape.to_string(layout=layout), "whole"),)
-    return tuple(token for token in found if token.text)
+            tokens = (ShapeToken(shape.to_string(layout=layout), "whole"),)
+    return tuple(token for token in tokens if token.text)
 
 
 def _array(shape: ArrayShape, *, layout: bool) -> tuple[ShapeToken, ...]:
@@ -125,17 +125,17 @@ def token_spans(text: str, tokens: Sequence[ShapeToken]) -> tuple[Span, ...] | N
     ['f32', '[', '3, 5', ']', '{', '1,0', '}']
     """
     spans = []
-    at = 0
+    position = 0
     for token in tokens:
         start = None
         for character in token.text.replace(" ", ""):
-            while text[at : at + 1].isspace():
-                at += 1
-            if text[at : at + 1] != character:
+            while text[position : position + 1].isspace():
+                position += 1
+            if text[position : position + 1] != character:
                 return None
-            start = at if start is None else start
-            at += 1
-        spans.append(Span(at if start is None else start, at))
+            start = position if start is None else start
+            position += 1
+        spans.append(Span(position if start is None else start, position))
     return tuple(spans)
 
 
@@ -235,8 +235,8 @@ def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:
         match step:
             case Extend(count=count):
                 groups = [()] * count + groups
-            case Combine(position=at):
-                groups[at : at + 2] = [groups[at] + groups[at + 1]]
+            case Combine(position=position):
+                groups[position : position + 2] = [groups[position] + groups[position + 1]]
             case _:
                 break
         bounds = after
@@ -289,20 +289,20 @@ def _step(
 
 
 def _tile_steps(shape: ArrayShape, before: Bounds, tile: tuple[int, ...], level: int) -> Iterator[LayoutStep]:
-    kept = len(before) - len(tile)
-    counts = tuple(-(-d // t) for d, t in zip(before[kept:], tile, strict=True))
+    untiled = len(before) - len(tile)
+    counts = tuple(-(-d // t) for d, t in zip(before[untiled:], tile, strict=True))
     padded = tuple(n * t for n, t in zip(counts, tile, strict=True))
-    sizes = (*before[:kept], *padded)
+    sizes = (*before[:untiled], *padded)
     elements = prod(sizes)
     room = _bytes(elements, shape)
     if sizes != before:
         added = tuple(new - old for new, old in zip(sizes, before, strict=True))
         yield LayoutStep("pad", sizes, elements, room, level, before, padding=added)
-    reshape = before[:kept] + tuple(size for pair in zip(counts, tile, strict=True) for size in pair)
-    moved = range(kept, len(reshape))
-    transpose = (*range(kept), *moved[::2], *moved[1::2])
+    reshape = before[:untiled] + tuple(size for pair in zip(counts, tile, strict=True) for size in pair)
+    moved = range(untiled, len(reshape))
+    transpose = (*range(untiled), *moved[::2], *moved[1::2])
     yield LayoutStep(
-        "tile", (*before[:kept], *counts, *tile), elements, room, level, before, tile, counts,
+        "tile", (*before[:untiled], *counts, *tile), elements, room, level, before, tile, counts,
         reshape=reshape, transpose=transpose,
     )  # fmt: skip
 

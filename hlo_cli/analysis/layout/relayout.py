@@ -171,14 +171,14 @@ def _to_logical(shape: ArrayShape) -> Iterator[RelayoutStep]:
         yield RelayoutStep("reshape", tiling.physical)
     for step, bounds in zip(reversed(tiling.steps), tiling.bounds[-2::-1], strict=True):
         match step:
-            case Split(sizes=cut):
-                kept, count = len(bounds) - len(cut), len(cut)
-                counts = [-(-size // tile) for size, tile in zip(bounds[kept:], cut, strict=True)]
-                pairs = tuple(i for k in range(count) for i in (kept + k, kept + count + k))
-                halves = tuple(size for pair in zip(counts, cut, strict=True) for size in pair)
-                yield RelayoutStep("transpose", (*bounds[:kept], *halves), (*range(kept), *pairs))
-                padded = (count * tile for count, tile in zip(counts, cut, strict=True))
-                yield RelayoutStep("reshape", (*bounds[:kept], *padded))
+            case Split(sizes=tile_sizes):
+                untiled, count = len(bounds) - len(tile_sizes), len(tile_sizes)
+                counts = [-(-size // tile) for size, tile in zip(bounds[untiled:], tile_sizes, strict=True)]
+                pairs = tuple(i for k in range(count) for i in (untiled + k, untiled + count + k))
+                halves = tuple(size for pair in zip(counts, tile_sizes, strict=True) for size in pair)
+                yield RelayoutStep("transpose", (*bounds[:untiled], *halves), (*range(untiled), *pairs))
+                padded = (count * tile for count, tile in zip(counts, tile_sizes, strict=True))
+                yield RelayoutStep("reshape", (*bounds[:untiled], *padded))
                 yield RelayoutStep("slice", bounds)
             case Permute(order=order):
                 yield RelayoutStep("transpose", bounds, tuple(order.index(d) for d in range(len(order))))
@@ -191,15 +191,15 @@ def _to_memory(shape: ArrayShape) -> Iterator[RelayoutStep]:
     tiling = shape.tiling
     for step, before, after in zip(tiling.steps, tiling.bounds, tiling.bounds[1:], strict=False):
         match step:
-            case Split(sizes=cut):
-                kept, count = len(before) - len(cut), len(cut)
-                counts = after[kept : kept + count]
-                padded = (number * tile for number, tile in zip(counts, cut, strict=True))
-                yield RelayoutStep("pad", (*before[:kept], *padded))
-                halves = tuple(size for pair in zip(counts, cut, strict=True) for size in pair)
-                yield RelayoutStep("reshape", (*before[:kept], *halves))
-                moved = range(kept, kept + 2 * count)
-                yield RelayoutStep("transpose", after, (*range(kept), *moved[::2], *moved[1::2]))
+            case Split(sizes=tile_sizes):
+                untiled, count = len(before) - len(tile_sizes), len(tile_sizes)
+                counts = after[untiled : untiled + count]
+                padded = (number * tile for number, tile in zip(counts, tile_sizes, strict=True))
+                yield RelayoutStep("pad", (*before[:untiled], *padded))
+                halves = tuple(size for pair in zip(counts, tile_sizes, strict=True) for size in pair)
+                yield RelayoutStep("reshape", (*before[:untiled], *halves))
+                moved = range(untiled, untiled + 2 * count)
+                yield RelayoutStep("transpose", after, (*range(untiled), *moved[::2], *moved[1::2]))
             case Permute(order=order):
                 yield RelayoutStep("transpose", after, order)
             case Extend() | Combine():
@@ -348,10 +348,10 @@ def _order_between(before: ArrayShape, after: ArrayShape) -> tuple[int, ...] | N
     order = [-1] * after.rank
     # Dimensions of size 1 can be paired in any way; in order is as good as any.
     for large in (True, False):  # dimensions of size 1 have no position of their own
-        here, there = (
+        from_dimensions, to_dimensions = (
             [d for d in shape.layout.minor_to_major if (shape.sizes[d] > 1) == large] for shape in (before, after)
         )
-        for d, k in zip(here, there, strict=True):
+        for d, k in zip(from_dimensions, to_dimensions, strict=True):
             if before.sizes[d] != after.sizes[k]:
                 return None
             order[k] = d
@@ -403,12 +403,12 @@ def _groups(first: tuple[int, ...], second: tuple[int, ...]) -> Iterator[tuple[s
     """Adjacent dimensions of two arrays, split wherever the products of the sizes so far are equal."""
     cuts = [{prod(sizes[:k]): k for k in range(len(sizes) + 1)} for sizes in (first, second)]
     shared = sorted(cuts[0].keys() & cuts[1].keys())
-    at = (0, 0)
-    for here in shared:
-        after = (cuts[0][here], cuts[1][here])
-        if after != at:
-            yield slice(at[0], after[0]), slice(at[1], after[1])
-        at = after
+    start = (0, 0)
+    for product in shared:
+        end = (cuts[0][product], cuts[1][product])
+        if end != start:
+            yield slice(start[0], end[0]), slice(start[1], end[1])
+        start = end
 
 
 # --- selected elements in blocks ---
@@ -427,14 +427,14 @@ def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]
     singles: list[tuple[int, ...]] = []
     for ranges in selections:
         if ranges == everything and shape.rank:
-            yield from _look_up(lookup, singles)
+            yield from _indices_of_singles(lookup, singles)
             yield from address_blocks(shape)
         elif all(len(each) == 1 for each in ranges):
             singles.append(tuple(each[0] for each in ranges))
         else:
-            yield from _look_up(lookup, singles)
-            yield from _in_box(lookup, ranges)
-    yield from _look_up(lookup, singles)
+            yield from _indices_of_singles(lookup, singles)
+            yield from _indices_in_box(lookup, ranges)
+    yield from _indices_of_singles(lookup, singles)
 
 
 def elements_in(shape: ArrayShape, positions: Iterable[range], *, front: int = 0, width: int = 1) -> Iterator[IntArray]:
@@ -450,20 +450,20 @@ def elements_in(shape: ArrayShape, positions: Iterable[range], *, front: int = 0
         for start in range(0, len(numbers), BLOCK):
             part = numbers[start : start + BLOCK]
             places = (np.arange(part.start, part.stop, part.step) - front) // width
-            found = np.full((len(places), shape.rank), PADDING)
-            found[places >= 0] = elements_at(shape, places[places >= 0])
-            yield found
+            elements = np.full((len(places), shape.rank), PADDING)
+            elements[places >= 0] = elements_at(shape, places[places >= 0])
+            yield elements
 
 
-def _look_up(lookup: AddressLookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
+def _indices_of_singles(lookup: AddressLookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
     if singles:
         columns = [np.array(column, np.int64) for column in zip(*singles, strict=True)]
-        found = lookup.at(columns)
-        yield np.array(np.broadcast_to(found, (len(singles),)), np.int64)
+        linear = lookup.at(columns)
+        yield np.array(np.broadcast_to(linear, (len(singles),)), np.int64)
         singles.clear()
 
 
-def _in_box(lookup: AddressLookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
+def _indices_in_box(lookup: AddressLookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
     sizes = tuple(map(len, ranges))
     for start in range(0, prod(sizes), BLOCK):
         places = unravel(np.arange(start, min(start + BLOCK, prod(sizes))), sizes)
@@ -503,8 +503,8 @@ def integers_of(data: bytes, name: str) -> IntArray:
         raise HloError(f"'{name}' is not a .npy file: {error}") from None
     if not np.issubdtype(array.dtype, np.integer):
         raise HloError(f"'{name}' contains {array.dtype}, expected integers")
-    found: IntArray = array
-    return found
+    integers: IntArray = array
+    return integers
 
 
 def array_of(data: bytes) -> np.ndarray[Any, Any]:
@@ -585,25 +585,25 @@ def in_memory(sizes: Bounds, layout: Layout) -> np.ndarray[Any, np.dtype[np.int6
     memory = np.arange(np.prod(sizes, dtype=np.int64), dtype=np.int64).reshape(sizes)
     memory = memory.transpose(layout.minor_to_major[::-1])
     for tile in layout.tiles:
-        memory = _cut(memory, tile.dimensions)
+        memory = _tiled(memory, tile.dimensions)
     return memory
 
 
-def _cut(memory: np.ndarray[Any, np.dtype[np.int64]], tile: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _tiled(memory: np.ndarray[Any, np.dtype[np.int64]], tile: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.int64]]:
     memory = memory.reshape((1,) * (len(tile) - memory.ndim) + memory.shape)
-    at = memory.ndim - len(tile)
+    first = memory.ndim - len(tile)
     # Dimensions under `*` merge into the next more minor one. XLA prints and parses `*`, but its index functions lack
     # it.
-    merged, cuts, run = list(memory.shape[:at]), [], 1
-    for size, cut in zip(memory.shape[at:], tile, strict=True):
+    merged, cuts, run = list(memory.shape[:first]), [], 1
+    for size, cut in zip(memory.shape[first:], tile, strict=True):
         run *= size
         if cut != COMBINE:
             merged.append(run)
             cuts.append(cut)
             run = 1
     memory = memory.reshape(merged)
-    missing = [-size % cut for size, cut in zip(memory.shape[at:], cuts, strict=True)]
-    memory = np.pad(memory, [*((0, 0),) * at, *((0, extra) for extra in missing)], constant_values=PADDING)
-    halves = [part for size, cut in zip(memory.shape[at:], cuts, strict=True) for part in (size // cut, cut)]
-    memory = memory.reshape((*memory.shape[:at], *halves))
-    return memory.transpose((*range(at), *range(at, memory.ndim, 2), *range(at + 1, memory.ndim, 2)))
+    missing = [-size % cut for size, cut in zip(memory.shape[first:], cuts, strict=True)]
+    memory = np.pad(memory, [*((0, 0),) * first, *((0, extra) for extra in missing)], constant_values=PADDING)
+    halves = [part for size, cut in zip(memory.shape[first:], cuts, strict=True) for part in (size // cut, cut)]
+    memory = memory.reshape((*memory.shape[:first], *halves))
+    return memory.transpose((*range(first), *range(first, memory.ndim, 2), *range(first + 1, memory.ndim, 2)))

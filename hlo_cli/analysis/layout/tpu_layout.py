@@ -192,7 +192,7 @@ def order_costs(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[Orde
 
 @lru_cache(maxsize=4096)
 def best_order(
-    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = USUAL_TPU
+    shape: ArrayShape, *, known_orders: tuple[Order, ...] = (), generation: str = USUAL_TPU
 ) -> LayoutAlternative | None:
     """Dimension order with the fewest bytes under default TPU tiles, if it saves bytes; None for arrays without tiles.
 
@@ -206,16 +206,16 @@ def best_order(
     if not shape.layout.tiles or shape.rank < 2 or shape.problem is not None or not shape.elements:
         return None
     best: tuple[int, bool, Order] | None = None
-    for order in dict.fromkeys((*known, *_orders(shape.layout.minor_to_major))):
+    for order in dict.fromkeys((*known_orders, *_orders(shape.layout.minor_to_major))):
         layout = default_tpu_layout(shape, generation=generation, minor_to_major=order)
         # Of equal orders one that the module uses already: changing to it may save a copy, too.
-        candidate = (replace(shape, layout=layout).padded_bytes, order not in known, order)
+        candidate = (replace(shape, layout=layout).padded_bytes, order not in known_orders, order)
         if best is None or candidate[:2] < best[:2]:
             best = candidate
     if best is None or best[0] >= shape.padded_bytes:
         return None
     layout = default_tpu_layout(shape, generation=generation, minor_to_major=best[2])
-    return LayoutAlternative(layout, best[0], best[2] in known)
+    return LayoutAlternative(layout, best[0], best[2] in known_orders)
 
 
 def _order_costs(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
@@ -224,9 +224,9 @@ def _order_costs(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
         normal = _normal_order(pair, row_major)
         layout = default_tpu_layout(shape, generation=generation, minor_to_major=normal)
         padded_bytes = replace(shape, layout=layout).padded_bytes
-        rest = normal[2:]
-        for major in permutations(rest) if shape.rank <= _MAX_PERMUTED_RANK else (rest,):
-            yield OrderCost(replace(layout, minor_to_major=pair + major), padded_bytes, major == rest)
+        major_dimensions = normal[2:]
+        for major in permutations(major_dimensions) if shape.rank <= _MAX_PERMUTED_RANK else (major_dimensions,):
+            yield OrderCost(replace(layout, minor_to_major=pair + major), padded_bytes, major == major_dimensions)
 
 
 def _orders(order: Order) -> Iterator[Order]:

@@ -13,9 +13,9 @@ from hlo_cli.analysis.layout.buffer_sizes import (
     Footprint,
     Grouping,
     KnownOrders,
-    by,
     data_values,
     footprints,
+    grouping_key,
     orders_of,
 )
 from hlo_cli.analysis.layout.tpu_layout import LayoutAlternative
@@ -76,7 +76,7 @@ def report_of_dump(
     orders = orders_of(module, all_values)
     test = None if where is None else values_where(where, module)
     values, skipped = chosen_among(test, all_values, "values")
-    shapes = footprints(values, orders, by("shape"))
+    shapes = footprints(values, orders, grouping_key("shape"))
     keys: Keys | None = None
     answer = ""
     if cause is not None:
@@ -87,7 +87,7 @@ def report_of_dump(
         groups = footprints_by_cause(values, orders, keys)
         answer = describe_causes(groups, keys)
     else:
-        groups = shapes if grouping == "shape" else footprints(values, orders, by(grouping))
+        groups = shapes if grouping == "shape" else footprints(values, orders, grouping_key(grouping))
     answer = answer or _padding_answer(values, groups)
     return Report(
         "layout",

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.dataflow.dependencies import Value
-from hlo_cli.analysis.layout.buffer_sizes import Footprint, KnownOrders, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.buffer_sizes import (
+    Footprint,
+    KnownOrders,
+    data_values,
+    footprints,
+    grouping_key,
+    orders_of,
+)
 from hlo_cli.analysis.origin.origins import Keys
 from hlo_cli.commands.modules.by import IN_BYTES, Group, KeyCost, describe_costs, group_by, key_columns
 from hlo_cli.commands.modules.loading import Many
@@ -136,7 +143,7 @@ def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: Out
 
 def _padding(module: Module, _input: Input) -> _Padding:
     values = data_values(module)
-    shapes = footprints(values, orders_of(module, values), by("shape"))
+    shapes = footprints(values, orders_of(module, values), grouping_key("shape"))
     worst = max(shapes, key=lambda footprint: footprint.padding_bytes, default=None)
     return _Padding(
         len(values),
