@@ -8,9 +8,11 @@ and … if there are more; with `ANSWER`, it shows the lines up to the first bla
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -30,12 +32,18 @@ from hlo_cli.commands.help.catalog import (
     Page,
     Paragraph,
     Span,
+    glossary_items,
     read_page,
     source_of,
 )
 from hlo_cli.commands.help.command import INDENT, MAX_WIDTH, render
 from hlo_cli.commands.help.pages import html_page as render_html
+from hlo_cli.commands.help.terms import meanings_of
+from hlo_cli.ir.operations import OPERATIONS
 from hlo_cli.render.style import Style
+from hlo_cli.report.table_meanings import TABLE_MEANINGS
+from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+from parsed import parsed_files, tree_of
 
 FOLDER = ROOT / "hlo_cli" / "commands" / "help" / "topics"
 WIDTH = 80 - len(INDENT)
@@ -229,9 +237,10 @@ def test_text_is_escaped_in_html() -> None:
     [
         (["dmup"], "unknown topic 'dmup'", "did you mean 'dump'?"),
         (["zzzzz"], "unknown topic 'zzzzz'", "run `hlo help` to list all topics"),
-        (["hlo101"], "unknown topic 'hlo101'", "run `hlo lint --explain HLO101`"),
+        (["hlo999"], "unknown rule 'HLO999'", "run `hlo lint --list-rules` to list all rules"),
+        (["oom", "--format", "md"], "--format md requires a topic or a command", ""),
         (["glossary", "live", "rnage"], "unknown term 'live rnage'", "did you mean 'live range'?"),
-        (["where", "fields"], "TERM requires the topic glossary", "run `hlo help glossary fields`"),
+        (["live", "rnage"], "unknown topic 'live rnage'", "did you mean 'live range'?"),
         (["--all", "where"], "--all cannot be used with a topic", ""),
         (["--all", "--format", "man"], "--all cannot be used with --format man", ""),
         (["--format", "html"], "--format html requires a topic or --all", ""),
@@ -283,6 +292,81 @@ def test_help_imports_little() -> None:
         command = [sys.executable, "-c", script, *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == expected
+
+
+# --- words that are not topics ---
+
+
+def explanation(word: str, capsys: Capture) -> str:
+    """What `hlo help WORD` shows, in one line."""
+    assert cli.main(["help", *word.split()], standalone=False) == 0, word
+    out, err = capsys.readouterr()
+    assert err == ""
+    return " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "meaning"),
+    [
+        ("oom", "the program needs more memory than the device has"),
+        ("out of memory", "`hlo help memory`: Out-of-memory errors"),
+        ("remat", "computed again to save memory"),
+        ("tiles", "a block of elements that is contiguous in memory"),
+        ("padding", "`hlo lint --explain HLO101`: mostly padding"),
+        ("S(5)", "(memory space): TPU: host, pinned host memory"),
+        ("S(77)", "a memory space without a public name"),
+        ("T(8,128)", "tiles of 8 × 128 elements"),
+        ("(2,1)", "tiles of 2 × 1 elements"),
+        ("{1,0}", "dimension 1 is minor, and dimension 0 major"),
+        ("E(4)", "each element is stored in 4 bits"),
+        ("mfu", "the share of the chip's peak flop rate"),
+        ("all_reduce", "all-reduce (opcode): reduces across devices"),
+        ("copies", "copy (opcode)"),
+        ("psum", "an `all-reduce` in HLO"),
+        ("bf16", "16 bits per element"),
+        ("v5e", "(chip): 16 GiB of HBM"),
+        ("hlo101", "More than half of a buffer is padding"),
+        ("live ranges", "the steps from definition to last use of a value"),
+        ("why-not", "`hlo fuse --why-not`: List producer-consumer pairs"),
+        ("donate_argnums", "memory the module may reuse for a result"),
+        ("checkpoint", "computed again to save memory"),
+        ("nan", "names the first instruction that computes one"),
+    ],
+)
+def test_a_word_is_explained(word: str, meaning: str, capsys: Capture) -> None:
+    assert meaning in explanation(word, capsys)
+
+
+def test_a_word_only_in_prose_leads_to_its_pages(capsys: Capture) -> None:
+    text = explanation("Nsight", capsys)
+    assert "Pages" in text
+    assert "`hlo help profiles`" in text
+
+
+def test_every_opcode_attribute_and_table_has_a_meaning() -> None:
+    for opcode in OPERATIONS:
+        assert next(meanings_of(opcode)).startswith(f"**{opcode}** (opcode): "), opcode
+    for name in ATTRIBUTE_NAMES:
+        assert any(f"**{name}** (attribute of " in each for each in meanings_of(name)), name
+    for command, tables in TABLE_MEANINGS.items():
+        for name in tables:
+            assert any(f"**{name}** (table of `hlo {command}`): " in each for each in meanings_of(name)), name
+
+
+def test_every_column_is_in_the_glossary() -> None:
+    glossary = read_page("glossary", source_of("glossary"))
+    columns = {name for path in parsed_files() for name in columns_in(tree_of(path))} - {"rails"}  # lines of a drawing
+    assert len(columns) > 300
+    assert [name for name in sorted(columns) if not glossary_items(glossary, name)] == []
+
+
+def columns_in(tree: ast.AST) -> Iterator[str]:
+    """The names of columns that are constants, which have no place for a value in them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Column" and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield name.value
 
 
 if __name__ == "__main__" and "--write" in sys.argv:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.numbers import singular
 from hlo_cli.report.unknown_choice import unknown_choice_error
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ _TOPICS: Final = (
     Topic("formats", "Reference", "Input, output formats, colors, and environment variables"),
     Topic("messages", "Reference", "Error messages and other text that can be pasted"),
     Topic("exit-codes", "Reference", "Exit codes of each command, for shell scripts and CI"),
-    Topic("glossary", "Reference", "Terms and columns; hlo help glossary TERM shows one entry"),
+    Topic("glossary", "Reference", "Terms and columns; hlo help WORD shows one entry"),
     Topic("dump", "Setup", "Create a dump with JAX, PyTorch/XLA, or TensorFlow"),
     Topic("pages", "Setup", "Send a page about a dump; draw its dataflow"),
     Topic("notebooks", "Setup", "Read jitted functions, show values in notebooks, and use data frames"),
@@ -349,12 +350,20 @@ def entry_page(glossary: Page, term: str) -> Page:
 
     HloError if there are none.
     """
-    wanted = _key(term)
-    found = tuple(item for names, item in _entries(glossary) if wanted in names)
-    if not found:
-        known = (name for names, _ in _entries(glossary) for name in sorted(names))
-        raise unknown_choice_error("term", term, known, listed_by="hlo help glossary")
+    if not (found := glossary_items(glossary, term)):
+        raise unknown_choice_error("term", term, glossary_names(glossary), listed_by="hlo help glossary")
     return Page("glossary", tuple(block for item in found for block in item))
+
+
+def glossary_items(glossary: Page, term: str) -> list[tuple[Block, ...]]:
+    """The entries for a term, in the singular or the plural; columns are found by title and by machine name."""
+    wanted = key_of(term)
+    return [item for names, item in _entries(glossary) if wanted in names]
+
+
+def glossary_names(glossary: Page) -> Iterator[str]:
+    """The names of all terms and columns."""
+    return (name for names, _ in _entries(glossary) for name in sorted(names))
 
 
 def _entries(glossary: Page) -> Iterator[tuple[frozenset[str], tuple[Block, ...]]]:
@@ -364,10 +373,15 @@ def _entries(glossary: Page) -> Iterator[tuple[frozenset[str], tuple[Block, ...]
             for item in block.items:
                 first = item[0]
                 spans = first.spans if isinstance(first, Paragraph) else ()
-                names = frozenset(_key(span.text) for span in spans if span.kind == "strong")
+                names = frozenset(key_of(span.text) for span in spans if span.kind == "strong")
                 if names:
                     yield names, item
 
 
-def _key(name: str) -> str:
-    return " ".join(name.lower().replace("_", " ").split())
+def key_of(name: str) -> str:
+    """What names of one thing have in common: no case, no difference of blanks, _, and -, and the singular.
+
+    >>> key_of("Live_Ranges") == key_of("live-range"), key_of("copies")
+    (True, 'copy')
+    """
+    return " ".join(singular(word) for word in re.split(r"[\s_-]+", name.lower().strip()))

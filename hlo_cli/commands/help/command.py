@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +20,7 @@ from hlo_cli.commands.help.catalog import (
     Span,
     Spans,
     entry_page,
+    glossary_names,
     manual_source,
     plain,
     read_page,
@@ -34,6 +35,9 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError, joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.help.terms import OptionText
 
 # --- a page as text ---
 # A help page as text: wrapped to a width, headings and names in bold and cyan if the output has colors.
@@ -201,13 +205,17 @@ def _width(cell: Spans, painter: _Painter) -> int:
 
 
 HELP: Final = """\
-Show help for a topic or a command. Without TOPIC, list all topics.
+Show help for a topic, a command, or any word. Without TOPIC, list all topics.
 
-With the topic glossary, TERM selects one term or column.
+A word is a term, a column, an opcode, an attribute, a part of a layout, a chip,
+or a lint rule. Other words are searched in all pages, options, and rules.
 """
 EXAMPLES: Final = (
     "hlo help tiling",
-    "hlo help glossary live range",
+    "hlo help oom",
+    "hlo help live range",
+    "hlo help all-reduce",
+    "hlo help 'S(5)'",
     "hlo help where --format html -o where.html",
     "hlo help --all -o manual.html",
 )
@@ -245,7 +253,7 @@ class HelpOptions:
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("topic", required=False, shell_complete=_complete)
-@click.argument("term", nargs=-1, metavar="[TERM]...")
+@click.argument("term", nargs=-1, metavar="[WORD]...")
 @with_options(HelpOptions)
 @with_options(OutputOptions, only=("path", "color", "ascii"))
 @click.pass_context
@@ -255,8 +263,6 @@ def command(context: click.Context, /, topic: str | None, term: tuple[str, ...],
     output = OutputOptions(**given)
     if options.is_manual and topic:
         raise HloError("--all cannot be used with a topic")
-    if term and topic != "glossary":
-        raise HloError("TERM requires the topic glossary", hint=f"run `hlo help glossary {' '.join(term)}`")
     form = options.form or _format_of(output.path)
     if options.is_manual:
         text = _manual(context, form, output)
@@ -265,7 +271,7 @@ def command(context: click.Context, /, topic: str | None, term: tuple[str, ...],
             raise HloError(f"--format {form} requires a topic or --all")
         text = _list_of_topics(context, output)
     else:
-        text = _shown(context, topic, " ".join(term), form, output)
+        text = _shown(context, topic, term, form, output)
     write([text.rstrip("\n") + "\n"], output.path)
 
 
@@ -286,7 +292,10 @@ def _list_of_topics(context: click.Context, output: OutputOptions) -> str:
     for topic in TOPICS.values():
         groups.setdefault(topic.group, []).append((topic.name, topic.summary))
     groups[_COMMANDS] = list(_commands(context))
-    lines = ["hlo help TOPIC shows a page. hlo COMMAND --help shows the options of a command."]
+    lines = [
+        "hlo help TOPIC shows a page. hlo COMMAND --help shows the options of a command.",
+        "hlo help WORD explains a term, column, or opcode, such as oom or all-reduce.",
+    ]
     for group, rows in groups.items():
         lines += ["", f"{bold}{group}{reset}", *(f"  {name:<14}{summary}" for name, summary in rows)]
     return "\n".join([*lines, "", *_ENDING])
@@ -302,15 +311,44 @@ def _commands(context: click.Context) -> Iterator[tuple[str, str]]:
     return ((name, summary) for name, (_, summary) in group.table.items())
 
 
-def _shown(context: click.Context, topic: str, term: str, form: str, output: OutputOptions) -> str:
-    """One page, or one entry of the glossary."""
-    if topic not in TOPICS:
-        text = _command_help(context, topic)
-        return text if form == "text" else _formatted(f"hlo-{topic}", _command_source(topic, text), form, output)
-    if not term:
+def _shown(context: click.Context, topic: str, term: Sequence[str], form: str, output: OutputOptions) -> str:
+    """One page, the help of one command, or what is known about a word."""
+    if topic == "glossary" and term:
+        return _rendered(entry_page(read_page(topic, source_of(topic)), " ".join(term)), "text", output)
+    if not term and topic in TOPICS:
         return _formatted(topic, source_of(topic), form, output)
+    if not term and (text := _command_help(context, topic)) is not None:
+        return text if form == "text" else _formatted(f"hlo-{topic}", _command_source(topic, text), form, output)
+    word = " ".join((topic, *term))
+    if form == "md":
+        raise HloError("--format md requires a topic or a command")
+    from hlo_cli.commands.help.terms import page_of_term
 
-    return _rendered(entry_page(read_page(topic, source_of(topic)), term), "text", output)
+    page = page_of_term(word, lambda: _options(context))
+    if page is None:
+        raise unknown_choice_error("topic", word, _known_words(context), listed_by="hlo help")
+    return _rendered(page, form, output)
+
+
+def _options(context: click.Context) -> Iterator[OptionText]:
+    """The options of every command."""
+    from hlo_cli.commands.help.terms import OptionText
+
+    for name, _ in _commands(context):
+        command = _command_named(context, name)
+        for parameter in command.params if command is not None else ():
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                yield OptionText(name, max(parameter.opts, key=len), parameter.help or "")
+
+
+def _known_words(context: click.Context) -> Iterator[str]:
+    """The words to suggest for an unknown one."""
+    from hlo_cli.ir.operations import OPERATIONS
+
+    yield from TOPICS
+    yield from (name for name, _ in _commands(context))
+    yield from OPERATIONS
+    yield from glossary_names(read_page("glossary", source_of("glossary")))
 
 
 def _formatted(name: str, source: str, form: str, output: OutputOptions) -> str:
@@ -339,7 +377,7 @@ def _manual(context: click.Context, form: str, output: OutputOptions) -> str:
     """All topics and commands as one document."""
     if form == "man":
         raise HloError("--all cannot be used with --format man")
-    helps = {name: _command_help(context, name) for name, _ in _commands(context)}
+    helps = {name: _command_help(context, name) or "" for name, _ in _commands(context)}
     commands = {f"hlo-{name}": _command_source(name, text) for name, text in helps.items()}
     groups: dict[str, dict[str, str]] = {}
     for topic in TOPICS.values():
@@ -368,17 +406,14 @@ def _command_source(name: str, text: str) -> str:
     return f"# hlo {name}\n\n```text\n{text}\n```\n"
 
 
-def _command_help(context: click.Context, name: str) -> str:
-    """The help of a command, as its option --help shows it; HloError if there is no such topic or command."""
+def _command_help(context: click.Context, name: str) -> str | None:
+    """The help of a command, as its option --help shows it; None if there is no such command."""
+    found = _command_named(context, name)
+    return found.get_help(click.Context(found, parent=context.parent, info_name=name)) if found is not None else None
+
+
+def _command_named(context: click.Context, name: str) -> click.Command | None:
     parent = context.parent
     assert parent is not None
     assert isinstance(parent.command, click.Group)
-    if found := parent.command.get_command(parent, name):
-        return found.get_help(click.Context(found, parent=parent, info_name=name))
-    raise _unknown_topic(name, parent.command.list_commands(parent))
-
-
-def _unknown_topic(name: str, commands: Sequence[str]) -> HloError:
-    if name.upper().startswith("HLO") and name[3:].isdigit():
-        return HloError(f"unknown topic '{name}'", hint=f"run `hlo lint --explain {name.upper()}`")
-    return unknown_choice_error("topic", name, (*TOPICS, *commands), listed_by="hlo help")
+    return parent.command.get_command(parent, name)
