@@ -30,10 +30,9 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, plural, singular
 from hlo_cli.report.table_meanings import TABLE_MEANINGS
 
-_MOST_PAGES: Final = 4
-_MOST_OPTIONS: Final = 5
-_MOST_RULES: Final = 3
-"""How much is listed: with the meaning of the word, all of it fits one screen of 30 lines."""
+_MOST_PAGES: Final = 4  # with the meaning of the word, and the options and rules below, one screen of 30 lines
+_MOST_OPTIONS: Final = 5  # of two lines each
+_MOST_RULES: Final = 3  # those beyond are about something else: chosen by trying
 _IN_HEADING: Final = 8
 """How often a word would have to be in a section's text to weigh as much as once in its heading; chosen by trying."""
 _STEM: Final = 5
