@@ -265,9 +265,8 @@ def _pages(pattern: re.Pattern[str]) -> Iterator[str]:
     found: list[tuple[int, str, str]] = []
     for topic in TOPICS:
         if topic != "glossary" and (sections := _sections(source_of(topic), pattern)):
-            title, score = max(sections.items(), key=lambda each: each[1])
+            title = max(sections, key=sections.__getitem__)
             found.append((-sum(sections.values()) - _IN_HEADING * bool(pattern.search(topic)), topic, title))
-            assert score
     for _, topic, title in sorted(found)[:_MOST_PAGES]:
         yield f"`hlo help {topic}`: {title}"
 

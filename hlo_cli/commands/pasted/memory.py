@@ -714,7 +714,7 @@ def _held_memory(pasted: PastedText) -> Report:
         pasted,
         f"{format_count(arrays, 'arrays')} {where} hold {format_bytes(total)}{_largest_line(lines, total)}",
         means=(
-            "Arrays that are alive are counted where they were made, one for each device that has a part.",
+            "Live arrays are counted at the line that made them, once for each device that holds a part.",
             "Memory that a program uses while it runs is not in the profile: `hlo memspace DUMP` shows it.",
         ),
         tables=(Table("held_arrays", columns, rows_from(columns, lines), noun="lines"),),

@@ -85,7 +85,10 @@ def report_of_compiling(path: str) -> Report | None:
         return None
     times = found[0]
     answer = compile_answer(times, format_count(times.compilations, "compilations"))
-    means = (*answer.means, "The trace has no timed operations of a program. Threads that generate code are left out.")
+    means = (
+        *answer.means,
+        "The trace has no timed operations of a program. Threads that generate code are not counted.",
+    )
     return Report(
         "profile",
         answer.sentence,
