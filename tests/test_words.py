@@ -56,8 +56,8 @@ BANNED: dict[str, str] = {
 }
 """Patterns that no visible text matches, and what is written instead."""
 
-NOT_MISSPELLED = ("atleast", "subtile", "subtiles", "cpoy", "mutliply", "totalling", "beginns")
-"""A class, a term for tiles in tiles, names that suggestions correct, a word of an error of XLA, and a column of rocprof."""
+NOT_MISSPELLED = ("atleast", "passtime", "subtile", "subtiles", "cpoy", "mutliply", "totalling", "beginns")
+"""Two classes, a term for tiles in tiles, names that suggestions correct, a word of an error of XLA, and a column of rocprof."""
 SPELLED = (*PROJECT_FILES, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml", ".ci/run")
 
 
