@@ -297,7 +297,6 @@ def test_texts_that_are_not_modules(text: str, kind: PastedKind) -> None:
         ("import jax\n\ndef f(x):\n  return x\n", "is Python source code"),
         ("Traceback (most recent call last):\n  File 'a'\nValueError: no x\n", "a Python traceback: ValueError: no x"),
         ("step 1\nstep 2\n", "no HLO found"),
-        ("Metric: CompileTime\n  TotalSamples: 4\n", "is a PyTorch/XLA metrics report"),
         ("2024-05-21 12:04:45.883: E a/gpu/autotuning/gemm.cc:35] Results differ\n", "is an autotuning log"),
         ("*** SIGSEGV (@0x0) received by PID 1 ***\nPC: @     0x7f12  xla::A()\n", "is a crash report"),
         ("a:1:2 [0] NCCL INFO Bootstrap\n", "is an NCCL log"),

@@ -53,6 +53,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "thunks": "thunks in the order of the text",
             "thunk_names": "thunks with the instructions that they run",
             "passes": "passes of a compiler with their time, the longest first",
+            "metrics": "metrics of PyTorch/XLA, those with most time first",
             "held_arrays": "lines of the program whose arrays hold device memory, the most first",
             "grown_arrays": "lines of the program that hold more or less than before",
             "flags": "flags of a compilation, those that are not the default first",

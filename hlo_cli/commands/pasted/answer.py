@@ -54,6 +54,7 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
         *("execution-profile", "thunks", "autotune-results", "cost-analysis"),
     ),
     "dump_files.report_of": ("pass-times", "compile-options", "thunk-names", "target", "transfer-stats"),
+    "torch_xla.report_of": ("torch-graphs", "torch-metrics"),
     "failures.flag_report": ("unknown-flag",),
     "failures.failure_report": (
         *("compile-time-constant", "sharding-rank", "indivisible", "donated-argument", "argument-size"),

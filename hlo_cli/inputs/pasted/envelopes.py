@@ -49,6 +49,8 @@ PastedKind = Literal[
     "target",
     "transfer-stats",
     "compile-options",
+    "torch-graphs",
+    "torch-metrics",
     "execution-profile",
     "kernel-times",
     "operation-times",
@@ -416,6 +418,20 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         is_document=True,
     ),
     Envelope(
+        "torch-graphs",
+        "an analysis of graphs by PyTorch/XLA",
+        ("Compilation Analysis: ", "Execution Analysis: "),
+        _words(r"(?:Compilation|Execution) Analysis: (?:Graph|Compilation|Execution) \w+"),
+        is_document=True,
+    ),
+    Envelope(
+        "torch-metrics",
+        "a PyTorch/XLA metrics report",
+        ("Metric: ", "Counter: "),
+        _words(r"^(?:Metric|Counter): \w[^\n]*\n *(?:TotalSamples|Value): "),
+        is_document=True,
+    ),
+    Envelope(
         "execution-profile",
         "an execution profile of XLA",
         ("cycles",),
@@ -581,7 +597,6 @@ _TENSORFLOW: Final = (
 )
 _TRACE: Final = "pass the *.xplane.pb file of the same profile, which contains the programs; or run `hlo profile`"
 
-_METRICS: Final = "for the HLO of the programs, set XLA_FLAGS=--xla_dump_to=DIR, run again, and run `hlo parse DIR`"
 _STUCK: Final = "to compare the collectives of two processes, set XLA_FLAGS=--xla_dump_to=DIR in each; run `hlo diff`"
 _NETWORK: Final = "set NCCL_DEBUG=INFO and look for the first warning of any process"
 _CRASH: Final = "to find the program, set XLA_FLAGS=--xla_dump_to=DIR and run `hlo lint` on the last module in DIR"
@@ -637,11 +652,6 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
         "a list of XLA flags",
         lazy_regex(r"^[ \t]*--?xla_\w+=|^[ \t]*xla_\w+: |XLA_FLAGS=['\"]?--?\w|LIBTPU_INIT_ARGS=", re.MULTILINE),
         "run `hlo help dump` for the flags that write dumps",
-    ),
-    (
-        "a PyTorch/XLA metrics report",
-        lazy_regex(r"^(?:Metric|Counter): \w[^\n]*\n[ ]+(?:TotalSamples|Value): ", re.MULTILINE),
-        _METRICS,
     ),
 )
 """Name, signature, and hint; the first that is found in the beginning of a text counts."""
