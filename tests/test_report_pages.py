@@ -15,13 +15,23 @@ from pathlib import Path
 import pytest
 
 import in_process
+from browser import browser
+from browser import opened as opened_page
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.commands.modules.loading import load_one
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.report.page import title_of
 from hlo_cli.inputs.input import target_texts
+from hlo_cli.report.numbers import format_bytes
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
+BUSY = "\n".join(
+    (
+        "HloModule jit_busy, is_scheduled=true\n\nENTRY e {\n  s0 = f32[999,999]{1,0} parameter(0)",
+        *(f"  s{at} = f32[999,999]{{1,0}} sine(s{at - 1})" for at in range(1, 400)),
+        "  ROOT r = f32[999,999]{1,0} sine(s399)\n}\n",
+    )
+)
 HOSTILE = "../../<img src=x onerror=alert(1)>\N{RIGHT-TO-LEFT OVERRIDE}"
 
 
@@ -31,7 +41,9 @@ def run(*words: str | Path, folder: Path, **settings: str) -> in_process.Answer:
 
 
 def module(name: str, size: int = 8) -> str:
-    return f"HloModule {name}, is_scheduled=true\n\nENTRY e {{\n  ROOT p = f32[{size}]{{0}} parameter(0)\n}}\n"
+    shape = f"f32[{size}]{{0}}"
+    entry = f"ENTRY e {{\n  p = {shape} parameter(0)\n  ROOT n = {shape} negate(p)\n}}\n"
+    return f"HloModule {name}, is_scheduled=true\n\n{entry}"
 
 
 @pytest.fixture
@@ -43,46 +55,107 @@ def dumps(tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_module_has_a_page(dumps: Path) -> None:
+def test_each_module_has_a_page_in_a_folder(dumps: Path) -> None:
+    out, err, code = run("0.txt", "1.txt", "2.txt", "-o", "all/", folder=dumps)
+    assert (out, code) == ("", 0), err
+    pages = ["jit_A-2.html", "jit_a.html", "jit_b.html"]
+    folder = dumps / "all"
+    assert sorted(path.name for path in folder.iterdir()) == ["index.html", *pages]
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'<td[^>]*><a href="\./([^"]+)">', index) == ["jit_b.html", "jit_A-2.html", "jit_a.html"]
+    assert "<h1>jit_b" in (folder / "jit_b.html").read_text(encoding="utf-8")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.html")}
+    assert modes == {stat.S_IMODE((dumps / "0.txt").stat().st_mode)}
+    assert "note: wrote all/index.html and 3 pages next to it (" in err
+
+
+def test_several_modules_are_one_file(dumps: Path) -> None:
+    """The page of the module that costs most is shown, those of the others are in the file, and it tells its size."""
     out, err, code = run("0.txt", "1.txt", "2.txt", "-o", "all.html", folder=dumps)
     assert (out, code) == ("", 0), err
-    pages = ["all.jit_A-2.html", "all.jit_a.html", "all.jit_b.html"]
-    assert sorted(path.name for path in dumps.glob("*.html")) == ["all.html", *pages]
-    index = (dumps / "all.html").read_text(encoding="utf-8")
-    assert sorted(re.findall(r'href="\./([^"]+)" aria-label="open \1">', index)) == pages
-    assert "<h1>jit_b" in (dumps / "all.jit_b.html").read_text(encoding="utf-8")
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in dumps.glob("*.html")}
-    assert modes == {stat.S_IMODE((dumps / "0.txt").stat().st_mode)}
+    assert [path.name for path in dumps.glob("*.html")] == ["all.html"]
     assert not [path for path in dumps.iterdir() if path.name.startswith(".")]
+    page = (dumps / "all.html").read_text(encoding="utf-8")
+    assert f"note: wrote all.html ({format_bytes(len(page.encode()))})" in err
+    shown, *others = page.split("<template")
+    assert re.findall("<h1>(.*) on CPU</h1>", shown) == ["jit_b"]
+    assert [re.findall("<h1>(.*) on CPU</h1>", each) for each in others] == [["jit_A"], ["jit_a"]]
+    assert re.findall(r'<a href="#first\?module=(\d)"[^>]*>(\w+)', shown) == [
+        *(("0", "jit_b"), ("1", "jit_A"), ("2", "jit_a")),
+        *(("0", "jit_b"), ("1", "jit_A"), ("2", "jit_a")),
+    ]
 
 
-def test_processes_write_the_same_pages(dumps: Path) -> None:
+def test_small_modules_are_left_out_of_the_file_and_counted(dumps: Path) -> None:
+    """A module below 1% of the cost has a row in the table, and no page."""
+    (dumps / "2.txt").write_text(BUSY, encoding="utf-8")
+    _, err, code = run("0.txt", "1.txt", "2.txt", "-o", "all.html", folder=dumps)
+    assert code == 0, err
+    page = (dumps / "all.html").read_text(encoding="utf-8")
+    assert "; 2 smaller modules left out (<1% of the cost)" in err
+    assert "2 smaller modules left out (&lt;1% of the cost)" in page
+    assert page.count("<template") == 0
+    assert all(f">{name}<" in page for name in ("jit_busy", "jit_a", "jit_A"))
+
+
+@pytest.mark.oracle
+def test_a_name_switches_to_the_page_of_its_module(dumps: Path) -> None:
     run("0.txt", "1.txt", "2.txt", "-o", "all.html", folder=dumps)
-    before = {path.name: path.read_bytes() for path in dumps.glob("*.html")}
-    words = [sys.executable, "-m", "hlo_cli", "report", "0.txt", "1.txt", "2.txt", "-o", "all.html", "--jobs", "2"]
+    with browser() as chromium, opened_page(chromium, dumps / "all.html") as found:
+        page = found.page
+        assert page.locator("h1").inner_text() == "jit_b on CPU"
+        page.locator("#modules a").nth(1).click()
+        page.wait_for_function("document.querySelector('h1').textContent === 'jit_A on CPU'")
+        page.wait_for_selector("html[data-ready]", state="attached")
+        assert page.locator("#modules a[aria-current]").inner_text() == "jit_A"
+        assert "128 B" in page.locator("#memory").inner_text()
+        page.locator("nav .links a").nth(1).click()
+        page.wait_for_url("**#memory?module=1")  # links within the page stay in it
+        page.reload()
+        page.wait_for_selector("html[data-ready]", state="attached")
+        assert page.locator("h1").inner_text() == "jit_A on CPU"
+        page.locator("#all-modules td a").first.click()
+        page.wait_for_function("document.querySelector('h1').textContent === 'jit_b on CPU'")
+        assert found.messages == []
+        assert {request.split("#")[0] for request in found.requests} == {(dumps / "all.html").as_uri()}
+
+
+@pytest.mark.parametrize("target", ["all.html", "all/"])
+def test_processes_write_the_same_pages(target: str, dumps: Path) -> None:
+    run("0.txt", "1.txt", "2.txt", "-o", target, folder=dumps)
+    before = {path.name: path.read_bytes() for path in dumps.rglob("*.html")}
+    words = [sys.executable, "-m", "hlo_cli", "report", "0.txt", "1.txt", "2.txt", "-o", target, "--jobs", "2"]
     settings = os.environ | {"SOURCE_DATE_EPOCH": "0", "PYTHONPATH": str(FIXTURES.parent)}
     subprocess.run(words, cwd=dumps, env=settings, check=True, timeout=60)
-    assert {path.name: path.read_bytes() for path in dumps.glob("*.html")} == before
+    assert before
+    assert {path.name: path.read_bytes() for path in dumps.rglob("*.html")} == before
 
 
 def test_an_unreadable_input_does_not_lose_the_others(dumps: Path) -> None:
     (dumps / "1.txt").write_text("nothing", encoding="utf-8")
-    _, err, code = run(dumps / "0.txt", dumps / "1.txt", dumps / "2.txt", "-o", "all.html", folder=dumps)
+    inputs = (dumps / "0.txt", dumps / "1.txt", dumps / "2.txt")
+    _, err, code = run(*inputs, "-o", "all/", folder=dumps)
     assert code == 2
     assert "1.txt" in err
-    assert {path.name for path in dumps.glob("all.*.html")} == {"all.jit_a.html", "all.jit_b.html"}
-    assert str(dumps) not in (dumps / "all.html").read_text(encoding="utf-8")
+    assert {path.name for path in (dumps / "all").iterdir()} == {"index.html", "jit_a.html", "jit_b.html"}
+    assert str(dumps) not in (dumps / "all" / "index.html").read_text(encoding="utf-8")
+    _, err, code = run(*inputs, "-o", "all.html", folder=dumps)
+    assert code == 2
+    page = (dumps / "all.html").read_text(encoding="utf-8")
+    assert page.count("<template") == 1
+    assert str(dumps) not in page
 
 
 def test_names_of_pages_stay_in_the_folder(dumps: Path) -> None:
     (dumps / "0.txt").write_text(module(f'"{HOSTILE}"'), encoding="utf-8")
     inside = dumps / "out"
     inside.mkdir()
+    run(dumps / "0.txt", dumps / "2.txt", "-o", inside, folder=dumps)
     run(dumps / "0.txt", dumps / "2.txt", "-o", inside / "all.html", folder=dumps)
     assert not list(dumps.parent.glob("*.html")) + list(dumps.glob("*.html"))
     names = [path.name for path in inside.iterdir()]
-    assert len(names) >= 2
-    assert all(re.fullmatch(r"all(\.[\w.-]+)?\.html", name) for name in names)
+    assert len(names) == 4
+    assert all(re.fullmatch(r"[\w-][\w.-]*\.html", name) for name in names)
     for path in inside.iterdir():
         text = path.read_text(encoding="utf-8")
         assert "<img" not in text
@@ -94,7 +167,7 @@ def test_index_as_json(dumps: Path) -> None:
     report = json.loads(out)
     assert (report["schema"], code) == ("hlo.report/1", 0)
     rows = report["tables"]["modules"]["rows"]
-    assert [(row["module"], row["peak_bytes"], row["padding"]) for row in rows] == [("jit_b", 96, 0), ("jit_a", 32, 0)]
+    assert [(row["module"], row["peak_bytes"], row["padding"]) for row in rows] == [("jit_b", 192, 0), ("jit_a", 64, 0)]
     assert not list(dumps.glob("*.html"))
 
 

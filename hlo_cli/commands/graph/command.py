@@ -11,7 +11,7 @@ from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options, io_of, io_options_of
-from hlo_cli.commands.options.writing import write_and_open, write_report
+from hlo_cli.commands.options.writing import note_written, write_and_open, write_report
 
 HELP = """\
 Draw the dataflow of a module, a computation, or a neighborhood.
@@ -49,10 +49,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     output = replace(output, format="dot") if output.format == "gv" else output
     options = GraphOptions(**given)
     options.check(output, len(inputs))
-    if not options.open:
-        return _write(inputs, options, output, reading)
 
-    return write_and_open(output, "graph.html", lambda page: _write(inputs, options, page, reading))
+    def write(page: OutputOptions) -> int:
+        code = _write(inputs, options, page, reading)
+        note_written(page)
+        return code
+
+    return write_and_open(output, "graph.html", write) if options.open else write(output)
 
 
 def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions, reading: InputOptions) -> int:

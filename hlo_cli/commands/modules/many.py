@@ -136,12 +136,13 @@ def finish_each(
     next: Sequence[str] | None = None,
     version: int = 2,
     shown: Sequence[ScanResult[Answer]] | None = None,
+    write: Callable[..., int] = write_report,
 ) -> int:
     """Writes a table with a row for each module, including unreadable ones, and returns the highest exit code.
 
     It is 2 if an input is not read completely, else 1 if any fails. `unfinished` describes how many modules are not
     optimized yet, if that makes their numbers upper bounds; `next` replaces the command for the module on top. `shown`
-    are the results as the report names them, if not by their paths.
+    are the results as the report names them, if not by their paths. `write` writes the report, as `write_report` does.
     """
     listed = _listing(found, rows)
     table = _table(found if shown is None else shown, rows, listed)
@@ -165,9 +166,7 @@ def finish_each(
     )
     verb = "was" if len(answers) == 1 else "were"
     findings = [finding for each in answers for finding in rows.findings(each)]
-    code = write_report(
-        report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read"
-    )
+    code = write(report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read")
     return code if problems else int(any(map(rows.fails, answers)))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hlo_cli.commands.options.io_options import OutputOptions, is_terminal
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from
 from hlo_cli.report.table_meanings import table_meaning
@@ -176,6 +176,19 @@ def write_page(report: Report, path: str, *, ascii: bool) -> None:
     from hlo_cli.render.style import Style
 
     write(renderer("html", person=False)(report, Style(ascii=ascii)), path)
+
+
+def note_written(output: OutputOptions, pages: Sequence[str] = (), remark: str = "") -> None:
+    """Says on standard error which page was written, and its size; nothing for other formats and standard output.
+
+    `pages` are those next to the page, which is their index; `remark` follows.
+    """
+    if not is_page_file(output) or output.path is None:
+        return
+    size = sum(map(os.path.getsize, (output.path, *pages)))
+    what = f"{output.path} and {format_count(len(pages), 'pages')} next to it" if pages else output.path
+    message = f"wrote {what} ({format_bytes(size)}){f'; {remark}' if remark else ''}"
+    print_diagnostics((Diagnostic("note", message),), (), output)
 
 
 def _extension_note(output: OutputOptions) -> tuple[Diagnostic, ...]:
@@ -354,8 +367,6 @@ def write_and_open(output: OutputOptions, name: str, write: Callable[[OutputOpti
     page = _page_to_open(output, name)
     code = write(page)
     assert page.path is not None
-    if page.path != output.path and not output.quiet:
-        click.echo(f"note: wrote {page.path}", err=True)
     _open_page(page.path)
     return code
 

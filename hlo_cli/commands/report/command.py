@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import click
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options, requirement_error
-from hlo_cli.commands.options.writing import write_and_open, write_report
+from hlo_cli.commands.options.writing import note_written, write_and_open, write_report
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.source import HloError
 
@@ -19,14 +20,14 @@ HELP = """\
 Write one page that answers the usual questions about a dump.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
-stdin. The page is a single file without network access, so it can be sent.
-Several modules get a page each and an index with a row for each. Of a
-profiler's trace, the module that took most time gets a page.
+stdin; or a profiler's trace, as for `hlo profile`. The page is a single file
+without network access, so it can be sent. Of several modules, -o FILE.html has
+the pages of those that cost most in one file, and -o DIR/ has a page for each.
 """
 EXAMPLES = (
     "hlo report dump/ -o report.html",
     "hlo report dump/ --chip v5e --open",
-    "hlo report before/ after/ -o index.html --jobs 4",
+    "hlo report dump/ -o pages/ --jobs 4",
     "hlo report dump/ --json",
     "hlo report dump/ --profile trace.xplane.pb -o report.html",
 )
@@ -37,7 +38,10 @@ other commands: memspace, schedule, fuse, shard, layout, and lint. It contains
 no directories of this machine; source lines keep the names of their files.
 
 Without -o, a terminal shows the verdicts, and a pipe gets one line for each.
-Several modules with -o index.html write index.MODULE.html next to the index.
+Several modules with -o FILE.html are one file: the page of the module that
+costs most, links to those of others, and a table of all. Helper modules and
+those below 1% of the cost are left out and counted. With -o DIR/, the folder
+gets index.html and MODULE.html for each. A note says what was written.
 
 Verdicts are good, warning, bad, or neutral:
   memory    bad if a memory of the chip is too small; warning from 95% of main
@@ -65,10 +69,28 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options, inputs = replace(options, profile=inputs[0]), ()
     if options.profile is not None and not inputs:
         inputs, reading = (options.profile,), _of_longest(options, reading)
+    folder = _in_folder(output)
+    output = folder or output
     if not options.open:
-        return _write(inputs, options, output, reading)
+        return _write(inputs, options, output, reading, in_folder=folder is not None)
 
-    return write_and_open(output, "report.html", lambda page: _write(inputs, options, page, reading))
+    def write(page: OutputOptions) -> int:
+        return _write(inputs, options, page, reading, in_folder=folder is not None)
+
+    return write_and_open(output, "report.html", write)
+
+
+def _in_folder(output: OutputOptions) -> OutputOptions | None:
+    """The output as the index in the folder that -o names, which is made if it ends in a slash; None for a file."""
+    path = output.path
+    is_page = output.format == "html" or (output.format == "table" and not output.is_format_given)
+    if path is None or not is_page or not (path.endswith((os.sep, "/")) or os.path.isdir(path)):
+        return None
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise HloError(f"cannot write {path}: {error.strerror or error}") from error
+    return replace(output, format="html", path=os.path.join(path, "index.html"))
 
 
 def _has_times(path: str) -> bool:
@@ -92,7 +114,9 @@ def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:
     return replace(reading, module=longest_module(read_profile(options.profile, (), reading)))
 
 
-def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOptions, reading: InputOptions) -> int:
+def _write(
+    inputs: tuple[str, ...], options: ReportOptions, output: OutputOptions, reading: InputOptions, *, in_folder: bool
+) -> int:
     """Writes the report on one module, or the index and the pages of several; returns the exit code."""
     from hlo_cli.analysis.cache import sharing
     from hlo_cli.commands.modules.loading import Many, check_running, load, what_was_read
@@ -106,8 +130,10 @@ def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOption
             raise requirement_error("--profile", "one module", hint=hint)
         from hlo_cli.commands.report.index import report_each
 
-        return report_each(loaded, reading, options, output)
+        return report_each(loaded, reading, options, output, in_folder=in_folder)
     check_running(loaded.module)
     with sharing():  # tables are computed when they are written
         report = report_of_module(loaded, options, reading.command_line(inputs))
-        return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+        code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    note_written(output)
+    return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -14,10 +15,18 @@ from uuid import uuid4
 from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.memory.memory_analysis import memory_fits
 from hlo_cli.commands.memspace.usage import chosen_spaces
-from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together
-from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, unique_name
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs, ranking_of
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.options.writing import is_page_file, removed_on_signals, write_page
+from hlo_cli.commands.options.writing import (
+    is_page_file,
+    note_written,
+    print_diagnostics,
+    removed_on_signals,
+    write,
+    write_page,
+    write_report,
+)
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.report.page import dump_name, exposed_of, platform_of, report_of
 from hlo_cli.commands.report.sources import Sources, sources_of
@@ -26,34 +35,37 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.render.web.interactive import PagePieces, pages_in_one, report_pieces
+from hlo_cli.render.web.markup import encoded
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, number_of
 from hlo_cli.scan_modules import ScanResult
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 # --- names of the pages ---
-# File names of the pages of several modules, next to their index.
+# File names of the pages of several modules, in the folder of their index.
 
 
+INDEX: Final = "index.html"
 _UNUSUAL = lazy_regex(r"[^A-Za-z0-9._-]+")
-_LONGEST = 80  # file systems take 255 bytes, from which the index's name and the ending are taken
+_LONGEST = 80  # file systems take 255 bytes, from which a number and the ending are taken
 
 
-def _page_names(index: str, modules: Sequence[str]) -> list[str]:
-    """A file name for each module: that of the index with the module's name, unlike all others in any case of letters.
+def _page_names(modules: Sequence[str]) -> list[str]:
+    """A file name for each module, unlike all others and the index in any case of letters.
 
-    >>> _page_names("out/all.html", ["jit_step", "Jit_Step", "../../x y<é>", "", "jit_step-2"])
-    ['all.jit_step.html', 'all.Jit_Step-2.html', 'all.x_y.html', 'all.module.html', 'all.jit_step-2-2.html']
+    >>> _page_names(["jit_step", "Jit_Step", "../../x y<é>", "", "index", "jit_step-2"])
+    ['jit_step.html', 'Jit_Step-2.html', 'x_y.html', 'module.html', 'index-2.html', 'jit_step-2-2.html']
     """
-    stem, ending = os.path.splitext(os.path.basename(index))
-    taken = {os.path.basename(index).casefold()}
+    taken = {INDEX}
     names = list[str]()
     for module in modules:
         plain = _UNUSUAL.sub("_", module).strip("._-")[:_LONGEST] or "module"
-        number, name = 1, f"{stem}.{plain}{ending}"
+        number, name = 1, f"{plain}.html"
         while name.casefold() in taken:
             number += 1
-            name = f"{stem}.{plain}-{number}{ending}"
+            name = f"{plain}-{number}.html"
         taken.add(name.casefold())
         names.append(name)
     return names
@@ -182,10 +194,16 @@ def _count(cell: Cell) -> int:
 
 
 # --- pages and index ---
-# `hlo report` of many dumps: a page for each module, and an index page with a row for each.
+# `hlo report` of many dumps: an index with a row for each module, and pages behind its names, in one file or in many.
 
 
 _VERSION: Final = 1  # of the schema `hlo.report`; it grows when a field changes its meaning
+_SMALL: Final = 0.01
+"""The share of the cost of all modules below which one has no page in a file for the mail; it is counted instead."""
+_MOST_PAGES: Final = 12
+"""How many modules have a page in one file: as many names as fit two lines above the page."""
+_MOST_BYTES: Final = 15_000_000
+"""The size of the pages in one file: mail servers take 20 to 25 MB, and the encoding of mail adds a third."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +216,15 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """Computes the report of one module and writes its page into a folder, if there is one."""
+    """Computes the report of one module and writes its page into a folder, if there is one.
+
+    `in_one` asks for the pieces of the page, as JSON, in place of the page.
+    """
 
     options: ReportOptions
     reading: InputOptions
     folder: str | None
+    in_one: bool
     ascii: bool
 
     def __call__(self, module: Module, given: Input) -> _Answer:
@@ -215,38 +237,95 @@ class _Ask:
                 return _Answer(summary, None)
             report = replace(report_of(sources, self.options, ""), errors=module.errors)
             path = os.path.join(self.folder, f"{uuid4().hex}.html")
-            write_page(report, path, ascii=self.ascii)
+            if self.in_one:
+                pieces = report_pieces(report)
+                write((json.dumps([pieces.title, pieces.body, pieces.data]),), path)
+            else:
+                write_page(report, path, ascii=self.ascii)
             return _Answer(summary, path)
 
 
-def report_each(many: Many, reading: InputOptions, options: ReportOptions, output: OutputOptions) -> int:
-    """Writes the index, and next to it the pages if the index is one; returns the exit code.
+def report_each(
+    many: Many, reading: InputOptions, options: ReportOptions, output: OutputOptions, *, in_folder: bool
+) -> int:
+    """Writes the index, and pages if the index is one: behind it in the same file, or in its folder.
 
-    Pages are complete before any gets its name, and an unreadable input does not prevent those of the others.
+    Pages are complete before any gets its name, and an unreadable input does not prevent those of the others. Returns
+    the exit code.
     """
     options.check_chip()
     with _unfinished_pages(output) as folder:
-        ask = _Ask(replace(options, each=True), reading, folder, output.style(1).ascii)
-        found = _with_pages(list(map_inputs(many, reading, options.jobs, ask)), output.path)
-    has_pages = folder is not None
-    summaries = [each.answer for each in found if each.answer is not None]
-    columns = columns_of(summaries, has_pages=has_pages)
-    return finish_each(
-        "report",
-        many,
-        reading,
-        found,
-        Rows(
-            columns,
-            devices=lambda summary: summary.devices,
-        ),
-        answer=answer_of(summaries),
-        unfinished=sum(not summary.is_final for summary in summaries),
-        output=output,
-        version=_VERSION,
-        shown=_without_directories(found) if has_pages else None,
-        next=() if has_pages else None,
-    )
+        ask = _Ask(replace(options, each=True), reading, folder, not in_folder, output.style(1).ascii)
+        answers = list(map_inputs(many, reading, options.jobs, ask))
+        has_pages = folder is not None
+        pages = _Pages.of(answers) if has_pages and not in_folder else None
+        found = _with_pages(answers, output.path if in_folder else None, pages)
+        summaries = [each.answer for each in found if each.answer is not None]
+        code = finish_each(
+            "report",
+            many,
+            reading,
+            found,
+            Rows(columns_of(summaries, has_pages=has_pages), devices=lambda summary: summary.devices),
+            answer=answer_of(summaries),
+            unfinished=sum(not summary.is_final for summary in summaries),
+            output=output,
+            version=_VERSION,
+            shown=_without_directories(found) if has_pages else None,
+            next=() if has_pages else None,
+            write=write_report if pages is None else pages.write,
+        )
+    folder = os.path.dirname(output.path or "")
+    files = [os.path.join(folder, each.page) for each in summaries if each.page is not None] if in_folder else []
+    note_written(output, files, "" if pages is None else pages.remark)
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The pages of one file, the main module's first: names, paths of pieces, and the indices of the results."""
+
+    names: tuple[str, ...]
+    paths: tuple[str, ...]
+    indices: tuple[int, ...]
+    remark: str
+
+    @staticmethod
+    def of(found: Sequence[ScanResult[_Answer]]) -> _Pages:
+        """Those of the modules that cost most, as far as they fit; helpers and small ones are only counted."""
+        ranking, read = ranking_of(found)
+        share_of = dict(zip(read, ranking.shares, strict=True))
+        helpers = {read[at] for at in ranking.helpers}
+        chosen, paths, room = list[int](), list[str](), _MOST_BYTES
+        for at in (read[each] for each in ranking.order):
+            answer = found[at].answer
+            if answer is None or answer.unfinished is None or len(chosen) == _MOST_PAGES:
+                continue
+            size = os.path.getsize(answer.unfinished)
+            if chosen and (at in helpers or share_of[at] < _SMALL or size > room):
+                continue
+            chosen.append(at)
+            paths.append(answer.unfinished)
+            room -= size
+        left = [at for at in read if at not in chosen]
+        share = sum(share_of[at] for at in left)
+        words = f"{format_count(len(left), 'smaller modules')} left out ({format_percent(share)}% of the cost)"
+        names = tuple(unique_name(found, at) or found[at].module or "module" for at in chosen)
+        return _Pages(names, tuple(paths), tuple(chosen), words if left else "")
+
+    def write(self, report: Report, output: OutputOptions, errors: Sequence[Diagnostic], *, read: str) -> int:
+        """Writes the file, and the diagnostics of all inputs; returns the exit code."""
+        if not self.paths:
+            return write_report(report, output, errors, read=read)
+        pages = list[PagePieces]()
+        for path in self.paths:
+            with open(path, encoding="utf-8") as file:
+                pages.append(PagePieces(*json.load(file)))
+        arranged = report.arrange(columns=output.columns, sort=output.sort)
+        is_ascii = output.style(1).ascii
+        chunks = pages_in_one(pages, self.names, arranged, self.remark)
+        write((encoded(chunk, ascii=is_ascii) for chunk in chunks), output.path)
+        return print_diagnostics(report.notes, errors, output, read=read)
 
 
 def _without_directories(found: Sequence[ScanResult[ModuleSummary]]) -> list[ScanResult[ModuleSummary]]:
@@ -267,7 +346,7 @@ def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
     """A folder next to the index for pages without a final name, removed at the end; None if no pages are written."""
     if output.path is None or not is_page_file(output):
         if output.format == "html":
-            raise HloError("pages of several modules require a file", hint="use -o FILE.html")
+            raise HloError("pages of several modules require a file", hint="use -o FILE.html, or -o DIR/ for many")
         yield None
         return
     with removed_on_signals():
@@ -281,16 +360,20 @@ def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _with_pages(found: Sequence[ScanResult[_Answer]], index: str | None) -> list[ScanResult[ModuleSummary]]:
-    """The summaries with the names of their pages, to which the unfinished ones are moved."""
-    names = iter(_page_names(index or "", [each.module or "" for each in found if each.answer is not None]))
+def _with_pages(
+    found: Sequence[ScanResult[_Answer]], index: str | None, pages: _Pages | None
+) -> list[ScanResult[ModuleSummary]]:
+    """The summaries with their pages: places in the file of `pages`, or files next to the index, which get names."""
+    names = iter(_page_names([each.module or "" for each in found if each.answer is not None]))
     results = list[ScanResult[ModuleSummary]]()
-    for each in found:
+    for at, each in enumerate(found):
         summary = None
         if each.answer is not None:
             summary, name = each.answer.summary, next(names)
-            if each.answer.unfinished is not None:
-                os.replace(each.answer.unfinished, os.path.join(os.path.dirname(index or ""), name))
+            if pages is not None and at in pages.indices:
+                summary = replace(summary, page=f"#first?module={pages.indices.index(at)}")
+            elif index is not None and each.answer.unfinished is not None:
+                os.replace(each.answer.unfinished, os.path.join(os.path.dirname(index), name))
                 summary = replace(summary, page=name)
         results.append(
             ScanResult(each.path, each.module, each.stage, summary, each.problem, each.errors, each.remark, each.cost)

@@ -63,6 +63,7 @@ def _table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> 
     visible = _in_order(table)
     sums = sums_of(table, shown)
     label = table.label_index(visible)
+    page = _page_column(table)
     measured = _bar_column(table)
     lanes = []
     titles = []
@@ -78,6 +79,7 @@ def _table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> 
         titles.append(_title(column, writing))
         lane = _lane(column, cells, [*entries_of(column, cells, writing, style), *endings])
         lane = _measured(lane, cells) if at == measured else lane
+        lane = _linked(lane, [row[page] for row in rows]) if page is not None and at == label else lane
         lanes.append(_summed(lane, cells) if sums and column.total == "sum" else lane)
     looks = "" if table.columns[visible[0]].is_numeric else " named"
     yield f'{_box(table.title or table.name, shown)}<table class="sort {key}{looks}"{_names(table, visible)}>'
@@ -172,7 +174,14 @@ def _falls(cells: Sequence[Cell]) -> bool:
     """Whether the first number is the largest, and most of the others are at most as large as the one before."""
     values = [number_of(cell) or 0 for cell in cells]
     falling = sum(before >= after for before, after in pairwise(values))
-    return len(values) > 1 and values[0] == max(values) and values[1] > 0 and falling >= MOSTLY * (len(values) - 1)
+    is_level = len(set(values)) == 1  # bars of one length say nothing
+    return (
+        not is_level
+        and len(values) > 1
+        and values[0] == max(values)
+        and values[1] > 0
+        and falling >= MOSTLY * (len(values) - 1)
+    )
 
 
 def _in_order(table: Table) -> list[int]:
@@ -180,7 +189,7 @@ def _in_order(table: Table) -> list[int]:
 
     A column of other text before the numbers stays first.
     """
-    visible = list(table.visible(person=True))
+    visible = [at for at in table.visible(person=True) if table.columns[at].unit != "page"]
     units = [table.columns[at].unit for at in visible]
     first = next((n for n, unit in enumerate(units) if unit in ("name", "shape")), 0)
     if table.selected or not first or not table.columns[visible[0]].is_numeric:
@@ -241,6 +250,24 @@ def _measured(lane: Sequence[str], cells: Sequence[Cell]) -> list[str]:
     return [bar + cell.removeprefix("<td") for bar, cell in zip(bars, lane, strict=True)]
 
 
+def _page_column(table: Table) -> int | None:
+    """The index of the column with the pages of rows, which become links on their names."""
+    return next((at for at in table.visible(person=True) if table.columns[at].unit == "page"), None)
+
+
+def _linked(lane: Sequence[str], pages: Sequence[Cell]) -> list[str]:
+    """The cells of names as links to the pages of their rows: files next to this one, or places in it."""
+    linked = []
+    for cell, page in zip(lane, pages, strict=False):
+        opening, _, content = cell.partition(">")
+        if isinstance(page, str):
+            address = page if page.startswith("#") else f"./{quote(page)}"
+            linked.append(f'{opening}><a href="{safe(address)}">{content}</a>')
+        else:
+            linked.append(cell)
+    return [*linked, *lane[len(pages) :]]
+
+
 def _summed(lane: Sequence[str], cells: Sequence[Cell]) -> list[str]:
     """The cells of a column with their numbers, of which a search adds up those that are left."""
     numbers = [number_of(cell) for cell in cells]
@@ -255,8 +282,6 @@ def _share(value: float, largest: float) -> str:
 
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
-    if column.unit == "page" and entry.text not in ("-", "?"):
-        return f'<a href="./{safe(quote(entry.text))}" aria-label="open {text}">open</a>'
     if column.unit == "source" and "/" in entry.text:
         directory, _, file = entry.text.rpartition("/")
         return f'<span class="dir">{safe(directory)}/</span>{safe(file)}'

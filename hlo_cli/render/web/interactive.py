@@ -13,10 +13,11 @@ from urllib.parse import quote
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.render.machine import Json, diagnostic_value, json_value
-from hlo_cli.render.style import sanitize
+from hlo_cli.render.style import Style, sanitize
 from hlo_cli.render.web.colors import page_variables
+from hlo_cli.render.web.html_parts import part_css, part_lines
 from hlo_cli.render.web.markup import path_shortener, safe, short
-from hlo_cli.render.web.page import policy, script, style_sheets
+from hlo_cli.render.web.page import page_css, policy, script, style_sheets
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.graph import Graph
 from hlo_cli.report.numbers import format_bytes, format_part, format_seconds
@@ -354,6 +355,7 @@ def _form(cells: list[Cell]) -> str:
 # Interactive pages: a head that can be read without a script, the data, and one script that draws the rest.
 
 
+WHOLE_WIDTH: Final = 250  # characters: no column of the table of modules is left out
 STYLES = {"report": ("base", "tables", "report"), "graph": ("base", "graph")}
 
 
@@ -363,26 +365,82 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     >>> "<h1>jit_f</h1>" in "".join(interactive_page(Report("graph", ""), "graph", "jit_f", "2 instructions"))
     True
     """
-    code = script(kind)
-    data, shorten = _encoded_page(report)
-    overview = next((part for part in report.parts if isinstance(part, Overview)), None)
+    pieces = _pieces_of(report, kind, title, details)
+    yield from _head(f"{title} · hlo {kind}", kind)
+    yield pieces.body
+    yield f'<script type="text/plain" id="data">{pieces.data}</script>\n'
+    yield f"<script>{script(kind)}</script></body></html>\n"
+
+
+def _head(title: str, kind: Literal["report", "graph"], css: str = "") -> Iterator[str]:
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{policy(code)}"/>\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy(script(kind))}"/>\n'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1"/>\n'
     yield '<meta name="referrer" content="no-referrer"/>\n'
-    yield f"<title>{safe(title)} · hlo {kind}</title>\n"
-    yield f"<style>\n{page_variables()}{style_sheets(*STYLES[kind])}</style></head><body>\n"
-    yield f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
-    yield f"{_verdict_list(overview)}</header>\n{_navigation(overview.sections)}\n" if overview else "</header>\n"
-    yield f'<main id="main">{_script_notice(kind)}\n'
+    yield f"<title>{safe(title)}</title>\n"
+    yield f"<style>\n{page_variables()}{style_sheets(*STYLES[kind])}{css}</style></head><body>\n"
+
+
+def _pieces_of(report: Report, kind: Literal["report", "graph"], title: str, details: str) -> PagePieces:
+    """What of a page is its own: the head and the sections that need no script, and the data."""
+    data, shorten = _encoded_page(report)
+    overview = next((part for part in report.parts if isinstance(part, Overview)), None)
+    head = f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
+    head += f"{_verdict_list(overview)}</header>\n{_navigation(overview.sections)}\n" if overview else "</header>\n"
     actions = [_without_directories(each, shorten) for each in overview.actions] if overview else []
-    for section in overview.sections if overview else ():
-        content = _action_list(actions) if section.key == "first" else ""
-        yield _section_skeleton(section, content) + "\n"
-    yield "</main>\n"
-    yield from ending(_with_texts(report, shorten))
-    yield f'<script type="text/plain" id="data">{data}</script>\n'
-    yield f"<script>{code}</script></body></html>\n"
+    sections = [
+        _section_skeleton(section, _action_list(actions) if section.key == "first" else "") + "\n"
+        for section in (overview.sections if overview else ())
+    ]
+    main = f'<main id="main">{_script_notice(kind)}\n{"".join(sections)}</main>\n'
+    return PagePieces(title, f"{head}{main}{''.join(ending(_with_texts(report, shorten)))}", data)
+
+
+# --- several pages in one file ---
+# A file for the mail: the page of the main module, those of others behind their names, and a table of all modules.
+
+
+@dataclass(frozen=True, slots=True)
+class PagePieces:
+    """What is a page's own: its title, its HTML, and its data as `_encoded_page` writes them."""
+
+    title: str
+    body: str
+    data: str
+
+
+def report_pieces(report: Report) -> PagePieces:
+    """The pieces of the page of a report with an overview."""
+    overview = next(part for part in report.parts if isinstance(part, Overview))
+    return _pieces_of(report, "report", overview.title, overview.details)
+
+
+def pages_in_one(pages: Sequence[PagePieces], names: Sequence[str], index: Report, remark: str) -> Iterator[str]:
+    """One file with several pages, of which the first is shown; links with the names of the others switch to them.
+
+    `index` has a table of all modules, whose links are `#first?module=N`; `remark` says what is left out. Without a
+    script, the first page and the table can be read.
+    """
+    table = index.main_table
+    key = "modules"
+    yield from _head(f"{pages[0].title} · hlo report", "report", f"{page_css()}{part_css(table, key)}")
+    links = "".join(
+        f'<a href="#first?module={at}"{" aria-current=true" if not at else ""}>{safe(name)}</a>'
+        for at, name in enumerate(names)
+    )
+    yield f'<div id="modules" role="navigation" aria-label="Modules"><div class="links">{links}</div>\n'
+    yield f'<a class="quiet" href="#all-modules">{safe(remark or "all modules")}</a></div>\n'
+    yield f'<div id="page">\n{pages[0].body}</div>\n'
+    yield '<section id="all-modules" aria-labelledby="all-modules-title"><div class="hlo">\n'
+    yield f'<h2 id="all-modules-title">All modules</h2>\n<p class="quiet">{safe(index.answer)}.</p>\n'
+    for line in part_lines(table, Style(width=WHOLE_WIDTH, top=0), key):
+        yield line + "\n"
+    yield "</div></section>\n"
+    for at, each in enumerate(pages[1:], start=1):
+        yield f'<template id="page-{at}">\n{each.body}</template>\n'
+        yield f'<script type="text/plain" id="data-{at}">{each.data}</script>\n'
+    yield f'<script type="text/plain" id="data">{pages[0].data}</script>\n'
+    yield f"<script>{script('report')}</script></body></html>\n"
 
 
 def _without_directories(action: Action, shorten: Callable[[str], str]) -> Action:

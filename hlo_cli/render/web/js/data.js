@@ -3,15 +3,15 @@
 import {byId} from "./dom.js";
 
 // The report, with `tables` of `{title, noun, columns, rows}`, rows as objects by column name.
-export async function readData() {
-  const report = await readEncoded();
+export async function readData(id = "data") {
+  const report = await readEncoded(id);
   for (const table of Object.values(report.tables)) table.rows = rowsOf(table, report.strings);
   return report;
 }
 
 // The report as it is written; `columnOf` reads a column of its tables. Quicker than rows for tables of 100,000.
-export async function readEncoded() {
-  const text = atob(byId("data").textContent);
+export async function readEncoded(id = "data") {
+  const text = atob(byId(id).textContent);
   const bytes = new Uint8Array(text.length); // Uint8Array.from(text, ...) takes 25 times as long
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));

@@ -3,6 +3,7 @@
 
 import {byId} from "./dom.js";
 import {GROUPINGS} from "./memory_groups.js";
+import {currentModule} from "./modules.js";
 
 const REST = 300; // milliseconds; browsers limit how often an address may change
 
@@ -36,6 +37,7 @@ export function keepPermalink({store, axis}) {
 
 function addressOfState(section, state, initial) {
   const parts = new URLSearchParams();
+  if (currentModule()) parts.set("module", currentModule());
   const {space, step, isPinned, selected, grouping, scale, query} = state;
   if (space !== initial.space) parts.set("space", space);
   if (isPinned) parts.set("step", step);

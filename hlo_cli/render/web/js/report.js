@@ -5,6 +5,7 @@ import {readData} from "./data.js";
 import {createAxis} from "./axis.js";
 import {createDetails} from "./details.js";
 import {drawNavigation} from "./head.js";
+import {openModule} from "./modules.js";
 import {keepPermalink} from "./permalink.js";
 import {SECTION_DRAWERS} from "./sections.js";
 import {createStore} from "./store.js";
@@ -12,7 +13,7 @@ import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
 
 async function start() {
-  const report = await readData();
+  const report = await readData(openModule());
   const store = createStore(report);
   const page = {report, store, axis: createAxis(report, store)};
   const sections = report.overview.sections.map(openSection);
