@@ -28,8 +28,8 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 BUSY = "\n".join(
     (
         "HloModule jit_busy, is_scheduled=true\n\nENTRY e {\n  s0 = f32[999,999]{1,0} parameter(0)",
-        *(f"  s{at} = f32[999,999]{{1,0}} sine(s{at - 1})" for at in range(1, 400)),
-        "  ROOT r = f32[999,999]{1,0} sine(s399)\n}\n",
+        *(f"  s{at} = f32[999,999]{{1,0}} negate(s{at - 1})" for at in range(1, 400)),
+        "  ROOT r = f32[999,999]{1,0} negate(s399)\n}\n",
     )
 )
 HOSTILE = "../../<img src=x onerror=alert(1)>\N{RIGHT-TO-LEFT OVERRIDE}"
