@@ -13,6 +13,7 @@ import pytest
 from console import BLOCK, COMMAND, ROOT, outputs
 
 README = ROOT / "README.md"
+LONGEST = 230  # lines: what is longer is in `hlo help`
 
 
 def answered(text: str) -> str:
@@ -27,6 +28,15 @@ def answered(text: str) -> str:
 )
 def test_every_command_prints_what_the_readme_shows(block: str) -> None:
     assert "".join(outputs(block)) == block
+
+
+def test_a_newcomer_reads_it_in_one_go() -> None:
+    """It opens with the question, shows a result on the first screen, and says what running the tests costs."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) < LONGEST
+    assert lines[2].startswith("**Why ")
+    assert "$ hlo layout fixtures/tpu/v5e_conv/ --top 4" in lines[:10]
+    assert re.search(r"`make test`[^.]* minutes", " ".join(lines))
 
 
 def test_the_demo_shows_the_first_screen() -> None:
