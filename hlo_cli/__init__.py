@@ -1,20 +1,20 @@
 """Reads XLA HLO dumps: text becomes a module of typed, frozen values that print exactly as XLA prints them.
 
->>> import hlo_cli
->>> shape = hlo_cli.parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
+>>> import hlo_cli as hlo
+>>> shape = hlo.parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
 >>> [str(tile) for tile in shape.layout.tiles]
 ['(8,128)', '(2,1)']
->>> module = hlo_cli.parse_module('''
+>>> module = hlo.parse_module('''
 ... HloModule twice
 ... ENTRY main {
 ...   x = f32[4]{0} parameter(0)
 ...   ROOT y = f32[4]{0} add(x, x)
 ... }''')
->>> [operand.name for operand in module.entry.root.operands]
-['x', 'x']
+>>> module["y"].operands, module["x"].users, module.where("opcode == add")
+((<parameter x>, <parameter x>), (<add y>,), (<add y>,))
 
 `load` reads a file or a directory of dumps, `from_jax` the program of a jitted function. Input that cannot be read
-raises `HloError` with its places. Modules are imported on first use of a name.
+raises `HloError` with its places. `hlo help python` has recipes. Modules are imported on first use of a name.
 """
 
 from hlo_cli._version import __version__
@@ -93,6 +93,7 @@ _HOMES = {
     "kernels_of": "analysis.fusion.kernels",
     "linear_index": "analysis.layout.addresses",
     "linear_index_to_multidimensional_index": "analysis.layout.addresses",
+    "lint": "lint",
     "lint_module": "lint.run",
     "load": "library",
     "matmuls_of": "analysis.cost.matmuls",
@@ -109,6 +110,7 @@ _HOMES = {
     "profile": "library",
     "read_trace": "read_traces",
     "reorder": "transform.reorder",
+    "report": "report",
     "reshard": "analysis.sharding.reshard",
     "run": "analysis.evaluate.run",
     "scan": "scan_modules",
@@ -116,10 +118,15 @@ _HOMES = {
     "shards": "analysis.sharding.placement",
     "sugar": "transform.sugar",
     "unfuse": "transform.fusion.by_request",
+    "untiled_element_at": "analysis.layout.addresses",
+    "untiled_index": "analysis.layout.addresses",
     "verify_async": "analysis.schedule.async_verifier",
     "verify_fusions": "analysis.fusion.fusion_bodies",
 }
-"""The public names, one per row, and the module below `hlo_cli` that each is imported from on first use."""
+"""The public names, one per row, and the module below `hlo_cli` that each is imported from on first use.
+
+`lint` and `report` are packages, which can be called.
+"""
 
 __all__ = ["__version__", *_HOMES]
 
@@ -142,6 +149,8 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         linear_index as linear_index,
         linear_index_to_multidimensional_index as linear_index_to_multidimensional_index,
         multidimensional_index_to_linear_index as multidimensional_index_to_linear_index,
+        untiled_element_at as untiled_element_at,
+        untiled_index as untiled_index,
     )
     from hlo_cli.analysis.layout.address_map import inverse_map as inverse_map, padding_mask as padding_mask
     from hlo_cli.analysis.matching.module_diff import ModuleDiff as ModuleDiff, diff as diff
@@ -194,6 +203,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         module_to_bytes as module_to_bytes,
         parse_module as parse_module,
         profile as profile,
+        report as report,
         sharding_of as sharding_of,
     )
     from hlo_cli.lint.run import FindingList as FindingList, lint_module as lint_module
@@ -212,6 +222,8 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.transform.sugar import sugar as sugar
     from hlo_cli.transform.fusion.by_request import unfuse as unfuse
 
+    lint = lint_module  # what the package calls
+
 if not TYPE_CHECKING:
 
     def __getattr__(name):
@@ -220,7 +232,8 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        found = import_module(f"{__name__}.{home}")
+        value = globals()[name] = found if home == name else getattr(found, name)
         return value
 
     def __dir__():

@@ -1,10 +1,13 @@
-"""A replacement of the standard library's decorator `dataclass` that runs faster at import.
+"""A replacement of the standard library's decorator `dataclass`: faster at import, and its values print briefly.
 
 A command imports a hundred dataclasses. For a frozen one, the standard library compiles six functions, each from its
 own text; for all of them, that took longer than reading a dump and answering. Here only `__init__` is compiled; the
 others are closures. `fields`, `replace`, `match`, `copy`, and `pickle` support the result. There is no `order`,
 `unsafe_hash`, `InitVar`, or `kw_only` for a whole class; a base class is as frozen as its subclass, and made by this
 decorator too.
+
+Results of analyses hold hundreds of thousands of values. Their `repr` has at most `MAX_REPR` characters, so that a
+Python prompt, a debugger, or a failing test can show any of them: `brief` counts what does not fit.
 
 >>> @dataclass(frozen=True, slots=True)
 ... class Point:
@@ -18,11 +21,11 @@ from __future__ import annotations
 
 import dataclasses
 from operator import attrgetter
-from reprlib import recursive_repr
+from types import MappingProxyType
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from dataclasses import dataclass as dataclass
     from typing import Any
 
@@ -130,10 +133,8 @@ def _hash(values: Callable[[object], tuple[object, ...]]) -> Callable[[object], 
     return __hash__
 
 
-@recursive_repr()
-def _repr(self: Any) -> str:
-    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+def _repr(self: object) -> str:
+    return brief(self)
 
 
 def _refuse_to_set(self: object, name: str, value: object) -> None:
@@ -152,3 +153,173 @@ def _state(self: Any) -> list[object]:
 def _restore(self: Any, state: list[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, field.name, value)
+
+
+# --- the text of a value, however large ---
+
+
+MAX_REPR = 200
+"""Characters of a `repr`: two or three lines of a terminal, which the eye takes in at once."""
+_LONGEST_NAME = 80
+"""Characters of a name in a `repr`; names of fusions, which list what was fused, have up to 60."""
+_LEAST_ROOM = 24
+"""Characters that each field gets of what is left, at least: a name of usual length."""
+_MUCH_ROOM = 80
+"""Characters for which the first of many items is shown in part, as an example; in less, only their number is."""
+_BRACKETS: dict[type, tuple[str, str]] = {
+    tuple: ("(", ")"),
+    list: ("[", "]"),
+    set: ("{", "}"),
+    dict: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    MappingProxyType: ("mappingproxy({", "})"),
+}
+
+
+def brief(value: Any, room: int = MAX_REPR) -> str:
+    """The `repr` of a value in at most `room` characters: long texts are cut, and what does not fit is counted.
+
+    It takes no longer for a large value than for a small one.
+
+    >>> brief((1, "two", {"three": 3.0})), brief(range(7)), brief(tuple(range(1000)), 30)
+    ("(1, 'two', {'three': 3.0})", 'range(0, 7)', '(0, 1, 2, 3, 4, … 1,000 items)')
+    >>> brief("a rather long text", 12), brief((), 7), brief(len)
+    ("'a rathe…xt'", '()', '<function len>')
+    """
+    whole = _whole(value, room)
+    if whole is not None:
+        return whole
+    if room < _LEAST_ROOM // 2:  # too little to tell anything, and a value that contains itself ends here
+        return "…"[: max(room, 0)]
+    if isinstance(value, str | bytes):
+        # The end is from the whole text, as names differ at their ends.
+        return _cut(repr(value[:room])[:-1] + repr(value[-room:])[-room:], room)
+    if (brackets := _BRACKETS.get(type(value))) is not None:
+        opening, closing = brackets
+        return listing(opening, closing, _parts_of(value), len(value), room)
+    if _has_fields(value):
+        return _with_some_fields(value, room)
+    return _cut(_text_of(value), room)
+
+
+def brief_name(name: str) -> str:
+    """A name in a `repr`, whose middle is left out if it is very long."""
+    return _cut(name, _LONGEST_NAME)
+
+
+def text_in_brackets(value: object, name: str = "", text: str | None = None) -> str:
+    """A `repr` for values that print as text, such as shapes: the type, the name, and the text in brackets.
+
+    >>> from hlo_cli import parse_shape
+    >>> parse_shape("f32[8,128]{1,0}")
+    <ArrayShape f32[8,128]{1,0}>
+    """
+    front = " ".join(filter(None, (type(value).__name__, name)))
+    return f"<{front} {_cut(str(value) if text is None else text, MAX_REPR - len(front) - 3)}>"
+
+
+def listing(opening: str, closing: str, items: Iterable[tuple[str, object]], count: int, room: int = MAX_REPR) -> str:
+    """Items between brackets, as many as fit, and their number if others follow; each has a text in front of it.
+
+    >>> listing("Sizes(", ")", [("a=", 1), ("b=", 22)], 2), listing("(", ")", [("", 11), ("", 22)], 2, 12)
+    ('Sizes(a=1, b=22)', '(… 2 items)')
+    """
+    rest = f"… {count:,} item{'s' if count > 1 else ''}"
+    shown: list[str] = []
+    left = room - len(opening) - len(closing)
+    for number, (front, item) in enumerate(items, 1):
+        reserved = 0 if number == count else len(rest) + 2
+        text = _whole(item, left - reserved - len(front))
+        if text is None and number == 1 and left - reserved > _MUCH_ROOM:
+            text = brief(item, left - reserved - len(front))
+        if text is None:
+            return _cut(opening + ", ".join([*shown, rest]) + closing, room)
+        shown.append(front + text)
+        left -= len(front) + len(text) + 2
+    return opening + ", ".join(shown) + closing
+
+
+def _whole(value: Any, room: int) -> str | None:
+    """The `repr` of a value if it fits; not much more than that is looked at."""
+    if room <= 0 or (isinstance(value, str | bytes) and len(value) > room):
+        return None
+    if (brackets := _BRACKETS.get(type(value))) is not None:
+        if not value:
+            text = repr(value)
+        elif (items := _all_of(_parts_of(value), room - len(brackets[0]) - len(brackets[1]))) is None:
+            return None
+        else:
+            text = brackets[0] + items + ("," if type(value) is tuple and len(value) == 1 else "") + brackets[1]
+    elif _has_fields(value):
+        name = type(value).__qualname__
+        fields = _all_of(_fields_of(value), room - len(name) - 2)
+        if fields is None:
+            return None
+        text = f"{name}({fields})"
+    else:
+        text = _text_of(value)
+    return text if len(text) <= room else None
+
+
+def _all_of(parts: Iterable[tuple[str, object]], room: int) -> str | None:
+    """Parts with what is in front of each, separated by commas, if they fit."""
+    shown: list[str] = []
+    for front, part in parts:
+        text = _whole(part, room - len(front))
+        if text is None:
+            return None
+        shown.append(front + text)
+        room -= len(front) + len(text) + 2
+    return ", ".join(shown)
+
+
+def _parts_of(value: Any) -> Iterable[tuple[str, object]]:
+    """The items of a container; in front of the values of a dict are their keys."""
+    if isinstance(value, dict | MappingProxyType):
+        return ((f"{brief(key)}: ", inner) for key, inner in value.items())
+    return (("", item) for item in value)
+
+
+def _fields_of(value: Any) -> Iterable[tuple[str, object]]:
+    return ((f"{field.name}=", getattr(value, field.name)) for field in dataclasses.fields(value) if field.repr)
+
+
+def _has_fields(value: object) -> bool:
+    """Whether its `repr` is that of this module."""
+    own: object = type(value).__repr__
+    return own is _repr
+
+
+def _with_some_fields(value: Any, room: int) -> str:
+    """The fields in their order, each with a share of the room; … stands for those that do not fit."""
+    shown: list[str] = []
+    left = room - len(type(value).__qualname__) - len("(, …)")
+    for name, inner in _fields_of(value):
+        if inner is None or inner is False or (type(inner) in (str, tuple) and not inner):
+            continue  # says nothing about the value, and the room is scarce
+        text = name + brief(inner, min(max(_LEAST_ROOM, left // 2), left - len(name)))
+        if len(text) > left or text == name:
+            shown.append("…")
+            break
+        shown.append(text)
+        left -= len(text) + 2
+    return _cut(f"{type(value).__qualname__}({', '.join(shown)})", room)
+
+
+def _text_of(value: Any) -> str:
+    """The `repr` of a value that is neither a container nor one of ours; of an array its type and sizes."""
+    if hasattr(value, "dtype") and hasattr(value, "shape") and getattr(value, "size", 0) > _LEAST_ROOM:
+        return f"<{type(value).__name__} {value.dtype}{list(value.shape)}>"
+    if callable(value) and type(value).__module__ in ("builtins", "functools") and not isinstance(value, type):
+        return f"<function {getattr(value, '__qualname__', type(value).__qualname__)}>"
+    return repr(value)
+
+
+def _cut(text: str, room: int) -> str:
+    """A text of at most `room` characters; its middle is left out, as names differ at their ends."""
+    if len(text) <= room:
+        return text
+    if room <= 0:
+        return ""
+    end = (room - 1) // 3
+    return text[: room - 1 - end] + "…" + text[len(text) - end :]

@@ -1,4 +1,4 @@
-"""Values that notebooks and rich show as reports instead of their `repr`, and whose tables are records.
+"""Values that notebooks and rich show as reports instead of their `repr`, and their tables as records; tuples of them.
 
 Such values are made in every part of the package; what is shown of them is the concern of one part above all others,
 `hlo_cli.notebook`. It is found by its name on use, so that no value depends on how it is shown, and costs nothing
@@ -7,15 +7,21 @@ where nothing is shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Generic, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
+
+from hlo_cli.dataclass import brief, listing
+from hlo_cli.source import missing
 
 if TYPE_CHECKING:
     Record: TypeAlias = dict[str, bool | int | float | str | None]
 
 _T = TypeVar("_T")
 _C = TypeVar("_C")
+_D = TypeVar("_D")
 _HOME = "hlo_cli.notebook"
+_LIBRARY_HOME = "hlo_cli.library"
 
 
 class _Bundles(Protocol):
@@ -25,15 +31,29 @@ class _Bundles(Protocol):
     def renderable(self, value: object) -> object:
         """What rich prints."""
 
+    def write_page(self, value: object, path: str) -> None:
+        """Writes the page of a value."""
+
 
 class _Records(Protocol):
     def records(self, value: object, table: str | None) -> list[Record]:
         """The rows of a table of a value."""
 
 
-class _Errors(Protocol):
-    def lines_of(self, error: BaseException) -> list[str]:
-        """The lines of an error."""
+class _Library(Protocol):
+    """What values are asked by method, or made of texts, by parts above all others."""
+
+    def where(self, module: object, expression: str) -> Sequence[object]:
+        """The instructions that match."""
+
+    def to_networkx(self, module: object, computation: object) -> object:
+        """The dataflow as a graph."""
+
+    def parse_shape(self, text: str) -> object:
+        """The shape in a text."""
+
+    def sharding_of(self, text: str, *, rank: int | None = None) -> object:
+        """The sharding in a text."""
 
 
 class _Printer(Protocol):
@@ -59,6 +79,13 @@ class Displayed:
     def __rich__(self) -> object:
         return cast(_Bundles, _notebook()).renderable(self)
 
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Writes what notebooks show of it as a page of its own, with all rows; of a module, as `hlo report` does.
+
+        The page needs no network and no other file. HloError if the file cannot be written.
+        """
+        cast(_Bundles, _notebook()).write_page(self, str(path))
+
 
 class Tabular(Displayed):
     """A displayed value with a table."""
@@ -80,15 +107,46 @@ class Tabular(Displayed):
         return cast(_Records, _notebook()).records(self, table)
 
 
+# --- tuples and mappings of values ---
+# They are what Python's own are, but for their `repr`, which is brief, and for names, which select their items.
+
+
+class Items(tuple[_T, ...]):
+    """A tuple whose `repr` counts what does not fit.
+
+    >>> Items(name * 90 for name in "abcde") == tuple(name * 90 for name in "abcde"), Items("abc")
+    (True, ('a', 'b', 'c'))
+    >>> repr(Items(name * 90 for name in "abcde"))[-20:]
+    "bbbbbbb', … 5 items)"
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return brief(tuple(self))
+
+
 class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
-    """A tuple of results with the `context` that they were found in, so that they can be shown; slices have it too."""
+    """A tuple of results with the `context` that they were found in, so that they can be shown; slices have it too.
+
+    A name selects the result for the instruction of that name; KeyError, with the nearest name, if there is none.
+
+    >>> from hlo_cli import kernels_of, parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"
+    >>> kernels = kernels_of(parse_module(text))
+    >>> kernels["n"] is kernels[0], "n" in kernels, "p" in kernels
+    (True, True, False)
+    """
 
     context: _C
+
+    def __repr__(self) -> str:
+        return listing(f"{type(self).__name__}(", ")", (("", item) for item in self), len(self))
 
     def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
         """Prints the text in IPython, which otherwise prefers its own text of tuples to the bundle."""
         shown = self._repr_mimebundle_(include=("text/plain",))
-        printer.text("(...)" if cycle else shown.get("text/plain", repr(tuple(self))))
+        printer.text("(...)" if cycle else shown.get("text/plain", repr(self)))
 
     @classmethod
     def of(cls, items: Iterable[_T], context: _C) -> Self:
@@ -98,23 +156,86 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
         return made
 
     @overload
-    def __getitem__(self, index: SupportsIndex) -> _T: ...
+    def __getitem__(self, index: SupportsIndex | str) -> _T: ...
 
     @overload
     def __getitem__(self, index: slice) -> Self: ...
 
-    def __getitem__(self, index: SupportsIndex | slice) -> _T | Self:
+    def __getitem__(self, index: SupportsIndex | slice | str) -> _T | Self:
         if isinstance(index, slice):
             return self.of(tuple(self)[index], self.context)
+        if isinstance(index, str):
+            return _named(self, index, "result for the instruction")
         return super().__getitem__(index)
 
+    def __contains__(self, item: object) -> bool:
+        return (
+            super().__contains__(item) if not isinstance(item, str) else item.removeprefix("%") in map(_name_of, self)
+        )
 
-def error_lines(error: BaseException) -> list[str]:
-    """The lines that notebooks show of an HloError."""
-    return cast(_Errors, _notebook()).lines_of(error)
+
+class ByInstruction(dict[_T, _D]):
+    """A dict of instructions that also takes their names; KeyError, with the nearest name, if there is none.
+
+    >>> from hlo_cli import cost_analysis, parse_module
+    >>> costs = cost_analysis(parse_module("r = f32[4] add(f32[4] a, f32[4] b)"))
+    >>> costs["r"].flops, "r" in costs, "s" in costs
+    (4, True, False)
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: _T | str) -> _D: ...
+
+    def __missing__(self, name: object) -> _D:
+        if not isinstance(name, str):
+            raise KeyError(name)
+        return self[_named(self, name, "instruction")]
+
+    def __contains__(self, name: object) -> bool:
+        return (
+            super().__contains__(name) if not isinstance(name, str) else name.removeprefix("%") in map(_name_of, self)
+        )
+
+    def __repr__(self) -> str:
+        return brief(dict(self))
+
+
+def _named(items: Iterable[_T], name: str, noun: str) -> _T:
+    listed = list(items)
+    found = [item for item in listed if _name_of(item) == name.removeprefix("%")]
+    if not found:
+        raise missing(noun, name, filter(None, map(_name_of, listed)))
+    return next(filter(_is_of_entry, found), found[0])  # as Module.instruction: computations may share names
+
+
+def _has_name(items: Iterable[object], name: str) -> bool:
+    return name.removeprefix("%") in map(_name_of, items)
+
+
+def _name_of(item: object) -> str | None:
+    """The name of an item, or that of the instruction that it is about; None if it has none."""
+    found = getattr(getattr(item, "instruction", item), "name", None)
+    return found if isinstance(found, str) else None
+
+
+def _is_of_entry(item: object) -> bool:
+    computation = getattr(getattr(item, "instruction", item), "computation", None)
+    return bool(getattr(computation, "is_entry", False))
+
+
+def library() -> _Library:
+    """What answers the questions that values are asked by method, and reads the texts given in place of values."""
+    return cast(_Library, _part(_LIBRARY_HOME))
 
 
 def _notebook() -> object:
+    return _part(_HOME)
+
+
+def _part(name: str) -> object:
     from importlib import import_module
 
-    return import_module(_HOME)
+    return import_module(name)

@@ -163,6 +163,7 @@ def from_jax(x: object, /, *args: object, stage: Stage = "optimized", **kwargs: 
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: a value of type int is not a program
+      help: pass a jitted function with its arguments, a Traced, ...
     """
     if stage not in _STAGES:
         raise HloError(f"unknown stage '{stage}'", hint=f"available: {', '.join(_STAGES)}")

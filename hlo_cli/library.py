@@ -1,22 +1,33 @@
-"""`load`, `parse_module`, `profile`, `module_from_bytes`, `sharding_of`: from a path, text, or proto in one call."""
+"""What do Python programs call first: a path, text, or proto read in one call, and questions to a module by method.
+
+`displayed.py` finds the latter by name, as they need parts above the module.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.displayed import Items
 from hlo_cli.inputs.input import read_content, read_inputs, select_module
 from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, MeshAxis
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.read_input import read_input, read_module
-from hlo_cli.source import HloError, Source
+from hlo_cli.source import HloError, Source, expect
+from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape
 from hlo_cli.syntax.text import parser
 
 if TYPE_CHECKING:
+    from networkx import DiGraph
+
     from hlo_cli.analysis.profile.profile import Profile
+    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.ir.traces.trace import Trace
+    from hlo_cli.report.report import Report
 
 
 def load(path: object, *, stage: str | None = None, module: str | None = None) -> Module:
@@ -88,6 +99,7 @@ def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profi
     from hlo_cli.ir.traces.trace import Trace
     from hlo_cli.read_traces import read_traces
 
+    expect(str | os.PathLike | Trace, "a trace or its path", trace)
     read = trace if isinstance(trace, Trace) else read_traces([os.fsdecode(trace)])
     if isinstance(dump, str | os.PathLike) and not (isinstance(dump, str) and _is_text(dump)):
         given = given_modules([os.fsdecode(dump)], InputOptions())
@@ -107,6 +119,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     >>> print(module.entry.root.shape)
     pred[2]{0}
     """
+    expect(str | Source, "an HLO text", text, "hlo_cli.load takes paths, bytes, and programs of frameworks")
     return parser.parse_module(text, strict=strict, infer=omitted_shape)
 
 
@@ -123,6 +136,7 @@ def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int |
     """
     from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
+    expect(str, "the text of a sharding", text, 'such as "{devices=[2,4]<=[8]}" or "P(\'data\')"')
     axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None
     return read_sharding_text(text, mesh=Mesh(axes) if axes else None, rank=rank).sharding
 
@@ -135,9 +149,11 @@ def module_from_bytes(data: bytes) -> Module:
     >>> print(module_from_bytes(module_to_bytes(module)).entry.root.sharding)
     {replicated}
     """
+    expect(bytes, "the bytes of a proto", data)
     return read_module(Source("", ""), data)
 
 
+@of_module
 def module_to_bytes(module: Module) -> bytes:
     """The `HloModuleProto` of a module, which XLA reads as the same module; HloError if a proto cannot represent it.
 
@@ -151,3 +167,67 @@ def module_to_bytes(module: Module) -> bytes:
     from hlo_cli.transform.sugar import desugar
 
     return module_to_bytes(desugar(module))
+
+
+# --- the report of a module ---
+
+
+@of_module
+def report(module: Module, *, chip: str | None = None) -> Report:
+    """What `hlo report` says of a module: `hlo_cli.report`, which is this function and the package of reports."""
+    from hlo_cli.commands.report.options import ReportOptions
+    from hlo_cli.commands.report.page import report_of_module
+
+    options = ReportOptions(chip=chip)
+    options.check_chip()
+    return report_of_module(loaded(module), options, "")
+
+
+def loaded(module: Module) -> Loaded:
+    """A module as if a command had read it; its stage is that in the name of its file."""
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.inputs.dumps import parse_dump_name
+    from hlo_cli.inputs.input import Input
+
+    dump = parse_dump_name(os.path.basename(module.source.name))
+    return Loaded(module, Input(module.source, module.source.name or None, module=module.name, dump=dump))
+
+
+# --- answers to methods, and texts in place of values ---
+# `displayed.library` finds `where`, `to_networkx`, `parse_shape`, and `sharding_of` by name.
+
+
+def where(module: Module, expression: str) -> Sequence[Instruction]:
+    """The instructions that match an expression: the answer of `Module.where`."""
+    from hlo_cli.commands.modules.instruction_tables import instructions_where
+
+    expect(str, "an expression", expression, 'such as "opcode == dot and flops > 1e9"')
+    matches = instructions_where(expression, module)
+    return Items(instruction for instruction in module if matches(instruction))
+
+
+def to_networkx(module: Module, computation: str | Computation | None) -> DiGraph[str]:
+    """The dataflow as a graph of NetworkX: the answer of `Module.to_networkx`."""
+    try:
+        from networkx import DiGraph
+    except ImportError as error:
+        raise ImportError("to_networkx() requires NetworkX: pip install networkx") from error
+
+    instructions = list(module if computation is None else module.computation(computation))
+    count = Counter(instruction.name for instruction in instructions)
+    names = {i: i.name if count[i.name] == 1 else f"{i.computation.name}/{i.name}" for i in instructions}
+    graph: DiGraph[str] = DiGraph(name=module.name)
+    for instruction, name in names.items():
+        graph.add_node(
+            name,
+            opcode=instruction.opcode,
+            shape=str(instruction.shape),
+            computation=instruction.computation.name,
+            op_name=instruction.metadata.op_name,
+            source=str(instruction.source or ""),
+        )
+    for instruction, name in names.items():
+        results = [called.root for called in instruction.called_computations]
+        graph.add_edges_from((names[root], name, {"kind": "call"}) for root in results if root in names)
+        graph.add_edges_from((names[operand], name, {"kind": "operand"}) for operand in instruction.operands)
+    return graph

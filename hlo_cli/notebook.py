@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import hlo_cli
+from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.usage import band_of
@@ -19,6 +20,8 @@ from hlo_cli.displayed import Tabular
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.library import loaded
+from hlo_cli.library import report as page_of
 from hlo_cli.render.draw.diagnostics import render_diagnostics
 from hlo_cli.render.machine import columns_of, field_of
 from hlo_cli.render.style import Style, sanitize
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.profile.profile import Profile
     from hlo_cli.analysis.profile.profile_diff import ProfileComparison
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-    from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.displayed import Record
     from hlo_cli.lint.run import FindingList
@@ -173,16 +175,6 @@ def _found(reports: Mapping[str, Callable[[Any], Report]], value: object) -> Cal
         if kind.__name__ in reports:
             return reports[kind.__name__]
     raise HloError(f"a value of type {type(value).__name__} has no report")
-
-
-def loaded(module: Module) -> Loaded:
-    """A module as if a command had read it; its stage is that in the name of its file."""
-    from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.inputs.dumps import parse_dump_name
-    from hlo_cli.inputs.input import Input
-
-    dump = parse_dump_name(os.path.basename(module.source.name))
-    return Loaded(module, Input(module.source, module.source.name or None, module=module.name, dump=dump))
 
 
 def _of_module(module: Module) -> Report:
@@ -338,7 +330,12 @@ def _of_finding(found: Finding) -> Report:
     return Report("lint", str(found), parts=(Findings("findings", (found,), rules, (found.path,)),))
 
 
+def _of_report(report: Report) -> Report:
+    return report
+
+
 _REPORTS: Final[Mapping[str, Callable[[Any], Report]]] = {
+    "Report": _of_report,
     "Module": _of_module,
     "ArrayShape": _of_shape,
     "BufferShape": _of_shape,
@@ -406,6 +403,15 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
     if sum(map(len, shown.values())) > MAX_BUNDLE:
         shown.pop("image/svg+xml", None)
     return {name: text for name, text in shown.items() if text}
+
+
+def write_page(value: object, path: str) -> None:
+    """Writes a value as a page with all rows: a module as `hlo report` does, others as the report of their command."""
+    from hlo_cli.commands.options import writing
+
+    with sharing():  # tables are computed when they are written
+        report = page_of(value) if isinstance(value, Module) else report_of(value)
+        writing.write_page(report, path, ascii=False)
 
 
 def renderable(value: object) -> object:

@@ -77,7 +77,7 @@ class ScanRecord:
 
 
 def scan(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
     *,
     measure: Callable[[Module], Mapping[str, SummaryValue]] = module_summary,
     stage: str | None = None,
@@ -93,7 +93,8 @@ def scan(
     >>> [record.problem for record in scan(["/no/such/dump.txt"])]
     ["directory '/no/such' not found"]
     """
-    pieces = list_modules([os.fspath(path) for path in paths], stage=stage, module=module)
+    listed = (paths,) if isinstance(paths, str | os.PathLike) else paths
+    pieces = list_modules([os.fspath(path) for path in listed], stage=stage, module=module)
     for asked in map_modules(pieces, partial(_measured, measure), jobs=jobs):
         yield ScanRecord(asked.path, asked.module, asked.stage, asked.answer or {}, asked.problem)
 

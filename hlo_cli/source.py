@@ -6,14 +6,17 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, field, replace
 from itertools import islice
+from types import UnionType
 from typing import Final, Literal, NamedTuple, Self
 
 from hlo_cli._version import __version__
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief, brief_name, dataclass, text_in_brackets
 
 _MOST_COMPARED: Final = 2000  # difflib takes 3 to 9 µs a word (measured), and a module may have 100,000 names
 # Some lines of a terminal; names and tokens of the input in a message have no limit of their own.
 _LONGEST_MESSAGE: Final = 500
+_LONGEST_NAME: Final = 60
+"""Characters of a wrong argument in a message: most names of instructions fit."""
 _KEPT_AFTER_SPAN: Final = 1000
 """Characters of a line kept after the span: as many as any screen shows."""
 
@@ -63,6 +66,9 @@ class Source:
     text: str
     first_line: int = 1
     _line_starts: list[int] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Source {brief_name(self.name)}: {counted(len(self.text), 'characters')}>"
 
     def position(self, offset: int) -> Position:
         """The line and column of a character offset; offsets past the end count as the end."""
@@ -149,6 +155,9 @@ class Diagnostic:
             self, source=Source(source.name, text, first_line=line), span=Span(span.start - start, span.end - start)
         )
 
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
+
     def __str__(self) -> str:
         """The diagnostic on one line, as `file:line:column: severity: message`.
 
@@ -204,13 +213,15 @@ class HloError(Exception):
         return self.diagnostics[0]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.diagnostics))
+        """The diagnostics, each followed by its hint: all that a traceback or a log shows of it."""
+        return "\n".join(f"{each}\n  help: {each.hint}" if each.hint else str(each) for each in self.diagnostics)
 
     def _render_traceback_(self) -> list[str]:
         """The lines that IPython shows instead of a traceback: where it was raised, the place in the text, and help."""
-        from hlo_cli.displayed import error_lines
+        from importlib import import_module
 
-        return error_lines(self)
+        lines: list[str] = import_module("hlo_cli.notebook").lines_of(self)  # found by name, as by `displayed`
+        return lines
 
 
 def counted(number: int, noun: str) -> str:
@@ -261,6 +272,54 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     similar = (other for other in known if abs(len(other) - len(word)) <= 1 + len(word) // 4)
     close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1)
     return close[0] if close else None
+
+
+def missing(noun: str, name: object, names: Iterable[str]) -> KeyError:
+    """The error of a name that selects nothing, with the nearest of the names that would.
+
+    >>> missing("instruction", "ad", ["add", "tuple"])
+    KeyError("no instruction 'ad'; did you mean 'add'?")
+    """
+    hint = did_you_mean(nearest(name, names)) if isinstance(name, str) else None
+    return KeyError("; ".join(filter(None, (f"no {noun} {brief(name, _LONGEST_NAME)}", hint))))
+
+
+def wrong_type(expected: str, value: object, hint: str | None = None, *, function: str = "") -> TypeError:
+    """The error of an argument of another type: what was expected, what was found, and what to pass.
+
+    >>> wrong_type("a module", "dump/", "use hlo_cli.load(path)")
+    TypeError("expected a module, found the str 'dump/': use hlo_cli.load(path)")
+    """
+    found = f"the {type(value).__name__} {brief(value, _LONGEST_NAME)}" if value is not None else "None"
+    place = f"{function}: " if function else ""
+    return TypeError(f"{place}expected {expected}, found {found}" + (f": {hint}" if hint else ""))
+
+
+def expect(kind: type | UnionType, expected: str, value: object, hint: str | None = None) -> None:
+    """Raises TypeError, which says what was expected, if a value is not of this type.
+
+    >>> expect(int, "a number of devices", "4")
+    Traceback (most recent call last):
+        ...
+    TypeError: expected a number of devices, found the str '4'
+    """
+    if not isinstance(value, kind):
+        raise wrong_type(expected, value, hint)
+
+
+def expect_one_of(noun: str, value: object, known: Iterable[str]) -> None:
+    """Raises HloError, with the nearest known name, or with all of them, if a value is not a known name.
+
+    >>> expect_one_of("goal", "memroy", ["memory", "latency"])
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: unknown goal 'memroy'
+      help: did you mean 'memory'?
+    """
+    listed = tuple(known)
+    if value not in listed:
+        close = did_you_mean(nearest(value, listed)) if isinstance(value, str) else None
+        raise HloError(f"unknown {noun} '{value}'", hint=close or f"available: {', '.join(listed)}")
 
 
 # --- internal errors ---

@@ -8,9 +8,9 @@ from io import BytesIO
 import pytest
 
 from hlo_cli import HloError, parse_module, parse_shape
-from hlo_cli.analysis.dataflow.dependencies import users_among
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
+from hlo_cli.ir.instruction import users_among
 from hlo_cli.lint.rule import structure_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings

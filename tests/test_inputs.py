@@ -166,7 +166,7 @@ def test_stage_chooses(tmp_path: Path, stage: str, taken: str) -> None:
 def test_a_stage_that_is_not_there_lists_those_that_are(tmp_path: Path) -> None:
     folder = write(tmp_path, "before_optimizations.txt", "after_optimizations.txt")
     error = error_of(lambda: read_inputs([folder], stage="befre_optimizations"))
-    assert str(error) == (f"error: stage 'befre_optimizations' not found in {folder}/")
+    assert str(error.diagnostic) == (f"error: stage 'befre_optimizations' not found in {folder}/")
     assert error.diagnostic.hint == "did you mean 'before_optimizations'?"
     assert "file names do not contain a stage" in str(
         error_of(lambda: read_inputs([write(tmp_path / "b", "x.hlo")], stage="before"))
@@ -178,7 +178,7 @@ def test_module_chooses(tmp_path: Path, module: str) -> None:
     write(tmp_path, "module_0001.jit_f.before_optimizations.txt", "module_0003.jit_step.before_optimizations.txt")
     assert only(str(tmp_path), module=module).module == "jit_step"
     error = error_of(lambda: read_inputs([str(tmp_path)], module="jit_stop"))
-    assert str(error) == f"error: module 'jit_stop' not found in {tmp_path}/"
+    assert str(error.diagnostic) == f"error: module 'jit_stop' not found in {tmp_path}/"
     assert error.diagnostic.hint == "did you mean 'jit_step'?"
     error = error_of(lambda: read_inputs([str(tmp_path)], module="other"))
     assert error.diagnostic.hint == "available: jit_f, jit_step"
@@ -342,12 +342,15 @@ def test_files_that_one_may_not_read(tmp_path: Path) -> None:
 def test_directories_without_dumps(tmp_path: Path) -> None:
     folder = write(tmp_path / "d", "a.ll", "b.ll", "c.ptx")
     error = error_of(lambda: read_inputs([folder]))
-    assert str(error) == f"error: no HLO dumps in {folder}/ (contains 2 .ll, 1 .ptx)"
+    assert str(error.diagnostic) == f"error: no HLO dumps in {folder}/ (contains 2 .ll, 1 .ptx)"
     write(tmp_path / "d" / ".sub", "after_optimizations.txt")
     error = error_of(lambda: read_inputs([folder]))
-    assert str(error) == f"error: no HLO dumps in {folder}/ (contains 2 .ll, 1 .ptx, 1 directory: .sub)"
+    assert str(error.diagnostic) == f"error: no HLO dumps in {folder}/ (contains 2 .ll, 1 .ptx, 1 directory: .sub)"
     assert error.diagnostic.hint == f"did you mean '{folder}/.sub/'?"
-    assert str(error_of(lambda: read_inputs([write(tmp_path / "e")]))) == f"error: directory {tmp_path}/e/ is empty"
+    assert (
+        str(error_of(lambda: read_inputs([write(tmp_path / "e")])).diagnostic)
+        == f"error: directory {tmp_path}/e/ is empty"
+    )
 
 
 class Terminal(io.BytesIO):

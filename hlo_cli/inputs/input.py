@@ -601,6 +601,7 @@ def read_content(content: str | bytes, *, stage: str | None = None, module: str 
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: this text is a jaxpr, not HLO
+      help: to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     try:

@@ -5,18 +5,27 @@ Attributes, metadata, and literals are read on first use. Mirrors xla/hlo/ir/hlo
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
-from hlo_cli.ir.attributes.metadata import NO_METADATA, BackendConfig, FrontendAttributes, Metadata
+from hlo_cli.ir.attributes.metadata import (
+    NO_METADATA,
+    NO_STACK_TABLES,
+    BackendConfig,
+    FrontendAttributes,
+    Metadata,
+    SourceLocation,
+    StackTables,
+    program_frame,
+)
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name, OutputOperandAlias, Window
 from hlo_cli.ir.notation import UnparsedText, dictionary_or_quoted
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, annotate_indices, subshape
-from hlo_cli.source import HloError, Span
+from hlo_cli.source import HloError, Span, counted, missing
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.sharding import AnySharding, ReplicaGroups
@@ -317,6 +326,28 @@ class Instruction:
         return self.computation.reader.metadata(self)
 
     @property
+    def source(self) -> SourceLocation | None:
+        """The line of the user's program that it was made from, outside of libraries; None if the text has none.
+
+        >>> from hlo_cli import parse_module
+        >>> text = 'r = f32[2] negate(f32[2] a), metadata={source_file="model.py" source_line=7}'
+        >>> print(parse_module(text).entry.root.source)
+        model.py:7
+        """
+        return program_frame(self.computation.stack_tables.stack(self.metadata))
+
+    @property
+    def users(self) -> tuple[Instruction, ...]:
+        """The instructions of its computation that use its value, each once, in the order of the text.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("r = f32[2] add(f32[2] a, f32[2] b)")
+        >>> module["a"].users, module["r"].users
+        ((<add r>,), ())
+        """
+        return self.computation.users[self]
+
+    @property
     def literal(self) -> Literal | None:
         """The values of a constant, read from the text on demand; None for other instructions.
 
@@ -352,13 +383,23 @@ class Instruction:
         """The shape of the value used at `position`; unknown if the operand's shape has no such element."""
         return subshape(self.operands[position].shape, self.operand_index(position)) or UnknownShape()
 
+    def to_string(self) -> str:
+        """The instruction as in a dump, without ROOT."""
+        return print_instruction(self)
+
     def __repr__(self) -> str:
-        return f"<{self.opcode} {self.name}>"
+        return f"<{brief_name(self.opcode)} {brief_name(self.name)}>"
+
+
+Users: TypeAlias = dict[Instruction, tuple[Instruction, ...]]
+"""The users of each instruction."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Computation:
     """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
+
+    Its items are its instructions, by number or by name: `computation["add.3"]`, and `computation[-1]` for the last.
 
     `parameters` are sorted by number. `root` is None if the text is truncated before it. `operand_indices` holds, for
     instructions that select elements of tuples directly (`%t#0`), the element of each operand. `backend_config` is the
@@ -377,14 +418,65 @@ class Computation:
     reader: TextReader[Instruction] = NO_TEXT
     operand_indices: Mapping[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
     by_id: Mapping[int, Instruction] = field(default_factory=dict)
+    stack_tables: StackTables = NO_STACK_TABLES
+    _users: Users | None = None
 
     def instruction(self, name: str) -> Instruction | None:
         """The instruction of this name, with or without a leading %, or None."""
         name = name.removeprefix("%")
         return next((i for i in self.instructions if i.name == name), None)
 
+    @property
+    def users(self) -> Mapping[Instruction, tuple[Instruction, ...]]:
+        """The users of each instruction; computed on first use, after which the instructions must not change."""
+        if self._users is None:
+            self._users = users_among(self.instructions)
+        return self._users
+
+    @overload
+    def __getitem__(self, index: SupportsIndex | str) -> Instruction: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Instruction, ...]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice | str) -> Instruction | tuple[Instruction, ...]:
+        """The instruction of this number or name; KeyError, with the nearest name, if there is none."""
+        if not isinstance(index, str):
+            return self.instructions[index]
+        if (found := self.instruction(index)) is None:
+            raise missing(f"instruction of {self.name} called", index, [each.name for each in self.instructions])
+        return found
+
+    def __contains__(self, instruction: object) -> bool:
+        """Whether an instruction is in it, or one of this name."""
+        if isinstance(instruction, str):
+            return self.instruction(instruction) is not None
+        return isinstance(instruction, Instruction) and instruction.computation is self
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.instructions)
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def __bool__(self) -> bool:
+        return True  # an empty one is not missing
+
+    def to_string(self) -> str:
+        """The computation as in a dump."""
+        return print_computation(self)
+
     def __repr__(self) -> str:
-        return f"<computation {self.name}: {len(self.instructions)} instructions>"
+        return f"<Computation {brief_name(self.name)}: {counted(len(self.instructions), 'instructions')}>"
+
+
+def users_among(instructions: Sequence[Instruction]) -> Users:
+    """Returns the users of each instruction among `instructions`, which may belong to several computations."""
+    users: dict[Instruction, dict[Instruction, None]] = {instruction: {} for instruction in instructions}
+    for user in instructions:
+        for operand in user.operands:
+            users.setdefault(operand, {})[user] = None
+    return {instruction: tuple(using) for instruction, using in users.items()}
 
 
 # --- printing as in a dump ---

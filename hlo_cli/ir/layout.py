@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import ceil, log10, prod
 from typing import Any, Final, Literal
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import dataclass, text_in_brackets
 from hlo_cli.displayed import Displayed
 from hlo_cli.source import counted
 
@@ -275,6 +275,9 @@ class Layout(Displayed):
             if any(a >= b for a, b in pairwise(cuts)):
                 return f"split points {split} must be increasing and within the dimension"
         return None
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         properties = self.properties()

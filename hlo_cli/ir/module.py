@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, wraps
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Tabular
-from hlo_cli.ir.attributes.metadata import DebuggedArray, FrontendAttributes, RecoveryTable, SourceLocation, StackFrames
+from hlo_cli.dataclass import brief, brief_name, dataclass
+from hlo_cli.displayed import Items, Tabular, library
+from hlo_cli.ir.attributes.metadata import (
+    NO_STACK_TABLES,
+    DebuggedArray,
+    FrontendAttributes,
+    RecoveryTable,
+    SourceLocation,
+    StackFrames,
+    StackTables,
+)
 from hlo_cli.ir.attributes.value_types import Alias, AttributeValue, BufferDonor, ComputationLayout
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, print_computation
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ShapeIndex, subshape
-from hlo_cli.source import Diagnostic, HloError, Source, did_you_mean, nearest
+from hlo_cli.source import Diagnostic, HloError, Source, counted, did_you_mean, expect, missing, nearest, wrong_type
 
 if TYPE_CHECKING:
+    from networkx import DiGraph
+
     from hlo_cli.ir.attributes.sharding import AnySharding
     from hlo_cli.ir.buffer_assignment import BufferAssignment
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
+_NUMBERS: Final = "module.entry[0] and list(module)[0] are instructions by number"
+_LONGEST_INPUT: Final = 60
+"""Characters of a wrong argument in the hint on how to read it: most paths fit."""
 PART_MARK: Final = "// part of a module"
 """The comment after the header of a printed part, which is read as a part again; XLA skips it."""
 
@@ -48,10 +63,14 @@ class Module(Tabular):
     `is_truncated` is true if the text ends inside a computation, or before the entry of a whole program, and
     `has_entry` if a computation is marked as the entry; else `entry` is the last one.
 
+    Its items are its instructions, in the order of the text; names select instructions and computations.
+
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> module.name, module.entry.name, module.instruction_count
-    ('m', 'e', 1)
+    >>> module, module.entry, len(module), [each.opcode for each in module]
+    (<Module m: 1 computation, 1 instruction>, <Computation e: 1 instruction>, 1, ['parameter'])
+    >>> module["p"], module["e"], module["e/p"], "q" in module
+    (<parameter p>, <Computation e: 1 instruction>, <parameter p>, False)
     """
 
     name: str
@@ -75,10 +94,18 @@ class Module(Tabular):
     is_truncated: bool = False
     has_entry: bool = True
 
-    @cached_property
+    def __post_init__(self) -> None:
+        self.computations = Items(self.computations)
+        tables = StackTables(self.stack_tables, self.read_stack_tables)
+        for computation in self.computations:
+            # Modules that share computations, such as one with another header, share these tables too.
+            if computation.stack_tables is NO_STACK_TABLES:
+                computation.stack_tables = tables
+
+    @property
     def stack_frames(self) -> StackFrames:
         """The tables after the header, which hold the source locations of instructions."""
-        return self.read_stack_tables(self.stack_tables) if self.read_stack_tables is not None else StackFrames()
+        return self.entry.stack_tables.frames
 
     @cached_property
     def buffer_assignment(self) -> BufferAssignment | None:
@@ -234,19 +261,95 @@ class Module(Tabular):
         """Number of instructions in all computations."""
         return sum(len(computation.instructions) for computation in self.computations)
 
-    def computation(self, name: str) -> Computation:
+    def computation(self, name: str | Computation) -> Computation:
         """The computation of this name, with or without a leading %; HloError if there is none."""
+        if isinstance(name, Computation):
+            return name
+        expect(str, "a computation or its name", name)
         return self._named(name, {c.name: c for c in self.computations}, "computation")
 
-    def instruction(self, name: str) -> Instruction:
-        """The instruction of this name, the entry's first if several computations have it; HloError without one."""
-        if (found := self.entry.instruction(name)) is not None:
-            return found
-        return self._named(name, {i.name: i for i in reversed(list(self.instructions))}, "instruction")
+    def instruction(self, name: str | Instruction) -> Instruction:
+        """The instruction of this name, the entry's first if several computations have it; HloError without one.
 
-    def location(self, instruction: Instruction) -> SourceLocation | None:
-        """The innermost source location of an instruction, if the text has it."""
-        metadata = instruction.metadata
+        The name may have a leading %, or its computation in front of it, as in `body/add.3`. Instead of a name, it
+        takes an instruction, which it returns.
+        """
+        if isinstance(name, Instruction):
+            return name
+        expect(str, "an instruction or its name", name)
+        if (found := self._instruction(name)) is not None:
+            return found
+        return self._named(name, self._by_name, "instruction")
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Instruction]:
+        """The instructions by their names; the entry's, else the first, of those with the same name."""
+        computations = (*reversed(self.computations), self.entry)
+        return {i.name: i for computation in computations for i in reversed(computation.instructions)}
+
+    def _instruction(self, name: str) -> Instruction | None:
+        wanted = name.removeprefix("%")
+        if (found := self._by_name.get(wanted)) is not None:
+            return found
+        computation, _, rest = wanted.partition("/")
+        return next((c.instruction(rest) for c in self.computations if c.name == computation), None)
+
+    def __getitem__(self, name: str) -> Instruction | Computation:
+        """The instruction of this name, else the computation; KeyError, with the nearest name, if there is neither."""
+        expect(str, "the name of an instruction or a computation", name, _NUMBERS)
+        found = self._instruction(name) or next(
+            (c for c in self.computations if c.name == name.removeprefix("%")), None
+        )
+        if found is None:
+            names = (*self._by_name, *(c.name for c in self.computations))
+            raise missing("instruction or computation", name, names)
+        return found
+
+    def __contains__(self, item: object) -> bool:
+        """Whether an instruction or a computation is in the module, or one of this name."""
+        if isinstance(item, str):
+            wanted = item.removeprefix("%")
+            return self._instruction(item) is not None or any(c.name == wanted for c in self.computations)
+        computation = item.computation if isinstance(item, Instruction) else item
+        return computation in self.computations
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return self.instructions
+
+    def __len__(self) -> int:
+        return self.instruction_count
+
+    def __bool__(self) -> bool:
+        return True  # an empty one is not missing
+
+    def where(self, expression: str) -> tuple[Instruction, ...]:
+        """The instructions that match an expression of the filter language; `hlo help where` lists its fields.
+
+        Instructions of which the text does not tell whether they match are left out. HloError, with the place, if the
+        expression is malformed.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("r = f32[8,8] add(f32[8,8] a, f32[8,8] b)")
+        >>> module.where("opcode == add and flops > 10")
+        (<add r>,)
+        """
+        return Items(cast("Sequence[Instruction]", library().where(self, expression)))
+
+    def to_networkx(self, computation: str | Computation | None = None) -> DiGraph[str]:
+        """The dataflow of a computation, or of all, as a graph of NetworkX: nodes are names, edges go to users.
+
+        Nodes have the attributes `opcode`, `shape`, `computation`, `op_name`, and `source`. The attribute `kind` of an
+        edge is operand, or call from the result of a called computation to its caller. If several computations have a
+        name, it follows that of its computation, as in `body/add`. ImportError if NetworkX is not installed.
+        """
+        return cast("DiGraph[str]", library().to_networkx(self, computation))
+
+    def location(self, instruction: Instruction | str) -> SourceLocation | None:
+        """The innermost source location of an instruction, in a library if it called one; None if the text has none.
+
+        `Instruction.source` is the line of the user's program.
+        """
+        metadata = self.instruction(instruction).metadata
         if (innermost := self.stack_frames.innermost(metadata.stack_frame_id)) is not None:
             return innermost
         return SourceLocation(metadata.source_file, metadata.source_line) if metadata.source_file else None
@@ -269,9 +372,10 @@ class Module(Tabular):
         return self.to_string()
 
     def __repr__(self) -> str:
-        return f"<module {self.name}: {len(self.computations)} computations>"
+        count = counted(self.instruction_count, "instructions")
+        return f"<Module {brief_name(self.name)}: {counted(len(self.computations), 'computations')}, {count}>"
 
-    def _named(self, name: str, named: dict[str, _T], what: str) -> _T:
+    def _named(self, name: str, named: Mapping[str, _T], what: str) -> _T:
         name = name.removeprefix("%")
         if name in named:
             return named[name]
@@ -286,3 +390,32 @@ class Module(Tabular):
     def _flags(self, name: str) -> tuple[bool, ...]:
         value = self.header_value(name)
         return (value,) if isinstance(value, bool) else self.header_items(name, bool) or (False,)
+
+
+# --- functions of a module ---
+
+
+def of_module(function: _F) -> _F:
+    """A function whose first argument is a module; TypeError, which says what to pass, if it is something else.
+
+    >>> from hlo_cli import kernels_of
+    >>> kernels_of("dump/")
+    Traceback (most recent call last):
+        ...
+    TypeError: kernels_of: expected a module, found the str 'dump/': use hlo_cli.load('dump/')
+    """
+
+    @wraps(function)
+    def checked(module: object, *args: object, **named: object) -> object:
+        check_module(module, function.__name__)
+        return function(module, *args, **named)
+
+    return cast(_F, checked)
+
+
+def check_module(module: object, function: str) -> None:
+    """Raises TypeError, which says what to pass, if an argument of a function is not a module."""
+    if not isinstance(module, Module):
+        is_input = isinstance(module, str | bytes | PathLike)
+        hint = f"use hlo_cli.load({brief(module, _LONGEST_INPUT)})" if is_input else "see hlo_cli.load"
+        raise wrong_type("a module", module, hint, function=function)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Final
+from typing import Final, cast
 
-from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Tabular
+from hlo_cli.dataclass import dataclass, text_in_brackets
+from hlo_cli.displayed import Tabular, library
 from hlo_cli.ir.layout import Layout, PrimitiveType, Tiling, largest_split, slots_of, tiling_of
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, wrong_type
 
 # --- shapes as text ---
 # Shapes as XLA prints them. Mirrors `ShapeUtil::HumanStringWithLayout` of xla/shape_util.cc.
@@ -165,6 +165,9 @@ class ArrayShape(Tabular):
         shown, prefix = self.layout if layout else None, self.layout.dynamic_shape_metadata_prefix_bytes
         return array_text(self.element_type, self.dimensions, self.dynamic_dimensions, shown, prefix)
 
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
+
     def __str__(self) -> str:
         return self.to_string()
 
@@ -230,6 +233,9 @@ class TupleShape(Tabular):
         """The text XLA prints, with `/*index=5*/` before every fifth element."""
         return "(" + annotate_indices([element.to_string(layout=layout) for element in self.elements]) + ")"
 
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
+
     def __str__(self) -> str:
         return self.to_string()
 
@@ -263,6 +269,9 @@ class BufferShape(Tabular):
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints."""
         return f"b({self.array.to_string(layout=layout)})"
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         return self.to_string()
@@ -328,6 +337,19 @@ class UnknownShape(_Weightless):
 
 Leaf = ArrayShape | BufferShape | TokenShape | OpaqueShape | UnknownShape
 Shape = Leaf | TupleShape
+
+
+def as_shape(shape: Shape | str) -> Shape:
+    """The shape itself, or that in a text, as `parse_shape` reads it; TypeError if it is something else.
+
+    >>> as_shape("f32[2,3]").rank
+    2
+    """
+    if isinstance(shape, str):
+        return cast(Shape, library().parse_shape(shape))
+    if not isinstance(shape, Shape):
+        raise wrong_type("a shape or its text", shape, 'such as "f32[8,128]{1,0}"')
+    return shape
 
 
 def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:

@@ -10,15 +10,15 @@ from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from hlo_cli.analysis.dataflow.dependencies import PASSES_ON_ONE_VALUE, Users, producer_of
+from hlo_cli.analysis.dataflow.dependencies import PASSES_ON_ONE_VALUE, producer_of
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.analysis.origin.scopes_and_moves import Origin, generalize
 from hlo_cli.analysis.schedule.async_overlap import AsyncPair
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.metadata import SourceLocation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file, program_frame
+from hlo_cli.ir.instruction import Instruction, Users
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS, BLOCK_MOVES, wrapped_opcode
@@ -119,10 +119,6 @@ def frame_of(origin: Origin) -> SourceLocation | None:
     >>> frame_of(Origin()) is None
     True
     """
-    if not origin.stack:
-        return None
-    from hlo_cli.analysis.origin.origins import program_frame  # large imports that only findings need
-
     return program_frame(origin.stack)
 
 
@@ -170,8 +166,6 @@ def is_of_library(origin: Origin) -> bool:
     >>> is_of_library(Origin("jit(step)/jit(_step)/while/body/add", (SourceLocation("train.py", 7, "_step"),)))
     False
     """
-    from hlo_cli.analysis.origin.origins import is_library_file  # as in `frame_of`
-
     frame = frame_of(origin)
     if frame is not None and is_library_file(frame.file):
         return True

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
-from hlo_cli.analysis.dataflow.dependencies import Users, users_among
 from hlo_cli.analysis.dataflow.executions import (
     NO_EXECUTIONS,
     ComputationContexts,
@@ -42,7 +41,7 @@ from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import SourceLocation
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users, users_among
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS

@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Results
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.lint.rule import LineReader, LintContext, Needs, Rule
 from hlo_cli.lint.rules import (
     communication,
@@ -25,7 +25,7 @@ from hlo_cli.lint.rules import (
 )
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Finding
-from hlo_cli.source import SEVERITIES, Diagnostic, HloError, Severity
+from hlo_cli.source import SEVERITIES, Diagnostic, HloError, Severity, expect
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
@@ -133,26 +133,32 @@ class FindingList(Results[Finding, Checked]):
     """Findings, as a tuple that notebooks show by cause; it does not hold the module, so it can outlive it."""
 
 
+@of_module
 def lint_module(
     module: Module,
     settings: LintSettings | None = None,
     *,
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
-    chip: ChipSpec | None = None,
+    chip: ChipSpec | str | None = None,
     line_of: LineReader | None = None,
 ) -> FindingList:
     """The findings of the rules, in the order of the text, without duplicates.
 
-    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings about
-    efficiency have times, and with `line_of` all have the lines of the user's program.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, such as "h100",
+    findings about efficiency have times, and with `line_of` all have the lines of the user's program.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
     >>> for found in lint_module(module): print(found.name, found.code, found)
     e/n HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
-    settings = settings or LintSettings()
+    settings = LintSettings() if settings is None else settings
+    expect(LintSettings, "LintSettings", settings)
+    if chip is not None and not isinstance(chip, ChipSpec):
+        from hlo_cli.analysis.hardware.chip_specs import chip_spec  # commands, which have read it, pass it
+
+        chip = chip_spec(chip)
     context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip, line_of)
     found: dict[Finding, None] = {}
     rules = selected_rules(settings)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.dataflow.dependencies import PASSES_ON_ONE_VALUE, Users, instruction_post_order, uses_of
+from hlo_cli.analysis.dataflow.dependencies import PASSES_ON_ONE_VALUE, instruction_post_order, uses_of
 from hlo_cli.analysis.fusion.fusion_bodies import roots_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users
 from hlo_cli.ir.layout import PrimitiveType
 from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, HOST_FEEDS, MOVES, RANDOM_STATE
 from hlo_cli.ir.shape import ArrayShape
@@ -33,7 +33,7 @@ def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
     """The uses of a value; for a fusion, the uses inside.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.dataflow.dependencies import users_among
+    >>> from hlo_cli.ir.instruction import users_among
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }''')
     >>> list(transitive_uses(module.entry.parameters[0], users_among(list(module.instructions))))

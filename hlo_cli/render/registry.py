@@ -100,6 +100,7 @@ def format_of(path: str, others: Collection[str] = ()) -> str:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: cannot write memory.pdf: unsupported format .pdf
+      help: available: .json, .jsonl, .csv, .tsv, .md, .html, .svg; or select a format with --format
     """
     ending = os.path.splitext(path)[1].lower()
     if ending[1:] in others:
@@ -124,6 +125,7 @@ def renderer(name: str, *, person: bool, findings: bool = False, graph: bool = F
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: unknown format 'jsno'
+      help: did you mean 'json'?
     """
     hidden = {"findings": not findings, "graph": not graph}
     known = {each.name: each for each in FORMATS if not hidden.get(each.kind, False)}

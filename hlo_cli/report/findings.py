@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, replace
 from functools import cached_property
 from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import dataclass, text_in_brackets
 from hlo_cli.displayed import Displayed
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.table import UNKNOWN, Column, Subject, Table, rows_from, rows_from_tuples
@@ -92,6 +92,10 @@ class Finding(Diagnostic, Displayed):
     line: str = ""
     share: float = 1.0
     is_of_library: bool = False
+
+    def __repr__(self) -> str:
+        where = self.name or self.where
+        return text_in_brackets(self, self.code, f"{where}: {self.severity}: {self.message}")
 
     @property
     def path(self) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import dataclass, text_in_brackets
+from hlo_cli.displayed import Tabular
 from hlo_cli.report.table import Cell, Facts, Table, Tree
 from hlo_cli.report.table_meanings import table_names
 from hlo_cli.report.unknown_choice import unknown_choice_error
@@ -25,7 +26,7 @@ Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage 
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Tabular):
     """An answer in one sentence, its numbers, and the parts that support it.
 
     `next` are commands to run next, `notes` remarks on the inputs, `errors` the inputs that could not be read, and
@@ -46,6 +47,9 @@ class Report:
     notes: tuple[Diagnostic, ...] = ()
     errors: tuple[Diagnostic, ...] = ()
     input: Mapping[str, Cell] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self, self.command, self.answer)
 
     @property
     def schema(self) -> str:

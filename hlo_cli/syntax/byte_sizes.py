@@ -30,6 +30,7 @@ def parse_size(text: str) -> int:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:4: error: unknown unit 'Gib'
+      help: did you mean 'GiB'?
     """
     match = _SIZE.fullmatch(text)
     hint = f"units: {', '.join(UNITS)}"

@@ -274,6 +274,7 @@ def parse_where(text: str) -> Where:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:8: error: expected an operator, found '='
+      help: use ==
     """
     source = Source("", text)
     _check_brackets(source)

@@ -11,13 +11,14 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import Final
 
-from hlo_cli.analysis.dataflow.dependencies import Users, reached, users_of
+from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
-from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, NoText, TextReader
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, NoText, TextReader, Users
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import CHANNEL_STARTS, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
@@ -34,7 +35,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _ENDS: Final = ("-done", "-update")
 
 
-def extract(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> Module:
+@of_module
+def extract(module: Module, instruction: Instruction | str, *, operands: int = 1, users: int = 1) -> Module:
     """Extracts the neighborhood of an instruction in its computation as a valid module.
 
     `operands` and `users` are the numbers of steps along operands and users. Other operands become parameters with the
@@ -44,10 +46,10 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[] parameter(0)  q = f32[] negate(p)  ROOT r = f32[] add(q, p) }"
     >>> module = parse_module(text)
-    >>> print(extract(module, module.entry.root, operands=0).entry.instructions)
+    >>> print(extract(module, "r", operands=0).entry.instructions)
     (<parameter p>, <parameter q>, <add r>)
     """
-    return extracted(module, instruction, operands=operands, users=users).module
+    return extracted(module, module.instruction(instruction), operands=operands, users=users).module
 
 
 def extracted(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> RewrittenModule:
@@ -186,7 +188,7 @@ class _Copy:
         # Values without users are results, as otherwise the compiler would remove them.
         unused = [copy for each, copy in self.copies.items() if each not in taken]
         results = () if len(unused) == 1 else (self._tuple(unused),)
-        self.computation.instructions = (*self.copies.values(), *results)
+        self.computation.instructions = Items((*self.copies.values(), *results))
         self.computation.parameters = tuple(self.parameters)
         self.computation.root = (*unused, *results)[-1]
         # Compact tuple elements (`%t#0`) are by position of the operand, so they go with the copy.

@@ -11,7 +11,7 @@ from dataclasses import field
 from itertools import pairwise
 from typing import Final
 
-from hlo_cli.analysis.dataflow.dependencies import Users, control_predecessors, users_of
+from hlo_cli.analysis.dataflow.dependencies import control_predecessors, users_of
 from hlo_cli.analysis.dataflow.value_sets import aliased_places
 from hlo_cli.analysis.memory.buffers import (
     Access,
@@ -24,7 +24,7 @@ from hlo_cli.analysis.memory.buffers import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, Users
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape

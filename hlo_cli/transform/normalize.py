@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.layout import default_layout
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.transform.rewriting import ComputationCopy
@@ -35,6 +35,7 @@ _ROLES: Final = {
 }
 
 
+@of_module
 def normalize(module: Module, ignored: Collection[str] = ()) -> Module:
     """Module with stable names and order, without metadata, schedule, and ignored parts.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.memory.assignment import Orders, Peaks, peaks_of
@@ -13,8 +13,9 @@ from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
+from hlo_cli.source import expect_one_of
 from hlo_cli.transform.in_place_hazards import fix_in_place_hazards
 from hlo_cli.transform.rewriting import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.schedule.constraints import ExecutedComputations
@@ -60,6 +61,7 @@ class ReorderedModule:
     copies: tuple[str, ...] = ()
 
 
+@of_module
 def reorder(
     module: Module, goal: Goal, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
 ) -> Module:
@@ -83,6 +85,7 @@ def reorder(
     >>> [instruction.name for instruction in new.entry.instructions], new.is_scheduled
     (['p', 's', 'n', 'd', 'a'], True)
     """
+    expect_one_of("goal", goal, get_args(Goal))
     return fix_in_place_hazards(_found(module, goal, limits or {}, latency_model)[0], module).module
 
 

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 
 from hlo_cli.analysis.dataflow.dependencies import control_predecessors
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
@@ -309,7 +310,7 @@ class ComputationCopy:
     def finish(self, root: Instruction | None) -> Computation:
         """Completes and returns the new computation."""
         computation = self.computation
-        computation.instructions = tuple(self._instructions)
+        computation.instructions = Items(self._instructions)
         computation.parameters = tuple(self.copies[parameter] for parameter in self.original.parameters)
         computation.root = root
         computation.operand_indices = self._elements

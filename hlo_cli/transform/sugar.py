@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Final
 
-from hlo_cli.analysis.dataflow.dependencies import Users, reached, users_of
+from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.analysis.schedule.async_verifier import ALIASING_THEMSELVES
 from hlo_cli.analysis.shapes.calling import STARTED_LATE
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, Users, free_name
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, attributes_with, wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, UnknownShape, subshape
 from hlo_cli.transform.rewriting import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
@@ -104,6 +104,7 @@ def _late_output(result: Shape, chain: list[Instruction]) -> Shape:
 _ALIASING = "output_to_operand_aliasing"
 
 
+@of_module
 def desugar(module: Module) -> Module:
     """Module without sugar, as XLA has it in memory; the same object if there is none.
 
@@ -279,6 +280,7 @@ _DROPPED_ATTRIBUTES: Final = ("index", "metadata")
 """Attributes of a get-tuple-element that sugar can drop."""
 
 
+@of_module
 def sugar(module: Module, *, elements: bool = True) -> Module:
     """Module with sugar for async operations and, if `elements`, for tuple elements; the same object if nothing
     changes.

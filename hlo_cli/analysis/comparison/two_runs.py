@@ -59,9 +59,9 @@ from hlo_cli.analysis.sharding.meshes import devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, check_module, of_module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TokenShape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 
 # --- two modules ---
 # Two modules run with the same arguments: whether they compute the same, and where they begin to differ.
@@ -172,6 +172,10 @@ class RunComparison:
     choice: Choice | None = None
     allow_uncovered: bool = False
 
+    def __repr__(self) -> str:
+        counts = f"{counted(len(self.distances), 'results')}, {counted(self.executed, 'instructions')} executed"
+        return f"<RunComparison {self.verdict}: {counts}>"
+
     @property
     def verdict(self) -> Verdict:
         """The verdict on all results: that of the worst.
@@ -200,6 +204,7 @@ class RunComparison:
         return self.verdict in AGREEING
 
 
+@of_module
 def compare_runs(
     old: Module,
     new: Module,
@@ -234,6 +239,7 @@ def compare_runs(
     >>> found.verdict, found.first_difference.instruction
     ('different', <add q>)
     """
+    check_module(new, "compare_runs")
     shapes = _checked_shapes(old, new)
     old, new = _with_program_of(old, new), _with_program_of(new, old)
     is_rewrite = is_rewrite or _check_interfaces(old, new)

@@ -34,12 +34,14 @@ from hlo_cli.analysis.cost.counting import (
 from hlo_cli.analysis.dataflow.dependencies import callees_first, post_order
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import ByInstruction
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.source import expect
 
 # --- instructions, computations, and modules ---
 # Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop body once, and -1 for a custom call;
@@ -88,22 +90,26 @@ def cost_of(instruction: Instruction, *, rules: CostOptions = EXACT) -> Cost:
     return costs_among([instruction], rules=rules)[instruction]
 
 
-def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
-    """Cost of every instruction, including those in fusions and other called computations.
+@of_module
+def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> ByInstruction[Instruction, Cost]:
+    """Cost of every instruction, including those in fusions and other called computations; names are keys too.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
     >>> {instruction.opcode: cost.flops for instruction, cost in cost_analysis(module).items()}
     {'parameter': 0, 'add': 4}
+    >>> cost_analysis(module)["r"].bytes_accessed
+    48
     """
+    expect(CostOptions, "CostOptions", rules)
     return computed_once(_cost_analysis, module, rules)
 
 
 @no_garbage_collection()
-def _cost_analysis(module: Module, rules: CostOptions) -> Mapping[Instruction, Cost]:
+def _cost_analysis(module: Module, rules: CostOptions) -> ByInstruction[Instruction, Cost]:
     each: dict[Instruction, Properties] = {}
     _counted_computations(module.computations, rules, each)
-    return {instruction: _cost(each[instruction]) for instruction in module.instructions}
+    return ByInstruction((instruction, _cost(each[instruction])) for instruction in module.instructions)
 
 
 def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
@@ -166,6 +172,7 @@ def computation_cost(computation: Computation, *, rules: CostOptions = EXACT) ->
     return _cost(dict(_counted_computations((computation,), rules).totals[computation]))
 
 
+@of_module
 def module_cost(module: Module, *, rules: CostOptions = EXACT) -> Cost:
     """Sum over the entry computation, which XLA reports as the cost of a module.
 
@@ -175,6 +182,7 @@ def module_cost(module: Module, *, rules: CostOptions = EXACT) -> Cost:
     >>> module_cost(module).output_bytes, module_cost(module, rules=XLA).output_bytes
     (67174412, 67174416.0)
     """
+    expect(CostOptions, "CostOptions", rules)
     return computation_cost(module.entry, rules=rules)
 
 

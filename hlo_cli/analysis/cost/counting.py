@@ -16,6 +16,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
+from hlo_cli.source import counted
 
 # --- costs and options ---
 # Mirrors `HloCostAnalysis::Properties` and `HloCostAnalysis::Options` of xla/service/hlo_cost_analysis.h.
@@ -96,6 +97,10 @@ class Cost:
 
     properties: Mapping[str, Number] = field(default_factory=lambda: MappingProxyType({}))
     unknown: int = 0
+
+    def __repr__(self) -> str:
+        unknown = f", {counted(self.unknown, 'operations')} of unknown cost" if self.unknown else ""
+        return f"<Cost {self.flops} flops, {self.bytes_accessed} bytes accessed{unknown}>"
 
     @property
     def flops(self) -> Number:

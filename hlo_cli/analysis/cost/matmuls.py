@@ -30,7 +30,7 @@ from hlo_cli.ir.attributes.value_types import (
     dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
@@ -231,6 +231,7 @@ class Matmul:
         return self.lhs.logical_bytes + self.rhs.logical_bytes + self.result.logical_bytes
 
 
+@of_module
 def matmuls_of(module: Module) -> tuple[Matmul, ...]:
     """Matmuls of a module in the order of the text.
 

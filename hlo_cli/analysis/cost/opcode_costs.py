@@ -29,12 +29,12 @@ from hlo_cli.analysis.cost.counting import (
     utilization_key,
 )
 from hlo_cli.analysis.cost.matmuls import matmul_of
-from hlo_cli.analysis.dataflow.dependencies import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.dataflow.executions import loop_runs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.attributes.value_types import WindowDimension
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users
 from hlo_cli.ir.operations import BLOCK_MOVES, ELEMENTWISE, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 

@@ -16,15 +16,15 @@ from hlo_cli.analysis.custom_calls.config import (
     read_config,
 )
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
-from hlo_cli.analysis.dataflow.dependencies import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
-from hlo_cli.ir.instruction import CustomCall, Instruction, custom_call
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.instruction import CustomCall, Instruction, Users, custom_call
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import (
     ArrayShape,
@@ -37,6 +37,7 @@ from hlo_cli.ir.shape import (
     TupleShape,
     subshape,
 )
+from hlo_cli.source import counted
 
 # --- buffers in the order of the call ---
 # Buffers of a custom call in the order in which CPU and GPU pass them.
@@ -176,6 +177,10 @@ class DecodedCall:
     result: Shape
     buffers: tuple[CustomCallBuffer, ...]
 
+    def __repr__(self) -> str:
+        counts = f"{counted(len(self.operands), 'operands')}, {counted(len(self.buffers), 'buffers')}"
+        return f"<DecodedCall {brief_name(self.instruction.name)}: {brief_name(self.spec.target)}, {counts}>"
+
     @property
     def is_typed(self) -> bool:
         """Whether the call uses XLA's typed FFI."""
@@ -223,6 +228,7 @@ class DecodedCall:
         )
 
 
+@of_module
 def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
     """Custom calls of a module in the order of the text.
 

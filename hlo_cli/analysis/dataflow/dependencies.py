@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users, users_among
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, DONES, ELEMENTWISE, FORWARDING, RUNNERS, wrapped_opcode
@@ -16,10 +16,6 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
 # --- users ---
 # Mirrors `HloInstruction::users`.
-
-
-Users = dict[Instruction, tuple[Instruction, ...]]
-"""The users of each instruction."""
 
 
 def users_of(computation: Computation) -> Users:
@@ -31,15 +27,6 @@ def users_of(computation: Computation) -> Users:
     {<parameter p>: (<add q>,), <add q>: ()}
     """
     return users_among(computation.instructions)
-
-
-def users_among(instructions: Sequence[Instruction]) -> Users:
-    """Returns the users of each instruction among `instructions`, which may belong to several computations."""
-    users: dict[Instruction, dict[Instruction, None]] = {instruction: {} for instruction in instructions}
-    for user in instructions:
-        for operand in user.operands:
-            users.setdefault(operand, {})[user] = None
-    return {instruction: tuple(using) for instruction, using in users.items()}
 
 
 def reached(

@@ -44,10 +44,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import FLOAT_FORMATS
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import CHANNEL_OPCODES, DEVICE_IDS, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 
 # --- what cannot be evaluated ---
 # What cannot be evaluated, told before anything runs: instructions of unknown meaning, and shapes that break rules.
@@ -193,6 +193,7 @@ class Run:
     unread: int = 0
 
 
+@of_module
 def run(
     module: Module,
     args: Sequence[Value] | None = None,
@@ -200,7 +201,7 @@ def run(
     seed: int = 0,
     floats: Floats = "exact",
     devices: int | None = None,
-    watch: Iterable[Instruction] = (),
+    watch: Iterable[Instruction | str] = (),
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
@@ -215,18 +216,21 @@ def run(
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
     `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if a module does
-    not state it. Of several devices, `watch` keeps the values of device 0. `stubs` are functions for custom calls by
-    target, called with arrays, and with `shape` and `instruction` if they have parameters of these names. `feed` are
-    the arrays for infeeds, in the order in which they run. While `observe` is called, `iterations` has those of the
-    loops around the instruction. `unknown` makes up results of functions that two programs have in common. `noise` is
-    an error of every float that an instruction rounds. `ranges` are those of made-up arguments, by default what the
-    module needs. `with_met` asks which comparisons met equal whole numbers. Values of constants that the text omits are
-    taken from the proto or the dump before optimizations next to it. HloError as for `evaluate`.
+    not state it. Of several devices, `watch`, instructions or their names, keeps the values of device 0. `stubs` are
+    functions for custom calls by target, called with arrays, and with `shape` and `instruction` if they have parameters
+    of these names. `feed` are the arrays for infeeds, in the order in which they run. While `observe` is called,
+    `iterations` has those of the loops around the instruction. `unknown` makes up results of functions that two
+    programs have in common. `noise` is an error of every float that an instruction rounds. `ranges` are those of
+    made-up arguments, by default what the module needs. `with_met` asks which comparisons met equal whole numbers.
+    Values of constants that the text omits are taken from the proto or the dump before optimizations next to it.
+    HloError as for `evaluate`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
+    if args is not None:
+        expect(Sequence, "a sequence of arguments", args, "one for each parameter of the entry")
     host = Host(stubs, feed, iterations=iterations, unknown=unknown, met=set() if with_met else None)
     return evaluate(
         module,
@@ -234,7 +238,7 @@ def run(
         seed=seed,
         floats=floats,
         devices=chosen_devices(module, devices) if runs_on_devices(module) else None,
-        watch=watch,
+        watch=[module.instruction(each) for each in ((watch,) if isinstance(watch, str) else watch)],
         observe=observe,
         limits=limits,
         progress=progress,

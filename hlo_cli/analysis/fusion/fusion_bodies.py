@@ -8,12 +8,12 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.cost.matmuls import matmul_of
-from hlo_cli.analysis.dataflow.dependencies import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.instruction import Computation, Instruction, Users
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     CHANNEL_OPCODES,
     COLLECTIVES,
@@ -263,6 +263,7 @@ _OMITTED_OPERANDS: Final = "...(+"
 _CONTROL: Final = "control-predecessors="
 
 
+@of_module
 def verify_fusions(module: Module) -> Iterator[Diagnostic]:
     """Yields a diagnostic for every violation of an invariant of fusions, in the order of the text.
 

@@ -17,7 +17,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import BackendConfig, Json
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     BLOCK_MOVES,
     CHANNEL_STARTS,
@@ -294,6 +294,7 @@ class KernelList(Results[Kernel, Module]):
     """Kernels of a module, as a tuple that notebooks show as a table; `context` is the module."""
 
 
+@of_module
 def kernels_of(module: Module) -> KernelList:
     """Kernels and transfers of a module in the order of the text; a loop body counts once.
 
@@ -393,6 +394,7 @@ class FusionList(Results[Fusion, Module]):
     """Fusions of a module, as a tuple that notebooks show as a table; `context` is the module."""
 
 
+@of_module
 def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> FusionList:
     """Fusions of a module in the order of the text, without nested ones.
 

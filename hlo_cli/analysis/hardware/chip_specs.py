@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.hardware.chip_table import AMD_PAGES, GIB, LIBTPU_VERSIONS, ChipSpec, Rate
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, wrong_type
 
 # --- peak rates by name ---
 # All numbers are per device as XLA counts them, as in `chip_table.py`. FLOP/s are peaks of dense matmuls, not sparse.
@@ -20,12 +20,18 @@ from hlo_cli.source import HloError
 __all__ = ["ChipSpec", "Rate", "chip_spec"]
 
 
-def chip_spec(chip: str, own: Mapping[str, ChipSpec] | None = None) -> ChipSpec:
+def chip_spec(chip: str | ChipSpec, own: Mapping[str, ChipSpec] | None = None) -> ChipSpec:
     """Returns the specification of a chip by any of its names; `own` takes precedence over the known ones.
+
+    A specification is returned itself. HloError, with the nearest name, if the chip is unknown.
 
     >>> chip_spec("TPU v5p").memory
     Rate(per_second=2765000000000.0, source='https://docs.cloud.google.com/tpu/docs/v5p')
     """
+    if isinstance(chip, ChipSpec):
+        return chip
+    if not isinstance(chip, str):
+        raise wrong_type("a chip or its name", chip, 'such as "h100"')
     if own and chip in own:
         return own[chip]
     known = find_chip(chip)

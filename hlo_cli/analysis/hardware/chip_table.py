@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.ir.memory_space import GpuMemorySpace, MemorySpace, TpuMemorySpace
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ class ChipSpec:
     cache_bytes: int = 0
     adds_in_switches: bool = False
     cores: int = 0
+
+    def __repr__(self) -> str:
+        return f"<ChipSpec {brief_name(self.chip)}: {self.memory.per_second:.4g} bytes/s of memory>"
 
     def flops_of(self, element_type: str) -> Rate | None:
         """Returns the peak for matmuls of a type, or of the type that the chip uses instead; None if there is none.

@@ -246,7 +246,7 @@ BLOCK = 1 << 14
 _MAX_INDEX_TABLE = 1 << 16  # half a MiB of int64, for however few look-ups; chosen, not measured
 
 
-def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
+def address_map(shape: Shape | str, out: IntArray | None = None) -> IntArray:
     """Linear index of every element, in an array with the dimensions of the shape.
 
     For `f32[3,5]{1,0:T(2,2)}`, element (2,3) is at ((2 // 2) * 3 + 3 // 2) * 4 + (2 % 2) * 2 + 3 % 2 = 17. The result
@@ -601,7 +601,7 @@ _MIN_MINOR_POSITIONS = 1024  # a tile of one register, (8,128): the table within
 _MAX_ELEMENT_TABLE = 1 << 20  # 8 MiB a table; beyond it, and beyond the look-ups themselves, steps take less memory
 
 
-def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
+def inverse_map(shape: Shape | str, out: IntArray | None = None) -> IntArray:
     """Row-major number of the element in every position, -1 for padding.
 
     Written to `out`, if given, instead of a new int64 array.
@@ -638,7 +638,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     return out
 
 
-def padding_mask(shape: Shape) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def padding_mask(shape: Shape | str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Boolean array that is true for every position without an element, including tail padding.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape

@@ -97,18 +97,17 @@ def position_of(shape: ArrayShape, index: Index) -> ElementPosition:
 
 
 @overload
-def linear_index(shape: Shape, index: OneIndex) -> int: ...
+def linear_index(shape: Shape | str, index: OneIndex) -> int: ...
 @overload
-def linear_index(shape: Shape, index: IntArray) -> IntArray: ...
-def linear_index(shape: Shape, index: OneIndex | IntArray) -> int | IntArray:
+def linear_index(shape: Shape | str, index: IntArray) -> IntArray: ...
+def linear_index(shape: Shape | str, index: OneIndex | IntArray) -> int | IntArray:
     """Linear index, in elements, of the element at a logical index; negative coordinates count from the end.
 
     In `f32[3,5]{1,0:T(2,2)}`, element (2,3) is in tile (2 // 2, 3 // 2) = (1,1) of (2,3), there at (0,1) of (2,2), so
     at ((1 * 3 + 1) * 2 + 0) * 2 + 1 = 17. An array of indices has the shape (n, rank) and gives n integers. HloError if
     an index is out of range or the layout does not fit the shape.
 
-    >>> from hlo_cli import parse_shape
-    >>> linear_index(parse_shape("f32[3,5]{1,0:T(2,2)}"), (2, 3))
+    >>> linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))
     17
     """
     array = addressable(shape)
@@ -122,10 +121,10 @@ def linear_index(shape: Shape, index: OneIndex | IntArray) -> int | IntArray:
 
 
 @overload
-def element_at(shape: Shape, linear: int) -> tuple[int, ...] | None: ...
+def element_at(shape: Shape | str, linear: int) -> tuple[int, ...] | None: ...
 @overload
-def element_at(shape: Shape, linear: IntArray) -> IntArray: ...
-def element_at(shape: Shape, linear: int | IntArray) -> tuple[int, ...] | IntArray | None:
+def element_at(shape: Shape | str, linear: IntArray) -> IntArray: ...
+def element_at(shape: Shape | str, linear: int | IntArray) -> tuple[int, ...] | IntArray | None:
     """Logical index of the element at a linear index, or None if it is padding; the inverse of `linear_index`.
 
     An array of n linear indices gives an array of shape (n, rank), with -1 for padding. HloError for an index out of
@@ -147,14 +146,14 @@ def element_at(shape: Shape, linear: int | IntArray) -> tuple[int, ...] | IntArr
     return elements_at(array, linear)
 
 
-def multidimensional_index_to_linear_index(shape: Shape, index: OneIndex) -> int:
-    """Linear index of an element in minor-to-major order, without tiles (`IndexUtil` of xla/index_util.h).
+def untiled_index(shape: Shape | str, index: OneIndex) -> int:
+    """Linear index of the element at a logical index in minor-to-major order, as if the layout had no tiles.
 
-    In `f32[3,5]{0,1}`, dimension 0 is minor, so element (2,3) has the linear index 3 * 3 + 2 = 11.
+    XLA calls it `MultidimensionalIndexToLinearIndex` (xla/index_util.h). In `f32[3,5]{0,1}`, dimension 0 is minor, so
+    element (2,3) has the linear index 3 * 3 + 2 = 11.
 
-    >>> from hlo_cli import parse_shape
-    >>> multidimensional_index_to_linear_index(parse_shape("f32[3,5]{0,1}"), (2, 3))
-    11
+    >>> untiled_index("f32[3,5]{0,1}", (2, 3)), untiled_index("f32[3,5]{0,1:T(2,2)}", (2, 3))
+    (11, 11)
     """
     array = addressable(shape)
     inside = checked_index(array, index)
@@ -163,11 +162,12 @@ def multidimensional_index_to_linear_index(shape: Shape, index: OneIndex) -> int
     return number
 
 
-def linear_index_to_multidimensional_index(shape: Shape, linear: int) -> tuple[int, ...]:
-    """Element at a linear index in minor-to-major order, without tiles (`IndexUtil` of xla/index_util.h).
+def untiled_element_at(shape: Shape | str, linear: int) -> tuple[int, ...]:
+    """Logical index of the element at a linear index in minor-to-major order; the inverse of `untiled_index`.
 
-    >>> from hlo_cli import parse_shape
-    >>> linear_index_to_multidimensional_index(parse_shape("f32[3,5]{0,1}"), 11)
+    XLA calls it `LinearIndexToMultidimensionalIndex` (xla/index_util.h).
+
+    >>> untiled_element_at("f32[3,5]{0,1}", 11)
     (2, 3)
     """
     array = addressable(shape)
@@ -176,6 +176,10 @@ def linear_index_to_multidimensional_index(shape: Shape, linear: int) -> tuple[i
     order = array.layout.minor_to_major[::-1]
     place = dict(zip(order, unravel(linear, tuple(array.sizes[d] for d in order)), strict=True))
     return tuple(place[d] for d in range(array.rank))
+
+
+multidimensional_index_to_linear_index = untiled_index  # the names in xla/index_util.h, for those who look for them
+linear_index_to_multidimensional_index = untiled_element_at
 
 
 # --- the part that a drawing shows ---

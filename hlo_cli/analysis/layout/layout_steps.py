@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Bounds, Combine, Extend, Layout, Permute, Split, tiling_of
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, as_shape
 from hlo_cli.source import HloError, Span
 
 # --- tokens of the text of a shape ---
@@ -388,7 +388,7 @@ def _whole_bytes(elements: int, shape: ArrayShape) -> int | None:
 OneIndex: TypeAlias = "Sequence[int]"
 
 
-def addressable(shape: Shape) -> ArrayShape:
+def addressable(shape: Shape | str) -> ArrayShape:
     """Array whose elements have addresses; HloError for tuples, tokens, and arrays beyond 64-bit addresses.
 
     Split configurations (`SC`) are ignored, as XLA does not define the order of the parts in their memories.
@@ -399,6 +399,7 @@ def addressable(shape: Shape) -> ArrayShape:
         ...
     hlo_cli.source.HloError: error: (f32[2]{0}, f32[3]{0}) is not an array
     """
+    shape = as_shape(shape)
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
         raise HloError(f"{shape} is not an array")

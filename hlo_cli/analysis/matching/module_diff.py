@@ -15,12 +15,12 @@ from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.local_search import IncrementalDiffCost, improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.analysis.matching.pairs import ElementSources, is_passed_on
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, check_module, of_module
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
@@ -173,6 +173,12 @@ class ModuleDiff(Tabular):
     computations: Mapping[Computation, Computation]
     pairs: Mapping[Instruction, Instruction]
 
+    def __repr__(self) -> str:
+        counts = (
+            f"{self.matched} matched, {len(self.changed)} changed, {len(self.added)} added, {len(self.removed)} removed"
+        )
+        return f"<ModuleDiff {brief_name(self.before.name)} → {brief_name(self.after.name)}: {counts}>"
+
     @property
     def is_empty(self) -> bool:
         """Whether the modules are equal apart from names and order."""
@@ -207,6 +213,7 @@ class ModuleDiff(Tabular):
         )
 
 
+@of_module
 @no_garbage_collection()
 def diff(before: Module, after: Module) -> ModuleDiff:
     """Compares two modules, ignoring names.
@@ -217,6 +224,7 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     >>> found.matched, [(each.after, *map(str, each.changes)) for each in found.changed]
     (2, [(<negate x>, 'layout {1,0} → {0,1}')])
     """
+    check_module(after, "diff")
     matching = match(before, after)
     pairs = matching.pairs
     pairs.elements.forget()

@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final, Literal
 
-from hlo_cli.analysis.dataflow.dependencies import Users, is_elementwise_on, users_of
+from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, users_of
 from hlo_cli.analysis.dataflow.flat_schedule import AsyncChain, FlatSchedule, InPlace, Positions, Run
 from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
 from hlo_cli.analysis.hardware.target import Target
@@ -17,7 +17,7 @@ from hlo_cli.analysis.layout.buffer_sizes import logical_bytes
 from hlo_cli.analysis.memory.occupancy import FreeIntervals
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import COPY, PARAMETER, REDUCE, TRANSPOSE, TUPLE

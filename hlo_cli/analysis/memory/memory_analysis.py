@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from hlo_cli.analysis.cache import computed_once, known_result
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule, subshapes_of
@@ -21,8 +21,8 @@ from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, known
 from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation, StrategyName
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, live_ranges, peak_of_live_ranges
 from hlo_cli.analysis.memory.occupancy import occupancies, timeline
-from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Tabular
+from hlo_cli.dataclass import brief_name, dataclass
+from hlo_cli.displayed import ByInstruction, Items, Tabular
 from hlo_cli.ir.buffer_assignment import (
     BufferAllocation,
     BufferAssignment,
@@ -33,9 +33,10 @@ from hlo_cli.ir.buffer_assignment import (
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
+from hlo_cli.source import HloError, counted, did_you_mean, expect_one_of, nearest, wrong_type
 
 # --- the result ---
 # Mirrors xla/service/buffer_assignment.cc and xla/hlo/utils/hlo_live_range.cc. Positions count instructions of the
@@ -141,6 +142,10 @@ class MemorySpaceUsage(Tabular):
     totals: Totals
     offsets: Offsets
 
+    def __repr__(self) -> str:
+        count = counted(len(self.values), "values")
+        return f"<MemorySpaceUsage {self.name}: peak of {self.peak_bytes:,} bytes at step {self.peak_step}, {count}>"
+
     @property
     def peak_bytes(self) -> int:
         """The live bytes at the peak."""
@@ -158,8 +163,14 @@ class MemorySpaceUsage(Tabular):
         for number, first, last, then in sorted(ranges, key=lambda each: (each.first, each.value)):
             yield values[number], first, last, None if then is None else values[then]
 
-    def live_at(self, position: int) -> tuple[LiveValue, ...]:
-        """Returns the values live at a position, largest first; of each slot only the occupying value."""
+    def live_at(self, position: int | Instruction | str) -> tuple[LiveValue, ...]:
+        """Returns the values live at a position, largest first; of each slot only the occupying value.
+
+        Instead of a position, it takes an instruction with a value in this memory space, or its name: the values when
+        it is defined. `MemoryAnalysis.live_at` takes every instruction. HloError if there is no such value.
+        """
+        if not isinstance(position, int):
+            position = self._start_of(position)
         occupying: dict[int, LiveValue] = {}
         empty: list[LiveValue] = []
         for value in self.values:
@@ -168,9 +179,20 @@ class MemorySpaceUsage(Tabular):
                     occupying[value.slot] = value
                 else:
                     empty.append(value)
-        return tuple(
+        return Items(
             sorted((*occupying.values(), *empty), key=lambda v: (-v.padded_bytes, v.instruction.name, v.index))
         )
+
+    def _start_of(self, instruction: Instruction | str) -> int:
+        if not isinstance(instruction, Instruction | str):
+            raise wrong_type("a position, an instruction, or its name", instruction)
+        name = instruction if isinstance(instruction, str) else instruction.name
+        start = next((value.start for value in self.values if value.instruction.name == name.removeprefix("%")), None)
+        if start is None:
+            close = did_you_mean(nearest(name, dict.fromkeys(value.instruction.name for value in self.values)))
+            hint = close or "MemoryAnalysis.live_at takes an instruction of any memory space"
+            raise HloError(f"{name} has no value in {self.name}", hint=hint)
+        return start
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +213,7 @@ class MemoryAnalysis(Tabular):
     order: Order
     release: Release
     sequence: tuple[Instruction, ...]
-    positions: Mapping[Instruction, int]
+    positions: ByInstruction[Instruction, int]
     runs: tuple[Run, ...]
     values: tuple[LiveValue, ...]
     spaces: tuple[MemorySpaceUsage, ...]
@@ -203,6 +225,11 @@ class MemoryAnalysis(Tabular):
     _: KW_ONLY
     facts: OrderIndependentFacts = field(compare=False, repr=False)
     ranges: LiveRanges = field(compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        place = "" if self.fullest is None else f" in {self.fullest.name}"
+        peak = f"peak of {self.peak_bytes:,} bytes{place} at step {self.peak_step}"
+        return f"<MemoryAnalysis {brief_name(self.module.name)}: {peak}, {counted(len(self.values), 'values')}>"
 
     @property
     def fullest(self) -> MemorySpaceUsage | None:
@@ -220,21 +247,56 @@ class MemoryAnalysis(Tabular):
         """The live bytes at the peak, in the fullest memory space."""
         return 0 if self.fullest is None else self.fullest.peak_bytes
 
-    def space(self, number: int) -> MemorySpaceUsage | None:
-        """Returns the memory space of this number, or None if it is empty."""
-        return next((space for space in self.spaces if space.number == number), None)
+    def space(self, number: int | str) -> MemorySpaceUsage | None:
+        """Returns the memory space of this number or name, such as "HBM"; None if it is empty."""
+        return next((space for space in self.spaces if number in (space.number, space.name)), None)
 
-    def values_of(self, instruction: Instruction) -> tuple[LiveValue, ...]:
+    def live_at(self, position: int | Instruction | str) -> tuple[LiveValue, ...]:
+        """Returns the values live at a position in all memory spaces, largest first.
+
+        Instead of a position, it takes an instruction or its name; HloError if the instruction is not executed.
+
+        >>> from hlo_cli import parse_module
+        >>> text = "p = f32[8] parameter(0)  a = f32[8] negate(p)  ROOT b = f32[8] sine(a)"
+        >>> memory = memory_analysis(parse_module(f"HloModule m, is_scheduled=true  ENTRY e {{ {text} }}"))
+        >>> [str(value) for value in memory.live_at("b")] == [str(value) for value in memory.live_at(2)]
+        True
+        """
+        if not isinstance(position, int):
+            instruction = self.module.instruction(position)
+            if instruction not in self.positions:
+                where = f"{instruction.name} is in {instruction.computation.name}"
+                raise HloError(f"{where}, which has no steps of its own", hint="name the instruction that calls it")
+            position = self.positions[instruction]
+        live = (value for space in self.spaces for value in space.live_at(position))
+        return Items(sorted(live, key=lambda value: -value.padded_bytes))
+
+    def values_of(self, instruction: Instruction | str) -> tuple[LiveValue, ...]:
         """Returns the values with a live range that an instruction defines."""
-        return tuple(value for value in self.values if value.instruction is instruction)
+        definer = self.module.instruction(instruction)
+        return Items(value for value in self.values if value.instruction is definer)
 
-    def holders_of(self, value: LiveValue) -> tuple[LiveValue, ...]:
+    def holders_of(self, value: LiveValue | str) -> tuple[LiveValue, ...]:
         """Returns all values of the buffer of `value`, by start."""
-        return tuple(other for other in self.values if other.buffer == value.buffer)
+        buffer = self._value(value).buffer
+        return Items(other for other in self.values if other.buffer == buffer)
 
-    def allocation_of(self, value: LiveValue) -> Allocation | None:
+    def _value(self, value: LiveValue | str) -> LiveValue:
+        """A value, or the first one of this name: that of an instruction, or of an element of its result (`t{1}`)."""
+        if isinstance(value, LiveValue):
+            return value
+        if not isinstance(value, str):
+            raise wrong_type("a value or its name", value)
+        name = value.removeprefix("%")
+        found = next((other for other in self.values if name in (str(other), other.instruction.name)), None)
+        if found is None:
+            self.module.instruction(name)  # an unknown name has a better error
+            raise HloError(f"{name} has no buffer of its own", hint="values of other instructions share theirs")
+        return found
+
+    def allocation_of(self, value: LiveValue | str) -> Allocation | None:
         """Returns the allocation of a value; None if the compiler's assignment does not contain it."""
-        index = value.allocation
+        index = self._value(value).allocation
         if 0 <= index < len(self.allocations) and self.allocations[index].index == index:
             return self.allocations[index]
         return next((allocation for allocation in self.allocations if allocation.index == index), None)
@@ -294,6 +356,7 @@ def _needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
 # xla/pjrt/pjrt_executable.h.
 
 
+@of_module
 def memory_analysis(
     module: Module,
     *,
@@ -315,6 +378,9 @@ def memory_analysis(
     >>> memory.spaces[0].totals.temporary_bytes
     32
     """
+    if target is not None:
+        expect_one_of("target", target, sorted(get_args(Target)))
+    expect_one_of("release", release, get_args(Release))
     if generation is None and (known := _known_for_a_chip(module, target, release)) is not None:
         return known
     return computed_once(_memory_analysis, module, target, generation, release)
@@ -344,7 +410,7 @@ def _memory_analysis(module: Module, target: Target | None, generation: str | No
     assignment = assign(facts, ranges, release)
     assigned = assignment.allocations
     sizing = _Sizing(target, generation)
-    allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
+    allocations = Items(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
     # Values of embedded computations have no place in the schedule (-1).
     values = sorted((v for a in allocations for v in a.values if v.start >= 0), key=lambda v: (v.start, v.end))
     return MemoryAnalysis(
@@ -354,10 +420,10 @@ def _memory_analysis(module: Module, target: Target | None, generation: str | No
         "schedule" if module.is_scheduled else "text",
         release,
         schedule.sequence,
-        {instruction: position for position, instruction in enumerate(schedule.sequence)},
+        ByInstruction((instruction, position) for position, instruction in enumerate(schedule.sequence)),
         schedule.runs,
-        tuple(values),
-        tuple(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
+        Items(values),
+        Items(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
         allocations,
         peak_of_live_ranges(dataflow, schedule, ranges),
         assignment.strategy,
@@ -488,8 +554,8 @@ def _spaces(
         yield MemorySpaceUsage(
             number,
             space_name(number, target),
-            tuple(values_inside),
-            tuple(timeline),
+            Items(values_inside),
+            Items(timeline),
             max(range(len(timeline)), key=timeline.__getitem__),
             totals.get(number, Totals()),
             offsets,

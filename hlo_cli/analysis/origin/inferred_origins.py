@@ -7,13 +7,13 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
-from hlo_cli.analysis.dataflow.dependencies import Users, users_of
+from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of, roots_of
 from hlo_cli.analysis.origin.layers import Layers, Likeness, Neighbor, Place, Surroundings
 from hlo_cli.analysis.origin.scopes_and_moves import Moves, Step, Value, all_general, scope_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import OriginalArray, OriginalTuple, OriginalValue
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNCHRONOUS, COLLECTIVES, DONES, MATMULS, RUNNERS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape

@@ -6,7 +6,7 @@ A cause is a source line, a scope, an argument, or the compiler pass that made t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -25,7 +25,7 @@ from hlo_cli.analysis.origin.scopes_and_moves import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation, program_frame
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -299,12 +299,6 @@ _NO_PASSES: Final[Mapping[Instruction, str]] = {}
 # copy-start returns the copy first, all other starts second.
 _RESULTS: Final[tuple[ShapeIndex, ...]] = ((0,), (1,))
 """Elements of an async start that tell its key if the start does not: copies have their result first, others second."""
-_LIBRARIES: Final = (  # where frameworks are installed, and their modules that call the user's code back
-    *("/site-packages/", "/dist-packages/", "/lib/python3", "/jax/_src/", "/jax/experimental/"),
-    *("/flax/core/", "/flax/linen/", "/flax/nnx/", "/optax/_src/", "/haiku/_src/", "/equinox/nn/"),
-    *("/torch_xla/", "/tensorflow/python/"),
-)
-"""Parts of the paths of files that are not the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,30 +416,6 @@ def keys_of(module: Module, by: By, passes: Mapping[Instruction, str] | None = N
     ('a.py:3', '(computed)')
     """
     return computed_once(Keys, module, by, passes or _NO_PASSES)
-
-
-def program_frame(stack: Sequence[SourceLocation]) -> SourceLocation | None:
-    """Returns the innermost frame of a stack outside of libraries; if all are in libraries, the innermost; else None.
-
-    A file is in a library if its path contains `/site-packages/`, `/dist-packages/`, the standard library of Python,
-    or a package of JAX, Flax, Optax, Haiku, Equinox, PyTorch/XLA, or TensorFlow.
-
-    >>> frames = SourceLocation("/x/site-packages/flax/linen/linear.py", 7), SourceLocation("/home/me/model.py", 92)
-    >>> str(program_frame(frames)), str(program_frame(frames[:1])), program_frame(())
-    ('/home/me/model.py:92', '/x/site-packages/flax/linen/linear.py:7', None)
-    """
-    innermost = stack[0] if stack else None
-    return next((frame for frame in stack if not is_library_file(frame.file)), innermost)
-
-
-@lru_cache(maxsize=4096)
-def is_library_file(path: str) -> bool:
-    """Whether a source file belongs to a library, not to the user's program.
-
-    >>> is_library_file("/x/site-packages/jax/_src/random.py"), is_library_file("/home/me/train.py")
-    (True, False)
-    """
-    return path.startswith("<") or any(part in path for part in _LIBRARIES)
 
 
 @lru_cache(maxsize=1 << 16)

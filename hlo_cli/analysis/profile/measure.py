@@ -59,7 +59,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Plane, Trace, TracedProgram, Value
-from hlo_cli.source import HloError, counted
+from hlo_cli.source import HloError, counted, expect
 from hlo_cli.wire import WireError, first_span, spans_of
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def sorted_median(values: Integers) -> float:
 
 def operation_measures(profile: Profile, rows: Integers | None = None) -> Sequence[Measure]:
     """The times of each operation of a profile, in the order of `Profile.operations`."""
+    expect(Profile, "a profile", profile, "use hlo_cli.profile(trace)")
     return measures(profile, profile.codes, len(profile.operations), rows)
 
 

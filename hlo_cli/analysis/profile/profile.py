@@ -18,7 +18,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Trace, TracedProgram
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 
 # --- timed operations ---
 
@@ -507,6 +507,10 @@ class Profile(Tabular):
     sparse_core: Profile | None = None
     windows: StepWindows = NO_WINDOWS
     shared_ps: Floats | None = None
+
+    def __repr__(self) -> str:
+        counts = f"{counted(len(self.operations), 'operations')} of {counted(len(self.programs), 'programs')}"
+        return f"<Profile {self.platform}: {counts}, {sum(self.busy_ps) / 1e12:.4g} s busy>"
 
     @property
     def devices(self) -> tuple[str, ...]:

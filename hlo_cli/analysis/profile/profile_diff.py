@@ -20,6 +20,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.source import counted, expect
 
 # --- kernels of the same code ---
 
@@ -445,6 +446,10 @@ class ProfileComparison(Tabular):
     kernels: tuple[ComparedKernel, ...]
     drift: float
 
+    def __repr__(self) -> str:
+        counts = f"{counted(len(self.kernels), 'kernels')} of {counted(len(self.programs), 'programs')}"
+        return f"<ProfileComparison per {self.unit}: {counts}, drift {self.drift:.4g}>"
+
     def of(self, *bodies: Body) -> Iterator[ComparedKernel]:
         """The kernels whose code is one of these."""
         return (each for each in self.kernels if each.body in bodies)
@@ -498,6 +503,8 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
     >>> compared.is_same_program, compared.unit, [each.body for each in compared.kernels], compared.has_few_calls
     (True, 'run', ['same', 'same', 'same'], True)
     """
+    for profile in (before, after):
+        expect(Profile, "a profile", profile, "use hlo_cli.profile(trace)")
     per_step = has_steps(before) and has_steps(after)
     one, two = unit_times(before, per_step=per_step), unit_times(after, per_step=per_step)
     programs, pairs = matched_kernels(before, after)

@@ -123,6 +123,7 @@ def _check_units_of(expectation: Expectation, fields: Fields[T]) -> None:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:1: error: cannot compare sum(n) (a number) and 2 * peak.hbm (a size in bytes)
+      help: both need the same unit
     """
     quantity, limit = expectation.quantity, expectation.limit
     left = _unit_of_term(quantity, fields)
@@ -825,6 +826,7 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:5: error: 'opcode' is not numeric
+      help: use padded_bytes, bytes, flops, elements, or users; see `hlo help where` for all fields
     """
     quantities = tuple(quantities_in(expectation.quantity))
     if not quantities:

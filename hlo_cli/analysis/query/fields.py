@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.analysis.cost.counting import Cost, Number
 from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, is_matmul, matmul_of, valid_positions
-from hlo_cli.analysis.dataflow.dependencies import Users, Value, reached, users_of
+from hlo_cli.analysis.dataflow.dependencies import Value, reached, users_of
 from hlo_cli.analysis.dataflow.executions import (
     NO_EXECUTIONS,
     Executions,
@@ -28,7 +28,7 @@ from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Re
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers, Window
 from hlo_cli.ir.expressions import Call, Comparison, Text, Where
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users
 from hlo_cli.ir.memory_space import MemorySpace, space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text, unquote

@@ -8,9 +8,8 @@ from typing import Final
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, main_costs_among
 from hlo_cli.analysis.cost.counting import BYTES, FLOPS, RUN
 from hlo_cli.analysis.dataflow.executions import sequential_executions
-from hlo_cli.analysis.origin.origins import is_library_file, program_frame
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.metadata import SourceLocation
+from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file, program_frame
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 

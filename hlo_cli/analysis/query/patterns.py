@@ -548,6 +548,7 @@ def opcode_check(
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:11: error: unknown opcode 'cpoy'
+      help: did you mean 'copy'?
     """
 
     def check(where: Where, comparison: Comparison) -> None:
@@ -570,6 +571,7 @@ def check_operation_opcode(where: Where, comparison: Comparison) -> None:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:11: error: all-gather-start is matched as all-gather
+      help: use opcode == all-gather, and add `async` to require an async operation
     """
     for value in comparison.values:
         match = _ASYNC.fullmatch(value.text) if isinstance(value, Text) else None

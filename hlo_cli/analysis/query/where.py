@@ -277,6 +277,7 @@ def _check_units(where: Where, relation: Relation, left: Unit, right: Unit) -> N
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:1: error: cannot compare bytes * 2 (a size in bytes) and trips + 1 (a number)
+      help: both need the same unit
     """
     if common(left, right) is None:
         raise _unit_error(where, "compare", relation.left, left, relation.right, right, relation.span)

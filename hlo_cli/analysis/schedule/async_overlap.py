@@ -15,7 +15,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.cache import cached_per_module, computed_once
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, costs_of_kernels, kernel_cost_of
 from hlo_cli.analysis.cost.counting import Cost
-from hlo_cli.analysis.dataflow.dependencies import Users, producer_of, users_among, uses_of
+from hlo_cli.analysis.dataflow.dependencies import producer_of, uses_of
 from hlo_cli.analysis.dataflow.executions import (
     MAX_EXECUTIONS,
     NO_EXECUTIONS,
@@ -35,13 +35,13 @@ from hlo_cli.analysis.dataflow.flat_schedule import (
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.displayed import Tabular
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Computation, Instruction, Users, users_among
 from hlo_cli.ir.memory_space import MemorySpace
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     ANNOTATIONS,
     BLOCK_MOVES,
@@ -53,6 +53,7 @@ from hlo_cli.ir.operations import (
     wrapped_opcode,
 )
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
+from hlo_cli.source import counted
 
 # --- from a done back to its start ---
 # Through tuples, loops, calls, and branches.
@@ -543,6 +544,10 @@ class OverlapAnalysis(Tabular):
     synchronous: Mapping[Instruction, int]
     _work_sums: _WorkSums
 
+    def __repr__(self) -> str:
+        counts = f"{counted(len(self.sequence), 'steps')}, {counted(len(self.intervals), 'async intervals')}"
+        return f"<OverlapAnalysis {brief_name(self.module.name)}: {counts}>"
+
     @property
     def costs(self) -> Mapping[Instruction, Cost]:
         """The cost of one execution of each kernel."""
@@ -559,6 +564,7 @@ class OverlapAnalysis(Tabular):
         return _members_without_work(self.pairs)
 
 
+@of_module
 def analyze_overlap(module: Module) -> OverlapAnalysis:
     """Analyzes the overlap in a module; without a schedule, in the order of its text.
 

@@ -11,7 +11,6 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from hlo_cli.analysis.dataflow.dependencies import Users, users_among
 from hlo_cli.analysis.dataflow.executions import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
@@ -29,8 +28,8 @@ from hlo_cli.analysis.shapes.operands import sizes_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.instruction import Computation, Instruction, Users, users_among
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     ASYNC_CONTINUATIONS,
     ASYNCHRONOUS,
@@ -866,6 +865,7 @@ DEADLOCK: Final = "async-deadlock"
 """The code for sends and recvs that cannot be matched."""
 
 
+@of_module
 def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Diagnostic]:
     """Yields the violations in a module, each with the code of its rule; `pairs` are the module's pairs if known.
 

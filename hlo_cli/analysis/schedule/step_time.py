@@ -15,18 +15,19 @@ from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type
 from hlo_cli.analysis.dataflow.dependencies import instruction_post_order
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.hardware.time_model import LINKS_BAND, NO_TIME, Estimate
 from hlo_cli.analysis.schedule.async_overlap import (
     UPDATE_AT,
     AsyncPair,
     OverlapAnalysis,
+    analyze_overlap,
     endpoints_of,
     synchronous_pair,
 )
 from hlo_cli.analysis.schedule.kernel_times import KernelTimes, Roofline, matmuls_within, needed_cost
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -34,7 +35,7 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, wrong_type
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
@@ -533,6 +534,10 @@ class TimeEstimate:
     predicted: Mapping[Instruction, Estimate] = field(default_factory=dict)
     launch_seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        time = f"{'' if self.is_known else 'at least '}{self.seconds:.4g} s"
+        return f"<TimeEstimate on {brief_name(self.throughput.chip)}: {time}, {len(self.kernels)} kernels>"
+
     @property
     def exposed_seconds(self) -> float:
         """The known exposed time of async transfers."""
@@ -605,8 +610,13 @@ def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instru
     return found | dict(step.simulation.spent_seconds)
 
 
-def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool = False) -> TimeEstimate:
+def estimate_time(
+    overlap: OverlapAnalysis | Module, chip: ChipSpec | str, *, by_roofline: bool = False
+) -> TimeEstimate:
     """Estimates the duration of a schedule on a chip; `by_roofline` without XLA's model of GPU kernels.
+
+    The chip is a specification or any of its names, such as "h100"; `hlo help chips` lists them. Instead of the
+    overlap analysis of a module, it takes the module.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -624,7 +634,11 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline
     >>> interval.transfer.link, interval.transfer.seconds, interval.overlapped_seconds
     ('memory', 2.0, 2.0)
     """
-    return computed_once(_estimate, overlap, throughput, by_roofline=by_roofline)
+    if isinstance(overlap, Module):
+        overlap = analyze_overlap(overlap)
+    if not isinstance(overlap, OverlapAnalysis):
+        raise wrong_type("an overlap analysis or a module", overlap, "use hlo_cli.analyze_overlap(module)")
+    return computed_once(_estimate, overlap, chip_spec(chip), by_roofline=by_roofline)
 
 
 def _events_of(

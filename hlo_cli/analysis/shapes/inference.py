@@ -48,7 +48,7 @@ from hlo_cli.ir.shape import (
     same_order,
     subshape,
 )
-from hlo_cli.source import counted
+from hlo_cli.source import counted, wrong_type
 
 # --- inference by opcode ---
 # Shape inference by opcode.
@@ -169,18 +169,22 @@ ATTRIBUTELESS: Final = frozenset(
 """Opcodes whose rules use only shapes, not attributes."""
 
 
-def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape:
+def infer_shape(instruction: Instruction | str, module: Module | None = None) -> Shape:
     """Returns the shape that follows from operands, attributes, and called computations.
 
     What cannot be inferred, such as the type of a convert, is taken from the declared shape. `module` provides the
     device count; without it, group sizes that depend on it are not checked. Raises HloError if an instruction
-    violates its rule, or if a required declared shape is missing.
+    violates its rule, or if a required declared shape is missing. An instruction of `module` can be given by its name.
 
     >>> from hlo_cli import parse_module
     >>> instruction = parse_module("r = f32[9] add(f32[4] a, f32[4] b)").entry.root
     >>> print(infer_shape(instruction))
     f32[4]{0}
     """
+    if not isinstance(instruction, Instruction):
+        if module is None:
+            raise wrong_type("an instruction", instruction, "with a name, pass its module too")
+        instruction = module.instruction(instruction)
     opcode = instruction.written_opcode
     rule = RULES.get(opcode)
     if rule is not None:

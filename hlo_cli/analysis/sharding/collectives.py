@@ -45,10 +45,11 @@ from hlo_cli.analysis.sharding.meshes import (
     known_mesh,
 )
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh
+from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh, MeshAxis
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import PERMUTES
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -418,20 +419,23 @@ class Collective:
         return self.operand_bytes * _mean_factor(self.kind, self.groups, self.device_count, algorithm)
 
 
-def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective, ...]:
+@of_module
+def collectives_of(module: Module, mesh: Mesh | Mapping[str, int] | None = None) -> tuple[Collective, ...]:
     """The collectives that a module runs, in the order of the text, with their axes on a mesh.
 
-    Without `mesh`, it is the one that the text names, else the coarsest one that explains all groups.
+    Without `mesh`, it is the one that the text names, else the coarsest one that explains all groups. A mesh can be a
+    dict of the sizes of its axes, major first.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.ir.attributes.sharding import MeshAxis
     >>> groups = "replica_groups={{0,2},{1,3}}, dimensions={0}, channel_id=1, use_global_device_ids=true"
     >>> entry = f"ENTRY e {{ p = f32[8] parameter(0)  ROOT r = f32[16] all-gather(p), {groups} }}"
     >>> module = parse_module("HloModule m, num_partitions=4  " + entry)
-    >>> [found] = collectives_of(module, Mesh((MeshAxis("data", 2), MeshAxis("model", 2))))
+    >>> [found] = collectives_of(module, {"data": 2, "model": 2})
     >>> found.axis, found.devices, found.payload_bytes, found.wire_bytes
     ('data', 2, 64, Fraction(32, 1))
     """
+    if isinstance(mesh, Mapping):
+        mesh = Mesh(tuple(MeshAxis(name, size) for name, size in mesh.items()))
     return cached_per_module(_on_known_mesh, module) if mesh is None else _on_mesh(module, mesh)
 
 
@@ -442,7 +446,7 @@ def _on_known_mesh(module: Module) -> tuple[Collective, ...]:
 
 def _on_mesh(module: Module, mesh: Mesh | None) -> tuple[Collective, ...]:
     count = devices_of(module).count
-    return tuple(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
+    return Items(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
 
 
 def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module] | None = None) -> KnownMesh | None:

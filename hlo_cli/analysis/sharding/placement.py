@@ -11,11 +11,12 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.layout.tpu_layout import default_order, default_tpu_layout
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items, library
 from hlo_cli.ir.attributes.enumerations import ReductionKind
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.sharding import (
@@ -34,8 +35,8 @@ from hlo_cli.ir.attributes.sharding import (
     permuted,
 )
 from hlo_cli.ir.notation import index_text
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, ShapeIndex
-from hlo_cli.source import HloError, counted
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, ShapeIndex, as_shape
+from hlo_cli.source import HloError, counted, wrong_type
 
 # --- placements ---
 # Every spelling of a sharding in one form, the normal one.
@@ -257,7 +258,7 @@ class Shard:
 
 
 def shards(
-    shape: Shape, sharding: Sharding | NamedSharding | Placement, *, device_count: int | None = None
+    shape: Shape | str, sharding: AnySharding | Placement | str, *, device_count: int | None = None
 ) -> tuple[Shard, ...]:
     """The part of an array on each device that holds any of it, in the order of devices.
 
@@ -265,25 +266,29 @@ def shards(
     manual sharding are of the given shape, which is that of one device already. HloError if the shape is not an array,
     if its rank is not that of the sharding, or if the devices are unknown.
 
-    >>> from hlo_cli import parse_shape, sharding_of
-    >>> found = shards(parse_shape("f32[5]"), sharding_of("{devices=[4]3,2,1,0}"))
+    The shape and the sharding can be texts.
+
+    >>> found = shards("f32[5]", "{devices=[4]3,2,1,0}")
     >>> [(each.device, each.starts, each.limits) for each in found]
     [(0, (5,), (5,)), (1, (4,), (5,)), (2, (2,), (4,)), (3, (0,), (2,))]
     """
     array = array_of(shape)
     if UNBOUNDED in array.dimensions:
         raise HloError(f"{array.to_string(layout=False)} has a dimension of unknown size")
-    placement = sharding if isinstance(sharding, Placement) else placement_of(sharding)
+    given = as_sharding(sharding, array.rank)
+    if isinstance(given, TupleSharding):
+        raise HloError("a tuple of shardings is of a tuple, not of an array", hint="pass the sharding of each element")
+    placement = given if isinstance(given, Placement) else placement_of(given)
     if placement.kind is ShardingType.UNKNOWN:
         raise HloError("an unknown sharding does not place the array on devices")
     if not placement.is_tiled:
-        count = devices_of(sharding) or device_count
+        count = devices_of(given) or device_count
         if placement.kind is not ShardingType.MAXIMAL and not count:
             raise HloError(f"{placement.kind} sharding does not list its devices", hint="give device_count")
         devices = placement.devices or tuple(range(check_count(count or 0)))
         zeros = (0,) * array.rank
-        return tuple(Shard(device, zeros, copy, zeros, array.sizes) for copy, device in enumerate(devices))
-    return tuple(sorted(_tiled(array.sizes, placement), key=lambda shard: shard.device))
+        return Items(Shard(device, zeros, copy, zeros, array.sizes) for copy, device in enumerate(devices))
+    return Items(sorted(_tiled(array.sizes, placement), key=lambda shard: shard.device))
 
 
 def tiles_of(placement: Placement) -> tuple[Shard, ...]:
@@ -379,12 +384,26 @@ def leaf_shardings(
     return tuple((index, leaf, each) for (index, leaf), each in zip(leaves, sharding.elements, strict=True))
 
 
-def array_of(shape: Shape) -> ArrayShape:
+def array_of(shape: Shape | str) -> ArrayShape:
     """The array of a shape, also of a buffer; HloError if it is another kind of shape."""
+    shape = as_shape(shape)
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
         raise HloError(f"{shape.to_string(layout=False)} is not an array")
     return array
+
+
+def as_sharding(sharding: AnySharding | Placement | str, rank: int | None = None) -> AnySharding | Placement:
+    """The sharding itself, or that in a text, as `sharding_of` reads it; TypeError if it is something else.
+
+    >>> print(as_sharding("{devices=[2]<=[2]}"))
+    {devices=[2]<=[2]}
+    """
+    if isinstance(sharding, str):
+        return cast(AnySharding, library().sharding_of(sharding, rank=rank))
+    if not isinstance(sharding, Sharding | NamedSharding | TupleSharding | Placement):
+        raise wrong_type("a sharding or its text", sharding, 'such as "{devices=[2,4]<=[8]}"')
+    return sharding
 
 
 def _tiled(sizes: Sequence[int], placement: Placement) -> Iterator[Shard]:

@@ -15,6 +15,7 @@ from hlo_cli.analysis.sharding.entry_arrays import prime_factors
 from hlo_cli.analysis.sharding.placement import (
     Placement,
     array_of,
+    as_sharding,
     devices_of,
     has_parts,
     partition_spec,
@@ -55,7 +56,7 @@ from hlo_cli.analysis.sharding.reshard_steps import (
     tiled,
     ungroup,
 )
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import (
     AnySharding,
@@ -500,6 +501,10 @@ class Resharding:
     is_estimate: bool = False
     problem: str = ""
 
+    def __repr__(self) -> str:
+        steps = " → ".join(step.operation for step in self.steps) or "no steps"
+        return f"<Resharding {brief_name(str(self.shape))}: {brief_name(steps)}, {self.sent_bytes:,} bytes sent>"
+
     @property
     def sent_bytes(self) -> int:
         """The bytes that a device sends in all steps."""
@@ -524,18 +529,21 @@ class Resharding:
 AnyPlacement = AnySharding | Placement
 
 
-def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_count: int | None = None) -> Resharding:
+def reshard(
+    shape: Shape | str, source: AnyPlacement | str, target: AnyPlacement | str, *, device_count: int | None = None
+) -> Resharding:
     """The steps that take an array of this whole shape from one sharding to another.
 
     The number of devices is that of the shardings; `device_count` gives it where neither lists its devices. HloError if
     ranks or devices do not fit, and for shardings that the partitioner does not change: manual, unreduced, unknown.
+    The shape and the shardings can be texts.
 
-    >>> from hlo_cli import parse_shape, sharding_of
-    >>> found = reshard(parse_shape("f32[10]"), sharding_of("{devices=[4]<=[4]}"), sharding_of("{replicated}"))
+    >>> found = reshard("f32[10]", "{devices=[4]<=[4]}", "{replicated}")
     >>> [(step.operation, str(step.operand), step.group_size) for step in found.steps]
     [('all-gather', 'f32[3]{0}', 4)]
     """
     array = array_of(shape)
+    source, target = as_sharding(source, array.rank), as_sharding(target, array.rank)
     before, after = _placement(source), _placement(target)
     counts = [count for each in (source, target) if (count := _devices(each)) is not None]
     if len(set(counts)) > 1:

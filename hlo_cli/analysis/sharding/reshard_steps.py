@@ -6,6 +6,7 @@ The shardings that lie between two, along the prime parts of their axes, are can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, islice, pairwise, permutations, product
 from math import prod
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.sharding.entry_arrays import prime_factors
 from hlo_cli.analysis.sharding.placement import Placement, Subgroup, iota_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import Mesh, ShardingType, permuted
 
@@ -703,7 +705,8 @@ class Value(NamedTuple):
     origin: tuple[int, ...]
 
 
-class Formation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Formation:
     """Who exchanges with whom: the sharding before, and the `factors` by which dimensions are gathered or divided.
 
     For a permute, `target` has the devices that receive; without it, edges travel inside of groups. The devices count
@@ -801,7 +804,7 @@ class Plan:
                 group_size,
                 origins if operation == opcodes.ALL_TO_ALL else tuple(dict.fromkeys(origins)),
                 self.devices * self.groups if moving < 0 else moving * self.groups,
-                None if formation is None else formation._replace(outer=self.outer),
+                None if formation is None else replace(formation, outer=self.outer),
             )
         )
 

@@ -234,6 +234,7 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: unknown condition 'layout' in --fail-on
+      help: did you mean 'layouts'?
     """
     words = [word for word in (word.strip() for word in text.split(",")) if word]
     if not words:

@@ -155,6 +155,7 @@ class DiffOptions:
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --stat cannot be used with --name-only
+          help: use only one of them
         """
         if len(two := self._views) > 1:
             raise conflict_error(two[0], two[1])

@@ -233,6 +233,7 @@ class FuseOptions:
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --cost cannot be used with --dots
+          help: use only one of them
         """
         selected = self._reports
         if len(two := [option for option, given in selected.items() if given]) > 1:

@@ -120,6 +120,7 @@ class GraphOptions:
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --depth requires --around NAME
+          help: add --around NAME
         """
         if inputs > 2:
             raise HloError(f"expected one or two inputs, found {inputs}", hint="pass a dump, or OLD and NEW")

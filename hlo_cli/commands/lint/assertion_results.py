@@ -68,6 +68,7 @@ def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: assertions file '/no/such/expect.toml' not found
+      help: run `hlo help expect` for an example of an assertions file
     """
     return tuple(each for path in paths for each in _expectations_in(path))
 

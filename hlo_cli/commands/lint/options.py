@@ -182,6 +182,7 @@ class LintOptions:
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --select cannot be used with --explain
+          help: --explain takes no other options of hlo lint
         """
         check_options(self, output, reading)
         _check_tables({option.name for option, _ in given_options(self, output)}, output.format)

@@ -335,6 +335,7 @@ def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --quiet cannot be used with --verbose
+      help: use only one of them
     """
     given = {declaration.name: (declaration.rules, value) for declaration, value in given_options(*chosen)}
     found: dict[str, str] = {}

@@ -380,6 +380,7 @@ def _page_to_open(output: OutputOptions, name: str) -> OutputOptions:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --open requires an HTML page
+      help: use -o FILE.html, or remove -o and --format
     """
     is_default = output.format == "table" and not output.is_format_given and output.path is None
     if is_page_file(output):

@@ -188,6 +188,7 @@ class ParseOptions:
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --where cannot be used with --tree
+          help: use only one of them
         """
         check_options(self, output, order=("--operands", "--users", "--profile"))
         if self.profile is not None and not self.tree and given_in(self, "report"):

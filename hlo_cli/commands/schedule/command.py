@@ -155,6 +155,7 @@ class ScheduleOptions:
         Traceback (most recent call last):
             ...
         hlo_cli.source.HloError: error: --space requires --sequence
+          help: add --sequence
         """
         check_options(self, order=("--space", "--verify", "--limit"))
 

@@ -775,6 +775,7 @@ def language_error(text: str, name: str) -> HloError | None:
 
     >>> print(language_error("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }", "<stdin>"))
     error: <stdin> is a jaxpr, not HLO
+      help: to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR
     """
     head = text[:_LOOKED_AT]
     if _TRACEBACK in head:
@@ -827,6 +828,7 @@ def source_code_error(text: str, name: str) -> HloError:
 
     >>> print(source_code_error("import jax", "a.py"))
     error: a.py is Python source code, not HLO
+      help: to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR
     """
     return _error(name, "C++ source code", _DUMP) if _CPP.match(text) else _error(name, "Python source code", _JAX)
 
@@ -836,6 +838,7 @@ def no_hlo_error(text: str, name: str, given: str = "") -> HloError:
 
     >>> print(no_hlo_error("Traceback (most recent call last):\\n  File 'a'\\nValueError: no x\\n", "<stdin>"))
     error: no HLO found in <stdin>, a Python traceback: ValueError: no x
+      help: to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR
     """
     if _TRACEBACK in text[:_LOOKED_AT]:
         raised = [match for match in _RAISED.finditer(text) if _TRACEBACK not in match[1]]
@@ -850,6 +853,7 @@ def known_text_error(text: str, name: str) -> HloError | None:
 
     >>> print(known_text_error("node1:1:2 [0] NCCL INFO Bootstrap : Using eth0", "<stdin>"))
     error: <stdin> is an NCCL log, not HLO
+      help: set NCCL_DEBUG=INFO and look for the first warning of any process
     """
     head = text[:_LOOKED_AT]
     return next((_error(name, what, hint) for what, pattern, hint in _WEAK if pattern.search(head)), None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import dataclass, text_in_brackets
 from hlo_cli.ir.attributes.enumerations import DebugLogMode
 from hlo_cli.ir.notation import dictionary_or_quoted, index_text, quoted
 from hlo_cli.ir.shape import ShapeIndex
@@ -43,6 +43,9 @@ class Metadata:
     scheduling_name: str = ""
     stack_frame_id: int = 0
     metadata_payload: str = ""
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
@@ -159,6 +162,65 @@ def _row(names: tuple[str, ...], number: int) -> str:
     return names[number - 1] if 1 <= number <= len(names) else "?"
 
 
+class StackTables:
+    """The tables after a header, read on first use; a module shares them with its computations."""
+
+    __slots__ = ("_frames", "_read", "_text")
+
+    def __init__(self, text: str = "", read: Callable[[str], StackFrames] | None = None) -> None:
+        """`read` reads the tables from their text; without it there are none."""
+        self._text = text
+        self._read = read
+        self._frames: StackFrames | None = None
+
+    @property
+    def frames(self) -> StackFrames:
+        """The tables; empty if the text has none."""
+        if self._frames is None:
+            self._frames = self._read(self._text) if self._read is not None else StackFrames()
+        return self._frames
+
+    def stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
+        """The calls that made an instruction, innermost first; of older dumps the place in its metadata alone."""
+        if stack := self.frames.stack(metadata.stack_frame_id):
+            return stack
+        return (SourceLocation(metadata.source_file, metadata.source_line),) if metadata.source_file else ()
+
+
+NO_STACK_TABLES: Final = StackTables()
+
+_LIBRARIES: Final = (  # where frameworks are installed, and their modules that call the user's code back
+    *("/site-packages/", "/dist-packages/", "/lib/python3", "/jax/_src/", "/jax/experimental/"),
+    *("/flax/core/", "/flax/linen/", "/flax/nnx/", "/optax/_src/", "/haiku/_src/", "/equinox/nn/"),
+    *("/torch_xla/", "/tensorflow/python/"),
+)
+"""Parts of the paths of files that are not the user's."""
+
+
+def program_frame(stack: Sequence[SourceLocation]) -> SourceLocation | None:
+    """Returns the innermost frame of a stack outside of libraries; if all are in libraries, the innermost; else None.
+
+    A file is in a library if its path contains `/site-packages/`, `/dist-packages/`, the standard library of Python,
+    or a package of JAX, Flax, Optax, Haiku, Equinox, PyTorch/XLA, or TensorFlow.
+
+    >>> frames = SourceLocation("/x/site-packages/flax/linen/linear.py", 7), SourceLocation("/home/me/model.py", 92)
+    >>> str(program_frame(frames)), str(program_frame(frames[:1])), program_frame(())
+    ('/home/me/model.py:92', '/x/site-packages/flax/linen/linear.py:7', None)
+    """
+    innermost = stack[0] if stack else None
+    return next((frame for frame in stack if not is_library_file(frame.file)), innermost)
+
+
+@lru_cache(maxsize=4096)
+def is_library_file(path: str) -> bool:
+    """Whether a source file belongs to a library, not to the user's program.
+
+    >>> is_library_file("/x/site-packages/jax/_src/random.py"), is_library_file("/home/me/train.py")
+    (True, False)
+    """
+    return path.startswith("<") or any(part in path for part in _LIBRARIES)
+
+
 # --- annotations ---
 # Annotations of instructions by XLA or a frontend: backend configurations, frontend attributes, statistics.
 #
@@ -187,6 +249,9 @@ class BackendConfig:
     """
 
     text: str
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         return dictionary_or_quoted(self.text)
@@ -226,6 +291,9 @@ class FrontendAttributes:
     """
 
     entries: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         return "{" + ",".join(f"{name}={dictionary_or_quoted(text)}" for name, text in sorted(self.entries)) + "}"

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import dataclass, text_in_brackets
 from hlo_cli.ir.attributes.enumerations import ReductionKind
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.notation import index_text, tuple_text
@@ -342,6 +342,9 @@ class NamedSharding:
     whole: str = ""
     metadata: tuple[Metadata, ...] = ()
 
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
+
     def __str__(self) -> str:
         parts = [str(self.mesh)]
         reduction = self.reduction or ""
@@ -463,6 +466,9 @@ class Sharding:
     group: ShardGroup | None = None
     metadata: tuple[Metadata, ...] = ()
 
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
+
     def __str__(self) -> str:
         items = [f"devices={self.tiles}" if self.type is ShardingType.TILED else str(self.type)]
         if self.type is ShardingType.MAXIMAL:
@@ -524,6 +530,9 @@ class TupleSharding:
     """
 
     elements: tuple[Sharding | NamedSharding, ...]
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         return "{" + annotate_indices([str(element) for element in self.elements]) + "}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import dataclass, text_in_brackets
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import ResultAccuracyMode
 from hlo_cli.ir.notation import UnparsedText, index_text, quoted
@@ -335,6 +335,9 @@ class Window:
     """
 
     dimensions: tuple[WindowDimension, ...]
+
+    def __repr__(self) -> str:
+        return text_in_brackets(self)
 
     def __str__(self) -> str:
         dimensions = self.dimensions

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_name, dataclass
 
 Value: TypeAlias = int | float | str | bytes
 """The value of a statistic; a reference to a name is that name, and what is not UTF-8 in a text is U+FFFD."""
@@ -105,7 +105,7 @@ class Line:
         self._read, self._kinds = read, kinds
 
     def __repr__(self) -> str:
-        return f"<line {self.name}>"
+        return f"<Line {brief_name(self.name)}>"
 
     @property
     def kinds(self) -> Mapping[int, EventMetadata]:
@@ -168,7 +168,7 @@ class Plane:
         self._kinds, self._statistics = kinds, statistics
 
     def __repr__(self) -> str:
-        return f"<plane {self.name}>"
+        return f"<Plane {brief_name(self.name)}>"
 
     @cached_property
     def kinds(self) -> Mapping[int, EventMetadata]:

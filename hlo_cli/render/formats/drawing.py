@@ -48,6 +48,7 @@ def render_svg(report: Report, style: Style) -> Iterator[str]:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: no figure to draw for diff
+      help: use --format html, md, or json
     """
     if (graph := next((part for part in report.parts if isinstance(part, Graph)), None)) is not None:
         for chunk in graph_picture(graph, report.answer):

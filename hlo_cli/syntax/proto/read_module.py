@@ -14,6 +14,7 @@ from textwrap import indent
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items
 from hlo_cli.ir.attributes.metadata import Recovery, RecoveryTable
 from hlo_cli.ir.attributes.value_types import AttributeValue, ComputationLayout, value_text
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -140,9 +141,9 @@ class Builder:
                 raise HloError(f"the schedule of {computation.name} does not match its instructions")
             by_number = dict(zip(instructions, data, strict=True))
             data = [by_number[each] for each in order]
-            computation.instructions = tuple([instructions[each] for each in order])
+            computation.instructions = Items([instructions[each] for each in order])
         else:
-            computation.instructions = tuple(instructions.values())
+            computation.instructions = Items(instructions.values())
         for index, instruction in enumerate(computation.instructions):
             instruction.index = index
         computation.by_id = instructions
@@ -412,6 +413,7 @@ def read_proto(data: bytes, source: Source, *, is_partial: bool = False) -> Modu
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: m.hlo.pb: error: not an HLO module proto
+      help: to dump a proto, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto'
     """
     try:
         message, assignment, config = _unwrapped(data)

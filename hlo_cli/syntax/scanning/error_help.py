@@ -91,6 +91,7 @@ def check_types(text: str) -> None:
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: 1:10: error: unknown element type 'torch.float16'
+      help: did you mean '(f32[8], f16[8,128]{1,0})'?
     """
     from hlo_cli.ir.type_names import foreign_type, in_xla_types
 

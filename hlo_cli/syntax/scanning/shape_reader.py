@@ -22,7 +22,7 @@ from hlo_cli.ir.shape import (
     UnknownShape,
 )
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Source, Span, counted
+from hlo_cli.source import HloError, Source, Span, counted, expect
 from hlo_cli.syntax.scanning.scanner import SPACE, Scanner, beyond_64_bits, int64
 
 # --- layouts ---
@@ -205,6 +205,7 @@ def parse_shape(text: str) -> Shape:
     >>> shape.logical_bytes, shape.padded_bytes, str(shape.layout)
     (42000, 77824, '{1,0:T(8,128)(2,1)}')
     """
+    expect(str, "the text of a shape", text, 'such as "f32[8,128]{1,0}"')
     scanner = Scanner(Source("", with_small_types(text)))
     shape = read_shape(scanner)
     if not scanner.at_end():

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
 from hlo_cli.ir.operation_table import ANY
@@ -214,7 +215,7 @@ class Builder:
         root: Instruction | None,
     ) -> None:
         """Sets the instructions of a computation, with its parameters in the order of their numbers."""
-        computation.instructions = tuple(instructions)
+        computation.instructions = Items(instructions)
         computation.root = root if root is not None else (instructions[-1] if instructions else None)
         if len(parameters) > 1:
             parameters.sort(key=itemgetter(0))

@@ -31,7 +31,7 @@ from hlo_cli.analysis.schedule.async_overlap import UPDATE_AT
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.source import HloError
 from hlo_cli.transform.fusion.cpu_fusion import InPlaceHazards
@@ -70,6 +70,7 @@ class FusionChecker:
     >>> FusionChecker(module, graph).check_producer_consumer(*graph.nodes, keep=False)
     Traceback (most recent call last):
     hlo_cli.source.HloError: error: cannot fuse p into t
+      help: p cannot be part of a fusion because of its opcode or side effects
     """
 
     __slots__ = ("_graph", "_hazards", "_is_cpu", "_module")
@@ -206,7 +207,10 @@ _KIND_ORDER: Final = ("", "kLoop", "kInput", "kOutput")
 """Fusion kinds; the later one of two is the kind of their combination."""
 
 
-def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> Module:
+@of_module
+def fuse_pair(
+    module: Module, producer: str | Instruction, consumer: str | Instruction, *, keep: bool = False
+) -> Module:
     """Module with `producer` fused into `consumer`, a user of it; either can be a fusion.
 
     Other users keep the producer or, with `keep`, use it as another result of the fusion. Siblings that read the same
@@ -218,7 +222,8 @@ def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fals
     >>> [i.name for i in fuse_pair(module, "t", "b").entry.instructions]
     ['p', 'tanh_broadcast_fusion']
     """
-    return fused_pair(module, producer, consumer, keep=keep).module
+    names = [module.instruction(each).name for each in (producer, consumer)]
+    return fused_pair(module, *names, keep=keep).module
 
 
 def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> RewrittenModule:
@@ -336,7 +341,8 @@ def _operands_hint(consumer: Instruction) -> str | None:
 # Mirrors `HloInstruction::Defuse` of xla/hlo/ir/hlo_instruction.cc.
 
 
-def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
+@of_module
+def unfuse(module: Module, names: Collection[str | Instruction] | str | None = None) -> Module:
     """Module without the named fusions, or without any; library calls (kCustom) are expanded only if named.
 
     Operations keep their names, if unused, and their metadata. A schedule is kept. On CPU, a scatter stays in a fusion
@@ -348,7 +354,10 @@ def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
     >>> unfuse(parse_module(text)).entry.instructions
     (<parameter p>, <not b>, <negate n>)
     """
-    return unfused(module, names).module
+    if names is None:
+        return unfused(module).module
+    listed = (names,) if isinstance(names, str) else names
+    return unfused(module, [module.instruction(each).name for each in listed]).module
 
 
 def unfused(module: Module, names: Collection[str] | None = None) -> RewrittenModule:

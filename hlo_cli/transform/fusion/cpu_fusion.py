@@ -28,9 +28,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import expect
 from hlo_cli.transform.fusion.fused_nodes import (
     create_fusion,
     make_multi_output,
@@ -477,6 +478,7 @@ class FusionResult:
     copies: tuple[str, ...] = ()
 
 
+@of_module
 def fuse(module: Module, rules: FusionRules = SHIPPED) -> FusionResult:
     """Fuses like the CPU compiler of jaxlib 0.10.2, or with other rules.
 
@@ -488,6 +490,7 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> FusionResult:
     >>> print(fused.module.entry.root, [decision.rule.name for decision in fused.fused])
     <fusion negate_add_fusion> ['loop']
     """
+    expect(FusionRules, "FusionRules", rules)
     with no_garbage_collection():
         check_rewritable(module)
         return _fused(desugar(module), rules)

@@ -11,6 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, users_first
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
@@ -524,7 +525,7 @@ class _Lines:
         return new
 
     def finish(self, root: Instruction | None, parameters: Iterable[Instruction]) -> None:
-        self.computation.instructions = tuple(self.instructions)
+        self.computation.instructions = Items(self.instructions)
         self.computation.parameters = tuple(parameters)
         self.computation.root = root
 
