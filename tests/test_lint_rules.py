@@ -12,6 +12,8 @@ from hlo_cli.commands.lint.configuration import report_of_rule
 from hlo_cli.lint.rule import Rule
 from hlo_cli.lint.run import RULES, lint_module, rule_of, selected_rules
 from hlo_cli.lint.settings import MEANINGS, LintSettings
+from hlo_cli.render.formats.screen import render_screen
+from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Finding
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict_reader import check_strictly
@@ -165,7 +167,9 @@ def codes_in(meaning: str) -> set[str]:
     "name", [name for name, (kind, meaning) in MEANINGS.items() if kind not in ("codes", "flag") and codes_in(meaning)]
 )
 def test_the_page_of_a_rule_names_its_settings(name: str) -> None:
-    shown = {code: str(report_of_rule(code).parts) for code in codes_in(MEANINGS[name][1])}
+    shown = {
+        code: "".join(render_screen(report_of_rule(code), Style(width=1000))) for code in codes_in(MEANINGS[name][1])
+    }
     assert [code for code, page in shown.items() if name not in page] == []
 
 
