@@ -12,7 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.dumps import MAX_DEPTH, MAX_DIRECTORIES
+from hlo_cli.inputs.dumps import MAX_DEPTH, MAX_DIRECTORIES, parse_dump_name
 from hlo_cli.inputs.files import (
     MAX_FILE_BYTES,
     MAXIMUM_BYTES,
@@ -55,6 +55,8 @@ _ENDINGS: Final = (
     ".stats.csv",
 )
 """How the names of traces end, the best form first: the others hold the same events or fewer."""
+_OF_TRACES: Final = (".json", ".sqlite", ".db", ".csv")
+"""Other endings of files that hold no HLO: of traces under names of the user's own, and of rocprofv3's database."""
 _OF_HOSTS: Final = 2
 """The first forms are one file for each host; of the others, only the best are read."""
 # jax.profiler names a folder by the time of its recording, such as 2025_06_01_12_00_00
@@ -89,6 +91,23 @@ def find_traces(argument: str) -> FoundTraces:
         raise missing(argument)
     found = [find_traces(path) for path in paths]
     return FoundTraces(tuple(dict.fromkeys(path for each in found for path in each.paths)))
+
+
+def is_named_trace(path: str) -> bool:
+    """Whether a path names a trace: a file with the ending of one, or a directory with traces and without dumps.
+
+    >>> [is_named_trace(name) for name in ("t.xplane.pb", "trace.json.gz", "report.sqlite", "module.txt", "m.hlo.pb")]
+    [True, True, True, False, False]
+    >>> is_named_trace("fixtures/traces/cpu_steps"), is_named_trace("fixtures/tpu")
+    (True, False)
+    """
+    if not os.path.isdir(path):
+        plain = os.path.basename(path)
+        for ending in _COMPRESSED:
+            plain = plain.removesuffix(ending)
+        return plain.endswith(_OF_TRACES) or _rank_and_host(plain)[0] < len(_ENDINGS)
+    names = [name for _, names in _walk(path) for name in names]
+    return any(_rank_and_host(name)[0] < len(_ENDINGS) for name in names) and not any(map(parse_dump_name, names))
 
 
 def _in_directory(folder: str) -> FoundTraces:

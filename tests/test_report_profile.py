@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from hlo_cli.library import load
 from in_process import Answer, run
 from strategies import FIXTURES
+from test_traces_gpu import database
 
 TRACE = str(FIXTURES / "traces/cpu_steps/trace.xplane.pb")
 EDIT = str(FIXTURES / "traces/cpu_edit/before.xplane.pb.gz")
@@ -78,16 +82,59 @@ def test_a_dump_of_another_program_or_compilation_is_an_error(tmp_path: Path) ->
 
 
 def test_of_several_modules_those_that_did_not_run_have_no_measured_times(tmp_path: Path) -> None:
-    index = tmp_path / "index.html"
+    folder = tmp_path / "pages"
     _, error, code = hlo("report", str(FIXTURES / "cpu/softmax"), TRACE, "--profile", TRACE)
     assert (code, "--profile requires one module" in error) == (2, True)
-    assert hlo("report", str(FIXTURES / "cpu/softmax"), TRACE, "--profile", TRACE, "-o", str(index))[2] == 0
-    pages = {each.name: '<section id="measured"' in each.read_text() for each in tmp_path.glob("index.*.html")}
-    assert pages["index.jit_train_step.html"]
-    assert pages["index.jit_normalize.html"]
+    assert hlo("report", str(FIXTURES / "cpu/softmax"), TRACE, "--profile", TRACE, "-o", f"{folder}/")[2] == 0
+    pages = {each.name: '<section id="measured"' in each.read_text() for each in folder.glob("jit_*.html")}
+    assert pages["jit_train_step.html"]
+    assert pages["jit_normalize.html"]
     assert sum(not each for each in pages.values()) == 1
 
 
 def test_the_report_of_a_trace_has_its_measured_times() -> None:
     assert records(TRACE)["input"]["module"] == "jit_train_step"
     assert records(TRACE, "--module", "jit_normalize")["answer"]["profile"]["unit"] == "step"
+
+
+# Traces without the modules that ran
+
+
+@pytest.mark.parametrize("name", ["trace.json.gz", "nsys.sqlite", "directory"])
+def test_a_trace_without_modules_has_a_page(name: str, tmp_path: Path) -> None:
+    """What `hlo profile` takes has a page: its times by instruction, kind, and step, and the events in lanes."""
+    path = tmp_path / name
+    if name == "nsys.sqlite":
+        database(path)
+    else:
+        folder = path / "plugins" / "profile" / "2025_06_01_12_00_00" if name == "directory" else tmp_path
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / ("vm.trace.json.gz" if name == "directory" else name)
+        shutil.copy(FIXTURES / "traces/cpu_steps/trace.json.gz", target)
+    out, err, code = hlo("report", str(path), "-o", str(tmp_path / "x.html"))
+    assert (out, code) == ("", 0), err
+    assert f"note: wrote {tmp_path / 'x.html'} (" in err
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    rows = json.loads(hlo("profile", str(path), "--json")[0])["tables"]["operations"]["rows"]
+    assert rows
+    assert [row["instruction"] for row in rows if f">{row['instruction']}<" not in page] == []
+    assert "data-spans=" in page
+    assert "% busy" in page
+    screen = hlo("report", str(path), "--format", "screen")[0]
+    assert (
+        f"next: hlo report {path} -o report.html" in screen.replace("\n", " ").replace("  ", " ") or name == "directory"
+    )
+
+
+def test_a_report_of_a_trace_has_a_timeline_of_its_module(tmp_path: Path) -> None:
+    """The events of the step in lanes, in the page and not in its data; as rows in JSON."""
+    _, err, code = hlo("report", TRACE, "-o", str(tmp_path / "x.html"))
+    assert code == 0, err
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    section = page[page.index('<section id="timeline"') :]
+    section = section[: section.index("</section>")]
+    rows = records(TRACE)["tables"]["timeline"]["rows"]
+    assert section.count("<g data-v=") == 2 * len(rows)  # in a wide and a narrow form
+    assert [row["instruction"] for row in rows if f'data-v="{row["instruction"]}"' not in section] == []
+    data = page[page.index('id="data">') + 10 :].partition("<")[0]
+    assert "timeline" not in json.loads(gzip.decompress(base64.b64decode(data)))["tables"]

@@ -230,6 +230,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "report": {
             "verdicts": "verdicts: memory, exposed transfers, padding, findings, and time",
             "measured": "kernels with their measured times, the longest first",
+            "timeline": "events of the step of median duration, by time",
             "spaces": "memory spaces with their peaks and limits",
             "buffers": "buffers and the steps at which they are live",
             "steps": "steps of the schedule",

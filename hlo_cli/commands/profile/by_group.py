@@ -455,7 +455,7 @@ _MAX_LANES: Final = 16
 def report_of_timeline(measured: Measured, step: str | None) -> Report:
     """The events of a step, by default of the one with the median time; without steps, of the whole trace."""
     profile = measured.profile
-    if all(each.measure.events and each.measure.least is None for each in measured.every):
+    if not has_event_times(measured):
         hint = "record it with events, such as with `rocprofv3 --kernel-trace`"
         raise HloError(f"{measured.loaded.path} has only sums of events, without times", hint=hint)
     step_number = median_step(profile)
@@ -494,6 +494,11 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
         notes=(*_timeline_notes(measured), *measured.notes),
         input=measured.loaded.facts,
     )
+
+
+def has_event_times(measured: Measured) -> bool:
+    """Whether a trace has the times of events, not only the sums of a table of statistics."""
+    return not all(each.measure.events and each.measure.least is None for each in measured.every)
 
 
 def _timeline_notes(measured: Measured) -> Iterator[Diagnostic]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +15,11 @@ from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import note_written, write_and_open, write_report
 from hlo_cli.commands.report.options import ReportOptions
+from hlo_cli.report.report import Part, Report
 from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.profile.measured import LoadedProfile
 
 HELP = """\
 Write one page that answers the usual questions about a dump.
@@ -65,12 +70,15 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, runs the analyses of the other commands, and writes their results as one report."""
     output, reading = io_of(given)
     options = ReportOptions(**given)
-    if options.profile is None and len(inputs) == 1 and _has_times(inputs[0]):
-        options, inputs = replace(options, profile=inputs[0]), ()
-    if options.profile is not None and not inputs:
-        inputs, reading = (options.profile,), _of_longest(options, reading)
     folder = _in_folder(output)
     output = folder or output
+    trace = _trace_of(inputs[0]) if options.profile is None and len(inputs) == 1 else None
+    if trace is not None and all(program.module is None for program in trace.profile.programs):
+        return _write_trace(trace, options, output)
+    if trace is not None:
+        options, inputs = replace(options, profile=trace.path), ()
+    if options.profile is not None and not inputs:
+        inputs, reading = (options.profile,), _of_longest(options, reading)
     if not options.open:
         return _write(inputs, options, output, reading, in_folder=folder is not None)
 
@@ -78,6 +86,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return _write(inputs, options, page, reading, in_folder=folder is not None)
 
     return write_and_open(output, "report.html", write)
+
+
+def _write_trace(trace: LoadedProfile, options: ReportOptions, output: OutputOptions) -> int:
+    """Writes the report on a trace without modules; returns the exit code."""
+
+    def write(page: OutputOptions) -> int:
+        code = write_report(_report_of_trace(trace, options, is_page=page.format == "html"), page)
+        note_written(page)
+        return code
+
+    return write_and_open(output, "report.html", write) if options.open else write(output)
 
 
 def _in_folder(output: OutputOptions) -> OutputOptions | None:
@@ -93,15 +112,51 @@ def _in_folder(output: OutputOptions) -> OutputOptions | None:
     return replace(output, format="html", path=os.path.join(path, "index.html"))
 
 
-def _has_times(path: str) -> bool:
-    """Whether a file is a profiler's trace, by its name, with timed operations."""
-    if not path.removesuffix(".gz").endswith(".xplane.pb"):
-        return False
+def _trace_of(path: str) -> LoadedProfile | None:
+    """The profile at a path that names a trace, if it has timed operations; else the modules in it are read."""
+    from hlo_cli.read_traces import is_named_trace
+
+    if not is_named_trace(path):
+        return None
     from hlo_cli.commands.profile.measured import read_profile
 
     with suppress(HloError):
-        return bool(read_profile(path, (), InputOptions()).profile.operations)
-    return False
+        profile = read_profile(path, (), InputOptions())
+        return profile if profile.profile.operations else None
+    return None
+
+
+def _report_of_trace(profile: LoadedProfile, options: ReportOptions, *, is_page: bool) -> Report:
+    """What a trace shows without the modules that ran: times by instruction, kind, and step, and the timeline."""
+    from hlo_cli.commands.options.chips import chosen_throughput
+    from hlo_cli.commands.profile.by_group import (
+        has_event_times,
+        report_of_groups,
+        report_of_steps,
+        report_of_timeline,
+    )
+    from hlo_cli.commands.profile.by_operation import report_of_operations
+    from hlo_cli.commands.profile.measured import Measured
+
+    measured = Measured(profile, chip=chosen_throughput(options.chip, options.chip_file))
+    operations = report_of_operations(measured)
+    if not is_page:
+        return replace(operations, next=(f"hlo report {profile.argument} -o report.html", *operations.next[:1]))
+    reports = [operations, report_of_groups(measured, "kind")]
+    reports += [report_of_steps(measured)] if profile.profile.steps else []
+    reports += [report_of_timeline(measured, None)] if has_event_times(measured) else []
+    parts = {part.name: part for report in reports[1:] for part in _titled(report)}
+    parts = {part.name: part for part in operations.parts} | parts
+    return replace(operations, parts=tuple(parts.values()), next=())
+
+
+def _titled(report: Report) -> Iterator[Part]:
+    """The parts of a report, its main table under what the report answers."""
+    for part in report.parts:
+        if part.kind == "table" and part.name == report.main_table.name and not part.title:
+            yield replace(part, title=report.answer)
+        else:
+            yield part
 
 
 def _of_longest(options: ReportOptions, reading: InputOptions) -> InputOptions:

@@ -422,6 +422,8 @@ _MOST_ACTIONS: Final = 5
 """How many are listed: what one person does next, on less than half a screen; the findings have all."""
 
 
+_LEAST_ACTION_BYTES: Final = 64 << 10
+"""Transfers of fewer bytes are no reason to act if their time is unknown; rules on copies have the same limit."""
 _RULES_OF: Final = {"Exposed": "HLO4", "Padding": "HLO1"}
 """How the codes of the rules begin that report single cases of what a verdict sums up."""
 
@@ -447,6 +449,8 @@ def _without_findings(sources: Sources, verdicts: Sequence[Verdict], found: Sequ
             continue
         if verdict.title == "Exposed":
             exposed = exposed_of(sources.schedule)
+            if exposed.bytes < _LEAST_ACTION_BYTES and not exposed.seconds:
+                continue
             fix = "hlo schedule DUMP --reorder latency shows what another order of the program would gain."
             yield Action(verdict.sentence, fix, cost_bytes=exposed.bytes, seconds=exposed.seconds)
         else:
@@ -552,7 +556,10 @@ def _of_profile(sources: Sources) -> tuple[Section, ...]:
     """The measured times, if there is a profile."""
     if sources.measured is None:
         return ()
-    return (_section("measured", "Measured time", sources.measured.answer, sources.measured, "measured"),)
+    measured = _section("measured", "Measured time", sources.measured.answer, sources.measured, "measured")
+    if sources.timeline is None:
+        return (measured,)
+    return (measured, _section("timeline", "Timeline", sources.timeline.answer, sources.timeline, "timeline"))
 
 
 def _of_devices(sources: Sources) -> tuple[Section, ...]:

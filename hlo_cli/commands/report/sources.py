@@ -34,6 +34,7 @@ from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.commands.profile.by_group import has_event_times, report_of_timeline
 from hlo_cli.commands.profile.measured import LoadedProfile, Measured, program_id, read_profile, with_measured_trips
 from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.commands.report.options import ReportOptions
@@ -422,12 +423,13 @@ class Sources:
     findings: Report
     costs_by_line: LineCosts
     measured: Report | None = None
+    timeline: Report | None = None
 
     @property
     def reports(self) -> tuple[Report, ...]:
         """All of them, in the order of the page."""
         first = (self.memory, self.schedule, self.steps, self.fusions)
-        measured = () if self.measured is None else (self.measured,)
+        measured = tuple(each for each in (self.measured, self.timeline) if each is not None)
         return (*measured, *first, self.collectives, self.arguments, self.padding, self.findings)
 
     @property
@@ -486,7 +488,16 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
             measured=None if measured is None else _measured_by_source(measured, keys),
         ),
         measured=None if measured is None else _report_of_measured(measured, _kernels_of(fusions), keys),
+        timeline=None if measured is None else _report_of_events(measured.measured),
     )
+
+
+def _report_of_events(measured: Measured) -> Report | None:
+    """What ran when in the step of median duration; None of a trace that has only sums."""
+    if not has_event_times(measured):
+        return None
+    timeline = report_of_timeline(measured, None)
+    return replace(timeline, notes=())
 
 
 def _measured(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, LoadedProfile | None, MeasuredModule | None]:

@@ -760,20 +760,22 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
 
 def _colors_of(table: Table) -> dict[str, str]:
     """The color of each kind of measured bars, those that take most time first; the others share one."""
-    at, kind = span_column(table), _kind_column(table)
-    if at is None or kind is None:
+    at = span_column(table)
+    if at is None:
         return {}
     lengths: dict[str, int] = {}
-    for row in table.rows:
-        name = in_words(table.columns[kind], row[kind])
+    for number, row in enumerate(table.rows):
+        name = _kind_of(table, number)
         lengths[name] = lengths.get(name, 0) + _length(row[at])
     ranked = sorted(lengths, key=lambda name: (-lengths[name], name))
     return {name: f"b{rank}" if rank < MAX_COLORS else "other" for rank, name in enumerate(ranked)}
 
 
-def _kind_column(table: Table) -> int | None:
-    """The index of the column by which measured bars are colored."""
-    return next((at for at, column in enumerate(table.columns) if column.name == "category"), None)
+def _kind_of(table: Table, row: int) -> str:
+    """By what a measured bar is colored: its category; without one, its name without the number at its end."""
+    at = next((at for at, column in enumerate(table.columns) if column.name == "category"), None)
+    category = None if at is None else table.rows[row][at]
+    return category if isinstance(category, str) else _row_label(table, row).rstrip("0123456789.")
 
 
 def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[list[str], float]:
@@ -785,7 +787,6 @@ def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[li
     high = min(max(LANES_HEIGHT // max(count, 1), least), most)
     elements = []
     y = frame.top
-    kind = _kind_column(table)
     colors = _colors_of(table) if table.columns[at].is_measured else {}
     for name, lanes in groups.items():
         if name:
@@ -797,8 +798,8 @@ def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[li
         for lane in lanes:
             for row in (rows[n] for n in lane):
                 elements.append(f"<g{_named(table, row, [at])}")
-                looks = "b0" if kind is None else in_words(table.columns[kind], table.rows[row][kind])
-                elements += [*_rects(table, row, at, y, high - 1, frame, colors.get(looks, "b0")), "</g>"]
+                color = colors[_kind_of(table, row)] if colors else "b0"
+                elements += [*_rects(table, row, at, y, high - 1, frame, color), "</g>"]
             y += high
         y += 4
     return elements, y

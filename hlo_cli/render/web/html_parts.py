@@ -187,9 +187,11 @@ def _falls(cells: Sequence[Cell]) -> bool:
 def _in_order(table: Table) -> list[int]:
     """The indices of the visible columns; a column of names or shapes comes first, where it stays in sight.
 
-    A column of other text before the numbers stays first.
+    A column of other text before the numbers stays first. Columns without any cell leave, unless they are selected.
     """
     visible = [at for at in table.visible(person=True) if table.columns[at].unit != "page"]
+    if table.rows and not table.selected:
+        visible = [at for at in visible if any(row[at] is not None for row in table.rows)] or visible
     units = [table.columns[at].unit for at in visible]
     first = next((n for n, unit in enumerate(units) if unit in ("name", "shape")), 0)
     if table.selected or not first or not table.columns[visible[0]].is_numeric:

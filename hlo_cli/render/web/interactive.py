@@ -14,6 +14,7 @@ from urllib.parse import quote
 from hlo_cli.dataclass import dataclass
 from hlo_cli.render.machine import Json, diagnostic_value, json_value
 from hlo_cli.render.style import Style, sanitize
+from hlo_cli.render.web.charts import figure_of_spans, span_column
 from hlo_cli.render.web.colors import page_variables
 from hlo_cli.render.web.html_parts import part_css, part_lines
 from hlo_cli.render.web.markup import path_shortener, safe, short
@@ -209,9 +210,13 @@ def _encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
 
 
 def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
-    """The parts with rows and their tables, by the name of the part; rows are computed once, here."""
+    """The parts with rows and their tables, by the name of the part; rows are computed once, here.
+
+    Measured events are left out: their picture is in the page.
+    """
+    timeline = events_of(report)
     parts = [part for part in report.parts if isinstance(part, Graph) or not report.has_graph]  # graphs fold by script
-    found = ((part, table) for part in parts if (table := _table_of(part)) is not None)
+    found = ((part, table) for part in parts if part is not timeline and (table := _table_of(part)) is not None)
     return {part.name: (part, replace(table, rows=tuple(table.rows))) for part, table in found}
 
 
@@ -356,7 +361,7 @@ def _form(cells: list[Cell]) -> str:
 
 
 WHOLE_WIDTH: Final = 250  # characters: no column of the table of modules is left out
-STYLES = {"report": ("base", "tables", "report"), "graph": ("base", "graph")}
+STYLES = {"report": ("base", "tables", "spans", "report"), "graph": ("base", "graph")}
 
 
 def interactive_page(report: Report, kind: Literal["report", "graph"], title: str, details: str) -> Iterator[str]:
@@ -366,7 +371,7 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     True
     """
     pieces = _pieces_of(report, kind, title, details)
-    yield from _head(f"{title} · hlo {kind}", kind)
+    yield from _head(f"{title} · hlo {kind}", kind, page_css() if events_of(report) else "")
     yield pieces.body
     yield f'<script type="text/plain" id="data">{pieces.data}</script>\n'
     yield f"<script>{script(kind)}</script></body></html>\n"
@@ -388,12 +393,25 @@ def _pieces_of(report: Report, kind: Literal["report", "graph"], title: str, det
     head = f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
     head += f"{_verdict_list(overview)}</header>\n{_navigation(overview.sections)}\n" if overview else "</header>\n"
     actions = [_without_directories(each, shorten) for each in overview.actions] if overview else []
+    events = events_of(report)
+    contents = {"first": _action_list(actions), "timeline": "" if events is None else _picture_of(events)}
     sections = [
-        _section_skeleton(section, _action_list(actions) if section.key == "first" else "") + "\n"
+        _section_skeleton(section, contents.get(section.key, "")) + "\n"
         for section in (overview.sections if overview else ())
     ]
     main = f'<main id="main">{_script_notice(kind)}\n{"".join(sections)}</main>\n'
     return PagePieces(title, f"{head}{main}{''.join(ending(_with_texts(report, shorten)))}", data)
+
+
+def events_of(report: Report) -> Table | None:
+    """The measured events of a report, which are drawn over time."""
+    found = (part for part in report.parts if isinstance(part, Table) and part.name == "timeline")
+    return next((table for table in found if span_column(table) is not None), None)
+
+
+def _picture_of(events: Table) -> str:
+    """The lanes of measured events, in a wide and a narrow form; a script zooms it."""
+    return f'<div class="hlo"><figure>{"".join(figure_of_spans(events, Style(top=0)))}</figure></div>\n'
 
 
 # --- several pages in one file ---

@@ -179,7 +179,8 @@ def page(report: Report, style: Style) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width,initial-scale=1"/>\n'
     yield '<meta name="referrer" content="no-referrer"/>\n'
     title = " · ".join(part for part in (subject.title, subject.details) if part)
-    yield f"<title>{safe(title)}</title>\n<style>{page_css()}{style_sheets('static')}{_report_css(report, 'part')}"
+    yield f"<title>{safe(title)}</title>\n<style>{page_css()}{style_sheets('static', 'spans')}"
+    yield _report_css(report, "part")
     yield "</style></head>\n"
     yield '<body class="hlo"><header>\n'
     yield f"<h1>{safe(subject.title or report.answer)}</h1>\n" if subject.title or report.answer else ""

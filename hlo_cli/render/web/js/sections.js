@@ -10,10 +10,12 @@ import {drawMeasuredSection} from "./measured.js";
 import {drawMemorySection} from "./memory.js";
 import {drawPaddingSection} from "./padding.js";
 import {drawScheduleSection} from "./schedule.js";
+import {drawTimelineSection} from "./timeline.js";
 import {drawTransfersSection} from "./transfers.js";
 
 export const SECTION_DRAWERS = {
   measured: drawMeasuredSection,
+  timeline: drawTimelineSection,
   memory: drawMemorySection,
   schedule: drawScheduleSection,
   transfers: drawTransfersSection,

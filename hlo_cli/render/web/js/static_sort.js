@@ -8,7 +8,7 @@ function numberOf(text) {
   return digits === "" ? NaN : Number(digits);
 }
 
-function isMissing(text) {
+function isMissingText(text) {
   return text === "-" || text === "?" || text === "";
 }
 
@@ -33,7 +33,7 @@ function textsOf(head) {
 }
 
 function isNumeric(texts) {
-  return texts.every(text => isMissing(text) || !isNaN(numberOf(text)));
+  return texts.every(text => isMissingText(text) || !isNaN(numberOf(text)));
 }
 
 export function sortBy(head, falls) {
@@ -42,7 +42,7 @@ export function sortBy(head, falls) {
   const numeric = isNumeric(texts);
   const collator = new Intl.Collator("en", {numeric: true});
   const rows = [...body.rows].map((row, at) => {
-    return {row, text: texts[at], missing: isMissing(texts[at]), number: numeric ? numberOf(texts[at]) : 0};
+    return {row, text: texts[at], missing: isMissingText(texts[at]), number: numeric ? numberOf(texts[at]) : 0};
   });
   const compare = numeric ? (a, b) => a.number - b.number : (a, b) => collator.compare(a.text, b.text);
   const sign = falls ? -1 : 1;

@@ -15,7 +15,8 @@ const COMMON = {top: 10, noun: "rows", sort: "", own: () => null};
 //
 // `name` is the table's name, `noun` names its rows in the plural, `label` is its name for a reader, `section` the
 // key of the section in addresses.
-// `columns` are `{name, label, unit}` and more: `value(row)` computes a cell, `low` leaves on narrow screens, `rare` in a table beside a picture, `bar`
+// `columns` are `{name, label, unit}` and more: `value(row)` computes a cell, `low` leaves on narrow screens, `rare` in
+// a table beside a picture, `bar`
 // adds bars (true or a class), `tone(row)` is a class, `total` asks for a sum (true or `{part, whole}`), `most` limits
 // the characters, `order(row)` is sorted instead of the cell, `wide` texts wrap, `isLink` makes names links,
 // `optional` columns leave if all cells are 0.

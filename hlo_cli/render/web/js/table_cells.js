@@ -11,7 +11,8 @@ const MOST_TEXT = 70;
 
 // The class names of a column's cells and head.
 export function classOf(column, ...more) {
-  const own = [isNumericUnit(column.unit) && "number", column.low && "low", column.rare && "rare", column.wide && "wide"];
+  const ranks = [column.low && "low", column.rare && "rare", column.wide && "wide"];
+  const own = [isNumericUnit(column.unit) && "number", ...ranks];
   return [...own, ...more].filter(Boolean).join(" ") || null;
 }
 

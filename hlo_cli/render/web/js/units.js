@@ -139,8 +139,8 @@ export function formatAddress(offset) {
 }
 
 // The format of a column: its unit for the head, and a function from a cell to text. All cells share the unit; sums
-// count for the unit too, but not for decimals. Only a `size` has a unit of its own, as in a column of memories of 1 KiB
-// and 16 GiB.
+// count for the unit too, but not for decimals. Only a `size` has a unit of its own, as in a column of memories of
+// 1 KiB and 16 GiB.
 export function writingOf(unit, cells, sums = []) {
   const numbers = cells.filter(cell => typeof cell === "number");
   const largest = () => [...numbers, ...sums].reduce((most, each) => Math.max(most, Math.abs(each) || 0), 0);
