@@ -64,9 +64,11 @@ def read_value_name(text: str) -> tuple[str, tuple[int, ...]] | None:
     return None if match is None else (match[1], read_index((match[2] or "").replace(" ", "")))
 
 
-# --- marks of jax in an op_name ---
+# --- marks in a text ---
 
 
+SHARDING_START: Final = "sharding={"
+"""The start of a sharding in a text; a text without it has none, which saves a walk over its instructions."""
 FORWARD_PASS: Final = "jvp("
 """What jax's name stack has around the forward pass of a gradient; also within the mark of its backward pass."""
 BACKWARD_PASS: Final = "transpose("

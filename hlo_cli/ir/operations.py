@@ -93,6 +93,11 @@ RANDOM_STATE: Final = having("random state")
 SIDE_EFFECTS: Final = having("side effect")
 TRANSCENDENTAL: Final = having("transcendental")
 
+# As libtpu prints them; XLA's public sources have no such targets.
+ASYNC_COLLECTIVE_START: Final = "AsyncCollectiveStart"
+ASYNC_COLLECTIVE_DONE: Final = "AsyncCollectiveDone"
+"""The custom-call targets of the roots of TPU fusions that start and end an asynchronous collective."""
+
 UNARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 1)
 BINARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 2)
 NATIVE_DONES: Final = {opcode: operation.done for opcode, operation in OPERATIONS.items() if operation.done is not None}

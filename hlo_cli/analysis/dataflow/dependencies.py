@@ -11,7 +11,17 @@ from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction, Users, users_among
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix
-from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, DONES, ELEMENTWISE, FORWARDING, RUNNERS, wrapped_opcode
+from hlo_cli.ir.operations import (
+    ASYNC_COLLECTIVE_DONE,
+    ASYNC_COLLECTIVE_START,
+    CHANNEL_STARTS,
+    COLLECTIVES,
+    DONES,
+    ELEMENTWISE,
+    FORWARDING,
+    RUNNERS,
+    wrapped_opcode,
+)
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
 # --- users ---
@@ -218,6 +228,14 @@ def executes_callees(instruction: Instruction) -> bool:
     return opcode in RUNNERS and bool(instruction.called_computations)
 
 
+def target_of_root(instruction: Instruction) -> str | None:
+    """The custom-call target of a fusion's root, None if it has another, or if this is no fusion."""
+    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
+        return None
+    root = instruction.called_computations[0].root
+    return root.string("custom_call_target") if root is not None and root.opcode == opcodes.CUSTOM_CALL else None
+
+
 def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
     """Returns whether a fusion only hands on the array at an index of its result, as those of async collectives do.
 
@@ -232,7 +250,7 @@ def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
         return False
     if root.opcode == opcodes.CUSTOM_CALL:
         target = root.string("custom_call_target")
-        return (target == "AsyncCollectiveStart" and index != (1,)) or target == "AsyncCollectiveDone"
+        return (target == ASYNC_COLLECTIVE_START and index != (1,)) or target == ASYNC_COLLECTIVE_DONE
     if root.opcode != opcodes.TUPLE or not index or index[0] >= len(root.operands):
         return False
     handed = root.operands[index[0]].opcode

@@ -24,7 +24,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import Literal
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
+from hlo_cli.ir.operations import ASYNC_COLLECTIVE_DONE, ASYNC_COLLECTIVE_START, CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
 
@@ -99,13 +99,13 @@ Constants = Mapping[Instruction, Literal]
 Lockstep: TypeAlias = "Callable[[Sequence[Sequence[Value]]], list[Value]]"
 """From the arguments of each device to the result of each."""
 
-_START: Final = "AsyncCollectiveStart"
-_DONE: Final = "AsyncCollectiveDone"
-
 
 def is_fused_part(instruction: Instruction) -> bool:
     """Whether an instruction starts or ends a collective of a fusion."""
-    return instruction.opcode == opcodes.CUSTOM_CALL and target_of_call(instruction) in (_START, _DONE)
+    return instruction.opcode == opcodes.CUSTOM_CALL and target_of_call(instruction) in (
+        ASYNC_COLLECTIVE_START,
+        ASYNC_COLLECTIVE_DONE,
+    )
 
 
 def fused_problem(instruction: Instruction) -> str:
@@ -116,7 +116,7 @@ def fused_problem(instruction: Instruction) -> str:
         return f"the collective of its {target} is unknown"
     wanted: Sequence[Shape] = (collective.shape,)
     found: Sequence[Shape] = (instruction.shape,)
-    if target == _START:
+    if target == ASYNC_COLLECTIVE_START:
         shape = instruction.shape
         wanted = (*(collective.operand_shape(at) for at in range(len(collective.operands))), collective.shape)
         # The operands of the start come first in its value, then the result, then contexts without meaning here.
@@ -148,14 +148,16 @@ def inputs_of(instruction: Instruction) -> tuple[Instruction, ...]:
     collective = _collective(instruction)
     if collective is None:
         return tuple(instruction.operands)
-    return (*collective.operands, collective) if target_of_call(instruction) == _START else (collective,)
+    return (
+        (*collective.operands, collective) if target_of_call(instruction) == ASYNC_COLLECTIVE_START else (collective,)
+    )
 
 
 def fused_part(instruction: Instruction, computed: Computed) -> Lockstep | None:
     """What a start or a done makes of the values of `inputs_of`; None for other instructions."""
     if not is_fused_part(instruction):
         return None
-    if target_of_call(instruction) == _DONE:
+    if target_of_call(instruction) == ASYNC_COLLECTIVE_DONE:
         return lambda given: [each[0] for each in given]
     shape = instruction.shape
     assert isinstance(shape, TupleShape)

@@ -69,7 +69,7 @@ _MOVED: Final = frozenset(
 )
 _TARGET: Final = "custom_call_target"
 # TPU fusions that begin and end a collective have these roots.
-_COLLECTIVE_TARGETS: Final = ("AsyncCollectiveStart", "AsyncCollectiveDone")
+_COLLECTIVE_TARGETS: Final = (operations.ASYNC_COLLECTIVE_START, operations.ASYNC_COLLECTIVE_DONE)
 # By cost: a matmul in a fusion takes its time, whatever else is there. XLA colors all fusions gray.
 _IN_FUSIONS: Final[tuple[Kind, ...]] = ("matmul", "collective", "custom call", "reduction")
 """The kinds of instructions that give a fusion theirs, the most important first."""

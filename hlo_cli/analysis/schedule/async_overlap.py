@@ -15,7 +15,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.cache import cached_per_module, computed_once
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, costs_of_kernels, kernel_cost_of
 from hlo_cli.analysis.cost.counting import Cost
-from hlo_cli.analysis.dataflow.dependencies import producer_of, uses_of
+from hlo_cli.analysis.dataflow.dependencies import producer_of, target_of_root, uses_of
 from hlo_cli.analysis.dataflow.executions import (
     MAX_EXECUTIONS,
     NO_EXECUTIONS,
@@ -44,6 +44,8 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     ANNOTATIONS,
+    ASYNC_COLLECTIVE_DONE,
+    ASYNC_COLLECTIVE_START,
     BLOCK_MOVES,
     CHANNEL_STARTS,
     COLLECTIVES,
@@ -182,10 +184,6 @@ def is_annotation(instruction: Instruction) -> bool:
 
 Form = Literal["generic", "sugared", "native", "fusion"]
 
-# Target of the root of a TPU fusion; the public hlo_verifier.cc has no such form.
-_FUSED_START: Final = "AsyncCollectiveStart"
-_FUSED_DONE: Final = "AsyncCollectiveDone"
-
 Callers = Mapping[Computation, tuple[Instruction, ...]]
 
 
@@ -288,7 +286,7 @@ def is_start(instruction: Instruction) -> bool:
     True
     """
     opcode = instruction.opcode
-    return opcode in NATIVE_DONES or is_async_start(opcode) or _fused_target(instruction) == _FUSED_START
+    return opcode in NATIVE_DONES or is_async_start(opcode) or target_of_root(instruction) == ASYNC_COLLECTIVE_START
 
 
 def is_end(instruction: Instruction) -> bool:
@@ -299,15 +297,7 @@ def is_end(instruction: Instruction) -> bool:
     True
     """
     opcode = instruction.opcode
-    return opcode in NATIVE_ENDS or is_async_end(opcode) or _fused_target(instruction) == _FUSED_DONE
-
-
-def _fused_target(instruction: Instruction) -> str | None:
-    """Returns the custom-call target of a fusion's root, None if it has another root."""
-    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
-        return None
-    root = instruction.called_computations[0].root
-    return root.string("custom_call_target") if root is not None and root.opcode == opcodes.CUSTOM_CALL else None
+    return opcode in NATIVE_ENDS or is_async_end(opcode) or target_of_root(instruction) == ASYNC_COLLECTIVE_DONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_of_kernels
 from hlo_cli.analysis.cost.counting import BYTES, Cost
 from hlo_cli.analysis.cost.matmuls import Matmul, matmul_of, matmul_type
-from hlo_cli.analysis.dataflow.dependencies import callees_first, instruction_post_order
+from hlo_cli.analysis.dataflow.dependencies import callees_first, instruction_post_order, target_of_root
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, trip_count
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, chip_spec
@@ -48,6 +48,8 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import (
     ANNOTATIONS,
+    ASYNC_COLLECTIVE_DONE,
+    ASYNC_COLLECTIVE_START,
     CHANNEL_STARTS,
     COLLECTIVES,
     ELEMENTWISE,
@@ -649,11 +651,7 @@ class KernelTimes:
 
 def _is_part_of_transfer(instruction: Instruction) -> bool:
     """Whether a TPU fusion only starts or ends a collective, whose time is that on the links."""
-    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
-        return False
-    root = instruction.called_computations[0].root
-    target = None if root is None or root.opcode != opcodes.CUSTOM_CALL else root.string("custom_call_target")
-    return target in ("AsyncCollectiveStart", "AsyncCollectiveDone")
+    return target_of_root(instruction) in (ASYNC_COLLECTIVE_START, ASYNC_COLLECTIVE_DONE)
 
 
 def _conditions_of_counted_loops(module: Module) -> frozenset[Computation]:

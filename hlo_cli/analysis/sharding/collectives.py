@@ -11,7 +11,7 @@ from statistics import median
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.dataflow.dependencies import users_of
+from hlo_cli.analysis.dataflow.dependencies import target_of_root, users_of
 from hlo_cli.analysis.dataflow.executions import Executions, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import is_async_start
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
@@ -51,7 +51,7 @@ from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh, MeshAxis
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_text
-from hlo_cli.ir.operations import PERMUTES
+from hlo_cli.ir.operations import ASYNC_COLLECTIVE_START, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
 
@@ -63,16 +63,14 @@ from hlo_cli.source import HloError
 # scatter as a fusion of an all-reduce and the slice of its result that a device keeps.
 
 
-# The target of the root inside such a fusion, as libtpu prints it; see async-collective-start in TPU dumps.
-_FUSED_START: Final = "AsyncCollectiveStart"
 _ASYNC_FUSION: Final = "async_collective_fusion_config"
 # xla/service/gpu/backend_configs.proto: CollectiveBackendConfig.is_sync, in the spelling of its JSON.
 _IS_SYNC: Final = '"is_sync":true'
 # What may stand between an all-reduce and its slice inside a TPU fusion without using the sum in another way.
-_PASSING: Final = frozenset(
+_PASSING_OPCODES: Final = frozenset(
     (opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST, opcodes.COPY, opcodes.CONVERT, opcodes.RESHAPE)
 )
-_UNKNOWN: Final = Executions(0, is_known=False)
+_UNKNOWN_RUNS: Final = Executions(0, is_known=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +99,12 @@ def _collective_sites(module: Module) -> tuple[CollectiveSite, ...]:
     >>> site.kind, site.operand_bytes, site.is_async, site.runs.known
     ('all-gather', 8, False, 1)
     """
-    return cached_per_module(_sites, module)
+    return cached_per_module(_read_sites, module)
 
 
-def _sites(module: Module) -> tuple[CollectiveSite, ...]:
+def _read_sites(module: Module) -> tuple[CollectiveSite, ...]:
     executions = executions_of(module)
-    found = list[CollectiveSite]()
+    sites = list[CollectiveSite]()
     shared = dict[tuple[str | None, str | None], list[tuple[int, CollectiveSite]]]()
     callers: Mapping[Computation, Instruction] | None = None
     for computation in module.computations:
@@ -120,15 +118,15 @@ def _sites(module: Module) -> tuple[CollectiveSite, ...]:
         # Most modules have no collective, so the callers are collected only when the first one is found.
         callers = _callers(module, executions) if callers is None else callers
         for instruction in collectives:
-            site = _site(instruction, callers, runs or _UNKNOWN, module)
+            site = _site_of(instruction, callers, runs or _UNKNOWN_RUNS, module)
             if _is_fused_async(instruction) and site.caller is not instruction:
                 # channel_id alone is no key: all collectives of a shard_map share one (24 of 24 chains agree with this
                 # pair of keys).
                 key = instruction.frontend_attributes.get("chain_id"), instruction.attribute("channel_id")
-                shared.setdefault(key, []).append((len(found), site))
-            found.append(site)
-    dropped = {at for parts in shared.values() for at in _repeats(parts)}
-    return tuple(site for at, site in enumerate(found) if at not in dropped)
+                shared.setdefault(key, []).append((len(sites), site))
+            sites.append(site)
+    repeats = {number for parts in shared.values() for number in _repeats(parts)}
+    return tuple(site for number, site in enumerate(sites) if number not in repeats)
 
 
 def malformed_collectives(module: Module) -> int:
@@ -146,8 +144,8 @@ def malformed_collectives(module: Module) -> int:
 
 def _repeats(parts: Sequence[tuple[int, CollectiveSite]]) -> Iterator[int]:
     """The places of sites that print the same transfer again: all but those in the fusions that start it."""
-    starts = [at for at, site in parts if _starts_async_collective(site.caller)] or [parts[0][0]]
-    return (at for at, _ in parts if at not in starts)
+    starts = [number for number, site in parts if _starts_async_collective(site.caller)] or [parts[0][0]]
+    return (number for number, _ in parts if number not in starts)
 
 
 def _is_fused_async(instruction: Instruction) -> bool:
@@ -157,27 +155,22 @@ def _is_fused_async(instruction: Instruction) -> bool:
 
 def _starts_async_collective(instruction: Instruction) -> bool:
     """Whether an instruction is the fusion that starts an async collective of a TPU program."""
-    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
-        return False
-    root = instruction.called_computations[0].root
-    if root is None or root.opcode != opcodes.CUSTOM_CALL:
-        return False
-    return root.string("custom_call_target") == _FUSED_START
+    return target_of_root(instruction) == ASYNC_COLLECTIVE_START
 
 
 def _callers(module: Module, executions: Mapping[Computation, Executions]) -> Mapping[Computation, Instruction]:
     """The first fusion or async start that runs each computation."""
-    found = dict[Computation, Instruction]()
+    callers = dict[Computation, Instruction]()
     for computation in module.computations if module.is_part else executions:
         for instruction in computation.instructions:
             called = instruction.called_computations
             if called and (instruction.opcode == opcodes.FUSION or is_async_start(instruction.opcode)):
                 for each in called:
-                    found.setdefault(each, instruction)
-    return found
+                    callers.setdefault(each, instruction)
+    return callers
 
 
-def _site(
+def _site_of(
     instruction: Instruction, callers: Mapping[Computation, Instruction], runs: Executions, module: Module
 ) -> CollectiveSite:
     kind = collective_kind(instruction.opcode) or instruction.opcode
@@ -208,20 +201,20 @@ def _site(
 def _keeps_a_slice(all_reduce: Instruction, module: Module) -> bool:
     """Whether each device of a group keeps another slice of the sum, and nothing else uses it."""
     users = users_of(all_reduce.computation)
-    waiting, seen, kept = [all_reduce], {all_reduce}, 0
+    waiting, visited, kept = [all_reduce], {all_reduce}, 0
     while waiting:
         for user in users[waiting.pop()]:
             if user.opcode == opcodes.DYNAMIC_SLICE:
                 kept += _elements(user.shape)
-            elif user.opcode not in _PASSING:
+            elif user.opcode not in _PASSING_OPCODES:
                 return False
-            elif user not in seen:
-                seen.add(user)
+            elif user not in visited:
+                visited.add(user)
                 waiting.append(user)
     devices = subgroup_size(all_reduce, module)
-    whole = _elements(all_reduce.shape)
+    elements = _elements(all_reduce.shape)
     # Without the number of devices, a slice of any smaller size is taken as the part of one device.
-    return kept > 0 and (kept * devices == whole if devices is not None else kept < whole)
+    return kept > 0 and (kept * devices == elements if devices is not None else kept < elements)
 
 
 def _elements(shape: Shape) -> int:
@@ -241,16 +234,16 @@ def _operand_bytes(instruction: Instruction, kind: str) -> int:
     return sum(_data_bytes(shape) for shape in operands)
 
 
-def _sliced_bytes(instruction: Instruction, given: Shape) -> int:
+def _sliced_bytes(instruction: Instruction, operand: Shape) -> int:
     """The bytes of the slices that an in-place permute sends."""
-    arrays = [leaf for _, leaf in given.leaves if isinstance(leaf, ArrayShape)]
-    found = 0
+    arrays = [leaf for _, leaf in operand.leaves if isinstance(leaf, ArrayShape)]
+    sliced_bytes = 0
     for array, sizes in zip(arrays, instruction.integer_lists("slice_sizes"), strict=False):
         elements = 1
         for size in sizes:
             elements *= size
-        found += elements * array.element_bits // 8
-    return found or _data_bytes(given)
+        sliced_bytes += elements * array.element_bits // 8
+    return sliced_bytes or _data_bytes(operand)
 
 
 def _data_bytes(shape: Shape) -> int:
@@ -271,7 +264,7 @@ Factor = Callable[[int], Fraction]
 
 
 @dataclass(frozen=True, slots=True)
-class _Traffic:
+class _Factors:
     """The factors of one kind of collective, and whether its result, n times the operands, is its payload."""
 
     ring: Factor
@@ -306,17 +299,17 @@ def _once(n: int) -> Fraction:
 
 
 # In one shot, data goes straight to its device, so it equals what any algorithm must send.
-_EXCHANGE: Final = _Traffic(_share_of_others, _both_ways, _share_of_others)
-_TRAFFIC: Final[Mapping[str, _Traffic]] = {
-    opcodes.ALL_REDUCE: _Traffic(_twice_the_share, _share_of_others, _others),
-    opcodes.ALL_GATHER: _Traffic(_others, _halved(_others), _others, gathers=True),
-    opcodes.REDUCE_SCATTER: _Traffic(_share_of_others, _halved(_share_of_others), _share_of_others),
-    opcodes.ALL_TO_ALL: _EXCHANGE,
-    opcodes.RAGGED_ALL_TO_ALL: _EXCHANGE,
-    opcodes.COLLECTIVE_PERMUTE: _Traffic(_once, _once, _once),
+_EXCHANGE_FACTORS: Final = _Factors(_share_of_others, _both_ways, _share_of_others)
+_FACTORS: Final[Mapping[str, _Factors]] = {
+    opcodes.ALL_REDUCE: _Factors(_twice_the_share, _share_of_others, _others),
+    opcodes.ALL_GATHER: _Factors(_others, _halved(_others), _others, gathers=True),
+    opcodes.REDUCE_SCATTER: _Factors(_share_of_others, _halved(_share_of_others), _share_of_others),
+    opcodes.ALL_TO_ALL: _EXCHANGE_FACTORS,
+    opcodes.RAGGED_ALL_TO_ALL: _EXCHANGE_FACTORS,
+    opcodes.COLLECTIVE_PERMUTE: _Factors(_once, _once, _once),
 }
 # Of n devices one sends to n - 1 others, as in NCCL's broadcast.
-_FROM_ONE: Final = _Traffic(_once, _halved(_once), _others)
+_ONE_TO_ALL_FACTORS: Final = _Factors(_once, _halved(_once), _others)
 """Of a collective in which one device sends to all others: it sends its data once, and in one shot to each."""
 
 
@@ -329,7 +322,7 @@ def wire_factor(kind: str, devices: int, algorithm: Algorithm = "ring") -> Fract
     # A group of one device: XLA keeps such a collective in the text, but nothing leaves the device.
     if devices < 2:
         return Fraction(0)
-    traffic = _TRAFFIC.get(kind, _FROM_ONE)
+    traffic = _FACTORS.get(kind, _ONE_TO_ALL_FACTORS)
     factors = {"ring": traffic.ring, "bidirectional": traffic.bidirectional, "oneshot": traffic.oneshot}
     return factors[algorithm](devices)
 
@@ -340,7 +333,7 @@ def payload_bytes(kind: str, operand_bytes: int, devices: int) -> int:
     >>> payload_bytes("all-gather", 64, 4), payload_bytes("all-reduce", 64, 4)
     (256, 64)
     """
-    return operand_bytes * (devices if _TRAFFIC.get(kind, _FROM_ONE).gathers else 1)
+    return operand_bytes * (devices if _FACTORS.get(kind, _ONE_TO_ALL_FACTORS).gathers else 1)
 
 
 def wire_bytes(kind: str, operand_bytes: int, devices: int, algorithm: Algorithm = "ring") -> Fraction:
@@ -355,7 +348,7 @@ def wire_bytes(kind: str, operand_bytes: int, devices: int, algorithm: Algorithm
 # --- collectives ---
 
 
-NOTHING: Final = "-"
+ONE_DEVICE: Final = "-"
 """Stands for the axes of a collective in which every device has only itself to communicate with."""
 
 
@@ -397,7 +390,7 @@ class Collective:
     @property
     def axis(self) -> str | None:
         """The axes as text, such as `data`, `data:(1)2`, or `data,model`; `-` if nothing is sent; None if unknown."""
-        return None if self.axes is None else axes_text(self.axes) or NOTHING
+        return None if self.axes is None else axes_text(self.axes) or ONE_DEVICE
 
     @property
     def payload_bytes(self) -> int | None:
@@ -495,8 +488,10 @@ def _communication(instruction: Instruction, devices: Devices) -> _Communication
         return _Communication(None, problem=error.diagnostic.message)
 
 
-def _collective(site: CollectiveSite, found: _Communication, device_count: int, mesh: Mesh | None) -> Collective:
-    groups, pairs = found.groups, found.pairs
+def _collective(
+    site: CollectiveSite, communication: _Communication, device_count: int, mesh: Mesh | None
+) -> Collective:
+    groups, pairs = communication.groups, communication.pairs
     axes: tuple[AxisRef, ...] | None = None
     shifts: tuple[AxisShift, ...] = ()
     if mesh is not None and groups is not None:
@@ -517,7 +512,7 @@ def _collective(site: CollectiveSite, found: _Communication, device_count: int, 
         site.runs,
         site.is_async,
         site.is_bound,
-        found.problem,
+        communication.problem,
     )
 
 
@@ -560,7 +555,7 @@ def _largest_chain(pairs: Pairs) -> int:
 # --- groups as text ---
 
 
-MAX_DEVICES: Final = 16
+MAX_SHOWN_DEVICES: Final = 16
 """The number of devices in a text before the rest is counted."""
 
 
@@ -575,18 +570,18 @@ def groups_text(collective: Collective) -> str | None:
     if collective.groups is None:
         return None
     if collective.pairs:
-        return _listed([index_text(pair) for pair in collective.pairs], MAX_DEVICES // 2, ", ")
+        return _cut_list([index_text(pair) for pair in collective.pairs], MAX_SHOWN_DEVICES // 2, ", ")
     groups = collective.groups
-    if sum(map(len, groups)) <= MAX_DEVICES:
+    if sum(map(len, groups)) <= MAX_SHOWN_DEVICES:
         return ", ".join(map(index_text, groups))
-    first = _listed(list(map(str, groups[0])), MAX_DEVICES)
+    first = _cut_list(list(map(str, groups[0])), MAX_SHOWN_DEVICES)
     sizes = {len(group) for group in groups}
     size = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
     more = ", \N{HORIZONTAL ELLIPSIS}" if len(groups) > 1 else ""
     return f"{len(groups)} {'group' if len(groups) == 1 else 'groups'} of {size}: {{{first}}}{more}"
 
 
-def _listed(items: Sequence[str], limit: int, comma: str = ",") -> str:
+def _cut_list(items: Sequence[str], limit: int, comma: str = ",") -> str:
     return comma.join([*items[:limit], *(["\N{HORIZONTAL ELLIPSIS}"] if len(items) > limit else [])])
 
 
@@ -606,7 +601,7 @@ Series = Mapping[tuple[int, int], CollectiveTimes]
 _MOSTLY_LATENCY_BYTES: Final = 1 << 18
 """Payload bytes below which the latency is nearly all of the time."""
 # No measured table has ragged ones; at most, all data goes as in an all-to-all.
-LIKE: Final[Mapping[str, str]] = {opcodes.RAGGED_ALL_TO_ALL: opcodes.ALL_TO_ALL}
+ESTIMATED_AS: Final[Mapping[str, str]] = {opcodes.RAGGED_ALL_TO_ALL: opcodes.ALL_TO_ALL}
 """Kinds that are estimated as another kind."""
 
 
@@ -621,13 +616,17 @@ def interpolated(series: Series, payload: float, groups: int, devices: int) -> f
     (8e-05, 1e-05)
     """
     sizes = sorted({size for _, size in series})
-    at = bisect_left(sizes, devices)
-    near = sizes[max(at - 1, 0) : at + 1] if at == len(sizes) or sizes[at] != devices else [devices]
-    times = [_along(series[_nearest(series, groups, size)], payload) for size in near]
+    position = bisect_left(sizes, devices)
+    near = (
+        sizes[max(position - 1, 0) : position + 1]
+        if position == len(sizes) or sizes[position] != devices
+        else [devices]
+    )
+    times = [_seconds_along(series[_nearest_shape(series, groups, size)], payload) for size in near]
     # Larger groups than measured are given the time of the largest: on switches, latency grows slowly with devices.
     if len(near) == 1 or devices >= near[-1]:
         return times[-1]
-    return _between(log(devices), log(near[0]), log(near[1]), times[0], times[1])
+    return _log_interpolated(log(devices), log(near[0]), log(near[1]), times[0], times[1])
 
 
 def smoothed(times: CollectiveTimes) -> CollectiveTimes:
@@ -639,38 +638,38 @@ def smoothed(times: CollectiveTimes) -> CollectiveTimes:
     {1024: 1.1e-05, 2048: 1.1e-05, 4096: 1.1e-05, 8192: 1.2e-05, 16384: 1.2e-05}
     """
     sizes, seconds = list(times), list(times.values())
-    found = dict(times)
-    for at, size in enumerate(sizes):
-        if size < _MOSTLY_LATENCY_BYTES and 0 < at < len(sizes) - 1:
-            found[size] = median(seconds[at - 1 : at + 2])
+    smooth_times = dict(times)
+    for number, size in enumerate(sizes):
+        if size < _MOSTLY_LATENCY_BYTES and 0 < number < len(sizes) - 1:
+            smooth_times[size] = median(seconds[number - 1 : number + 2])
     if len(sizes) > 2 and sizes[0] < _MOSTLY_LATENCY_BYTES:
         # The first size has one neighbor only, and a cold first run can only be too long: hence the minimum.
-        found[sizes[0]] = min(seconds[0], median(seconds[:3]))
-    return found
+        smooth_times[sizes[0]] = min(seconds[0], median(seconds[:3]))
+    return smooth_times
 
 
-def _nearest(series: Series, groups: int, devices: int) -> tuple[int, int]:
+def _nearest_shape(series: Series, groups: int, devices: int) -> tuple[int, int]:
     """The measured number of groups of this size that is nearest."""
     known: Iterable[int] = sorted(number for number, size in series if size == devices)
     return min(known, key=lambda number: abs(log(max(number, 1) / max(groups, 1)))), devices
 
 
-def _along(times: CollectiveTimes, payload: float) -> float:
+def _seconds_along(times: CollectiveTimes, payload: float) -> float:
     sizes = list(times)
     if payload <= sizes[0]:
         return times[sizes[0]]
     if payload >= sizes[-1]:
         # Above the tables the bandwidth is saturated: time grows as the bytes do.
         return times[sizes[-1]] * payload / sizes[-1]
-    at = bisect_left(sizes, payload)
-    low, high = sizes[at - 1], sizes[at]
-    return _between(log(payload), log(low), log(high), times[low], times[high])
+    position = bisect_left(sizes, payload)
+    low, high = sizes[position - 1], sizes[position]
+    return _log_interpolated(log(payload), log(low), log(high), times[low], times[high])
 
 
-def _between(at: float, low: float, high: float, first: float, last: float) -> float:
+def _log_interpolated(place: float, low: float, high: float, first: float, last: float) -> float:
     """The value at a place between two others, on a line through their logarithms."""
-    part = (at - low) / (high - low)
-    return float(f"{exp((1 - part) * log(first) + part * log(last)):.6g}")
+    share = (place - low) / (high - low)
+    return float(f"{exp((1 - share) * log(first) + share * log(last)):.6g}")
 
 
 # --- durations ---
@@ -685,7 +684,7 @@ def _between(at: float, low: float, high: float, first: float, last: float) -> f
 _LATENCY_BYTES: Final = 1 << 20
 """Payload bytes below which latency dominates."""
 # The only measured chip that is not Blackwell, so the nearest to the older GPUs that were not measured.
-_REFERENCE: Final = "h100"
+_REFERENCE_CHIP: Final = "h100"
 """The measured chip that stands for GPUs that were not measured."""
 
 
@@ -721,14 +720,14 @@ def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | 
         return None
     # NVLink switches that add (NVLS) let each byte of an all-reduce leave a device once, not 2(n - 1) / n times.
     at_least = (
-        float(min(sent, _through_switches(collective)) if chip.adds_in_switches else sent) / chip.links.per_second
+        float(min(sent, _bytes_through_switches(collective)) if chip.adds_in_switches else sent) / chip.links.per_second
     )
     if not sent:
         return CollectiveTime(0.0, NO_TIME, has_latency=True)
-    if (found := _like_measured(collective, chip)) is not None:
-        return CollectiveTime(at_least, found.at_least(at_least), has_latency=True)
+    if (estimate_of_measured := _estimate_like_measured(collective, chip)) is not None:
+        return CollectiveTime(at_least, estimate_of_measured.at_least(at_least), has_latency=True)
     share = _share_of_links(collective, chip)
-    seconds = float(_through_torus(collective, sent)) / (chip.links.per_second * share) if share < 1 else at_least
+    seconds = float(_bytes_through_torus(collective, sent)) / (chip.links.per_second * share) if share < 1 else at_least
     estimate = around(max(seconds, at_least), LINKS_BAND, "links").at_least(at_least)
     return CollectiveTime(at_least, estimate, has_latency=False, links_share=share)
 
@@ -743,15 +742,15 @@ def predicted_collective_time(collective: Collective, chip: ChipSpec) -> Estimat
     >>> estimate.low < estimate.seconds < estimate.high
     True
     """
-    found = collective_time(collective, chip)
-    return None if found is None else found.estimate
+    time = collective_time(collective, chip)
+    return None if time is None else time.estimate
 
 
-def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
+def _estimate_like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     """The estimate from measured times, those of the reference if the chip was not measured; None if there are none."""
     measured = LINKS_MEASURED_AS.get(chip.chip)
-    kind = LIKE.get(collective.kind, collective.kind)
-    series = _series(measured or _REFERENCE, kind)
+    kind = ESTIMATED_AS.get(collective.kind, collective.kind)
+    series = _measured_series(measured or _REFERENCE_CHIP, kind)
     payload, devices = collective.payload_bytes, collective.devices
     if not chip.cores or chip.links is None or series is None or payload is None or devices is None:
         return None
@@ -760,7 +759,7 @@ def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     if (shape[0] == 0) != (collective.kind == opcodes.COLLECTIVE_PERMUTE):
         return None
     seconds = interpolated(series, payload, *shape)
-    links, is_small = _measured_links(measured or _REFERENCE), payload < _LATENCY_BYTES
+    links, is_small = _measured_links(measured or _REFERENCE_CHIP), payload < _LATENCY_BYTES
     if measured is not None and devices <= max(size for _, size in series) and links == chip.links.per_second:
         return around(seconds, COLLECTIVE_BANDS[is_small], "table")
     # The time of one byte is latency, which other links do not shorten; only the rest scales with the bandwidth.
@@ -770,10 +769,10 @@ def _like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
 
 
 @cache
-def _series(chip: str, kind: str) -> Series | None:
+def _measured_series(chip: str, kind: str) -> Series | None:
     """The smoothed times of a kind on a measured chip."""
-    found = collective_times().get((chip, kind))
-    return None if found is None else {shape: smoothed(times) for shape, times in found.items()}
+    series = collective_times().get((chip, kind))
+    return None if series is None else {shape: smoothed(times) for shape, times in series.items()}
 
 
 def _measured_links(chip: str) -> float:
@@ -798,7 +797,7 @@ def torus_dimensions(chip: ChipSpec) -> int | None:
     return next((each.tpu.torus_dimensions for each in known_chips() if each.tpu and each.name == chip.chip), None)
 
 
-def _through_switches(collective: Collective) -> Fraction:
+def _bytes_through_switches(collective: Collective) -> Fraction:
     """The bytes that leave a device if switches add."""
     return (
         Fraction(collective.operand_bytes)
@@ -819,7 +818,7 @@ def _share_of_links(collective: Collective, chip: ChipSpec) -> float:
     return min(axes, dimensions) / dimensions
 
 
-def _through_torus(collective: Collective, sent: Fraction) -> Fraction:
+def _bytes_through_torus(collective: Collective, sent: Fraction) -> Fraction:
     """The bytes of the links that a device has in a ring: both directions of it."""
     if collective.kind == opcodes.COLLECTIVE_PERMUTE:
         return 2 * sent  # data goes one way

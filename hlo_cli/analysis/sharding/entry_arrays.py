@@ -26,7 +26,7 @@ from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, ShardingType
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.notation import index_suffix
+from hlo_cli.ir.notation import SHARDING_START, index_suffix
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 from hlo_cli.source import HloError
@@ -38,10 +38,9 @@ from hlo_cli.source import HloError
 
 
 # xla/service/spmd/spmd_partitioner.cc appends it to the name of every computation that it rewrites.
-_SUFFIX: Final = "_spmd"
+_PARTITIONED_SUFFIX: Final = "_spmd"
 """The end of the entry's name that `SpmdPartitioner` adds, as in `main.26_spmd`."""
-_MARK: Final = "sharding={"
-_UNPARTITIONED: Final = (
+_UNPARTITIONED_MARKS: Final = (
     # Shardy's attributes of the frontend, which hold whole shapes and so exist before partitioning only.
     "xla.sdy.meshes",
     "xla.sdy.sharding",
@@ -89,7 +88,7 @@ def devices_in_shapes(module: Module) -> int:
 
 def _partitions_of(module: Module) -> int:
     # A part of a text has no header, and then only the shardings tell for how many devices it is.
-    if module.num_partitions > 1 or _MARK not in module.source.text:
+    if module.num_partitions > 1 or SHARDING_START not in module.source.text:
         return module.num_partitions
     root = module.entry.root
     return max((_listed(each) for each in (*module.entry.parameters, *([root] if root else ()))), default=1)
@@ -105,36 +104,38 @@ def _listed(instruction: Instruction) -> int:
 
 
 def _is_partitioned(module: Module) -> bool:
-    if partitions_of(module) < 2 or module.entry.name.endswith(_SUFFIX):
+    if partitions_of(module) < 2 or module.entry.name.endswith(_PARTITIONED_SUFFIX):
         return True
-    if (found := _by_program(module)) is not None:
-        return found
+    if (is_divided := _is_divided_since_program(module)) is not None:
+        return is_divided
     # Scheduling is the last of the compiler's stages, after partitioning.
     if module.is_scheduled:
         return True
     text = module.source.text
-    if any(mark in text for mark in _UNPARTITIONED):
+    if any(mark in text for mark in _UNPARTITIONED_MARKS):
         return False
     entry, parameters = module.entry.instructions, frozenset(module.entry.parameters)
     # The partitioner removes the shardings of all but parameters (and of those on TPU).
-    if _MARK in text and any(each not in parameters and each.attribute("sharding") is not None for each in entry):
+    if SHARDING_START in text and any(
+        each not in parameters and each.attribute("sharding") is not None for each in entry
+    ):
         return False
     # Without a mark of either, a collective in the entry is taken as the work of the partitioner.
     return any(each.opcode.removesuffix("-start") in COLLECTIVES for each in entry)
 
 
-def _by_program(module: Module) -> bool | None:
+def _is_divided_since_program(module: Module) -> bool | None:
     """The answer from the sizes of parameters before optimizations; None if none is divided, or without that dump."""
     program = module.program
     if program is None or len(program.entry.parameters) != len(module.entry.parameters):
         return None
-    for now, then in zip(module.entry.parameters, program.entry.parameters, strict=True):
-        whole, sizes = then.shape, _sizes_of_a_shard(then)
+    for after, before in zip(module.entry.parameters, program.entry.parameters, strict=True):
+        whole, sizes = before.shape, _sizes_of_a_shard(before)
         # A parameter whose shard is as large as the whole decides nothing.
-        if not isinstance(now.shape, ArrayShape) or not isinstance(whole, ArrayShape) or sizes in (None, whole.sizes):
+        if not isinstance(after.shape, ArrayShape) or not isinstance(whole, ArrayShape) or sizes in (None, whole.sizes):
             continue
-        if now.shape.sizes in (sizes, whole.sizes):
-            return now.shape.sizes == sizes
+        if after.shape.sizes in (sizes, whole.sizes):
+            return after.shape.sizes == sizes
     return None
 
 
@@ -154,9 +155,9 @@ def _sizes_of_a_shard(parameter: Instruction) -> tuple[int, ...] | None:
 # The layouts that JAX was asked for, one mode per argument, separated by `;`: read in xla/pjrt/utils.cc.
 _LAYOUT_MODES: Final = {"argument": "arg_layout_modes", "result": "out_layout_modes"}
 # Measured: 8 ms where no factor is found. Numbers of devices are far below its square.
-_MOST_TRIED: Final = 1 << 16
+_MAX_FACTOR: Final = 1 << 16
 # LayoutMode::FromString of xla/pjrt/layout_mode.cc; with any of them the compiler chooses.
-_DEFAULT: Final = ("default", "auto", "")
+_DEFAULT_MODES: Final = ("default", "auto", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class OwnLayouts:
         given = self.given.get(role, ())
         entry = given[number] if number < len(given) else None
         modes = self.modes.get(role, ())
-        is_default = number >= len(modes) or modes[number] in _DEFAULT
+        is_default = number >= len(modes) or modes[number] in _DEFAULT_MODES
         order = None if entry is None or entry.rank != shard.rank else entry.layout.minor_to_major
         # CPU and GPU programs are row-major unless the user says otherwise; only TPU has default orders of its own.
         if self.generation is None:
@@ -200,16 +201,16 @@ def _own_layouts(module: Module) -> OwnLayouts:
     True
     """
     layout = module.entry_computation_layout
-    given = dict[str, tuple[ArrayShape | None, ...]]()
+    shapes_by_role = dict[str, tuple[ArrayShape | None, ...]]()
     if layout is not None:
         results = [leaf for _, leaf in layout.result.leaves]
         for role, shapes in (("argument", list(layout.parameters)), ("result", results)):
-            given[role] = tuple(each if isinstance(each, ArrayShape) else None for each in shapes)
-    has_tiles = any(each is not None and each.layout.tiles for shapes in given.values() for each in shapes)
+            shapes_by_role[role] = tuple(each if isinstance(each, ArrayShape) else None for each in shapes)
+    has_tiles = any(each is not None and each.layout.tiles for shapes in shapes_by_role.values() for each in shapes)
     is_tpu = has_tiles or target_of(module) == "tpu"
     texts = {role: module.frontend_attributes.get(name) or "" for role, name in _LAYOUT_MODES.items()}
     modes = {role: tuple(text.split(";")) if text else () for role, text in texts.items()}
-    return OwnLayouts(generation_of(module) if is_tpu else None, modes, given)
+    return OwnLayouts(generation_of(module) if is_tpu else None, modes, shapes_by_role)
 
 
 @lru_cache(maxsize=4096)
@@ -224,9 +225,11 @@ def divided(shape: ArrayShape, count: int) -> ArrayShape:
     """
     # The largest prime first: it fits the fewest dimensions, and small ones fit in what is left.
     for prime in reversed(prime_factors(count)):
-        made = [_with_size(shape, d, size // prime) for d, size in enumerate(shape.sizes) if size and size % prime == 0]
-        if made:
-            shape = min(made, key=lambda each: each.padded_bytes)
+        candidates = [
+            _with_size(shape, d, size // prime) for d, size in enumerate(shape.sizes) if size and size % prime == 0
+        ]
+        if candidates:
+            shape = min(candidates, key=lambda each: each.padded_bytes)
     return shape
 
 
@@ -236,13 +239,13 @@ def prime_factors(number: int) -> list[int]:
     >>> prime_factors(12), prime_factors(2 * (2**61 - 1)) == [2, 2**61 - 1]
     ([2, 2, 3], True)
     """
-    found, prime = list[int](), 2
-    while prime * prime <= number and prime < _MOST_TRIED:
+    factors, prime = list[int](), 2
+    while prime * prime <= number and prime < _MAX_FACTOR:
         while number % prime == 0:
-            found.append(prime)
+            factors.append(prime)
             number //= prime
         prime += 1
-    return [*found, number] if number > 1 else found
+    return [*factors, number] if number > 1 else factors
 
 
 def _with_size(shape: ArrayShape, dimension: int, size: int) -> ArrayShape:
@@ -278,7 +281,7 @@ def _bare(shape: ArrayShape) -> ArrayShape:
 Role = Literal["argument", "result"]
 Origin = Literal["this dump", "before_optimizations"]
 # Characters of an unreadable sharding in a message, one line of a terminal with its text.
-_SHOWN: Final = 60
+_MAX_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,15 +363,17 @@ def entry_arrays(module: Module) -> EntryArrays:
     if program is not None and len(program.entry.parameters) != len(module.entry.parameters):
         # Parameters may be removed or added between the stages; then numbers no longer correspond.
         program = None
-    reader, then = _reader_of(module), None if program is None else program.entry.parameters
+    reader, parameters_before = _reader_of(module), None if program is None else program.entry.parameters
     parameters = tuple(
         array
         for number, parameter in enumerate(module.entry.parameters)
-        for array in reader.arrays("argument", parameter, then[number] if then else None, number)
+        for array in reader.arrays(
+            "argument", parameter, parameters_before[number] if parameters_before else None, number
+        )
     )
     root = module.entry.root
-    made = None if program is None else program.entry.root
-    results = () if root is None else tuple(reader.arrays("result", root, made, 0))
+    root_before = None if program is None else program.entry.root
+    results = () if root is None else tuple(reader.arrays("result", root, root_before, 0))
     return EntryArrays(partitions_of(module), is_partitioned(module), parameters, results)
 
 
@@ -414,41 +419,41 @@ class _Reader:
     def of_value(self, module: Module, instruction: Instruction) -> dict[ShapeIndex, EntryArray]:
         """The arrays of a parameter of the entry, or of another instruction with a sharding, each read once."""
         if instruction not in self._values:
-            number, then, program = 0, None, module.program
-            found: Iterable[EntryArray] = ()
+            number, before, program = 0, None, module.program
+            arrays_of_value: Iterable[EntryArray] = ()
             if instruction in module.entry.parameters:
                 number = module.entry.parameters.index(instruction)
                 if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
-                    then = program.entry.parameters[number]
-                found = self.arrays("argument", instruction, then, number)
+                    before = program.entry.parameters[number]
+                arrays_of_value = self.arrays("argument", instruction, before, number)
             elif instruction.attribute("sharding") is not None:
-                found = self.arrays("result", instruction, None, 0)
-            self._values[instruction] = {each.index: each for each in found}
+                arrays_of_value = self.arrays("result", instruction, None, 0)
+            self._values[instruction] = {each.index: each for each in arrays_of_value}
         return self._values[instruction]
 
     def arrays(
-        self, role: Role, instruction: Instruction, then: Instruction | None, number: int
+        self, role: Role, instruction: Instruction, before: Instruction | None, number: int
     ) -> Iterator[EntryArray]:
-        """The arrays of an instruction; `then` is the same one before optimizations."""
-        own, problem = _shardings(instruction)
-        wholes = dict(_leaves(then)) if then is not None else {}
-        others = _shardings(then)[0] if then is not None else {}
-        for at, (index, shape) in enumerate(_leaves(instruction)):
+        """The arrays of an instruction; `before` is the same one before optimizations."""
+        shardings, problem = _shardings(instruction)
+        wholes = dict(_leaves(before)) if before is not None else {}
+        shardings_before = _shardings(before)[0] if before is not None else {}
+        for leaf_number, (index, shape) in enumerate(_leaves(instruction)):
             origin: Origin = "this dump"
-            whole, sharding = wholes.get(index), own.get(index)
+            whole, sharding = wholes.get(index), shardings.get(index)
             # TPU programs after optimization have no sharding on parameters (0 of 3,133 seen), their first stage has.
-            if sharding is None and index in others:
-                sharding, origin = others[index], "before_optimizations"
+            if sharding is None and index in shardings_before:
+                sharding, origin = shardings_before[index], "before_optimizations"
             base = EntryArray(role, number, index, instruction, shape, None, None, sharding, origin=origin)
-            found = self._placed(base, whole, number if role == "argument" else at)
-            yield replace(found, problem=problem) if problem is not None and sharding is None else found
+            array = self._placed(base, whole, number if role == "argument" else leaf_number)
+            yield replace(array, problem=problem) if problem is not None and sharding is None else array
 
     def _placed(self, base: EntryArray, whole: ArrayShape | None, number: int) -> EntryArray:
         """The array with what its sharding says; `whole` is its shape before optimizations."""
         placement, problem = _placement(base.sharding) if base.sharding is not None else (None, None)
         if self._partitions < 2:
-            one = replace(base, placement=placement, problem=problem, whole=base.shape, shard=base.shape)
-            return replace(one, parts=(1,) * base.shape.rank, replication=1)
+            array = replace(base, placement=placement, problem=problem, whole=base.shape, shard=base.shape)
+            return replace(array, parts=(1,) * base.shape.rank, replication=1)
         if self._is_partitioned:
             return self._after(replace(base, placement=placement, problem=problem), whole)
         if placement is None or placement.kind is ShardingType.UNKNOWN:
@@ -533,7 +538,7 @@ def _shardings(instruction: Instruction) -> tuple[dict[ShapeIndex, Sharding | Na
     sharding = instruction.sharding
     if sharding is None:
         text = instruction.attribute("sharding")
-        return {}, None if text is None else f"could not parse {text[:_SHOWN]}"
+        return {}, None if text is None else f"could not parse {text[:_MAX_SHOWN]}"
     try:
         return {index: each for index, _, each in leaf_shardings(instruction.shape, sharding)}, None
     except HloError as error:

@@ -41,7 +41,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 _PAIRS: Final = "source_target_pairs"
 # 4 Mi ids, over 100 MB of Python integers: beyond any real fleet, but a text can state any number.
-_MAX_PLACES: Final = 1 << 22
+_MAX_DEVICE_IDS: Final = 1 << 22
 """Limit on the places in the flattened groups of one collective."""
 
 
@@ -86,13 +86,13 @@ def _devices_of(module: Module) -> Devices:
 
 def _largest_id(instruction: Instruction) -> int:
     try:
-        named = device_pairs(instruction, _UNSTATED) or device_groups(instruction, _UNSTATED)
+        named = device_pairs(instruction, _UNSTATED_DEVICES) or device_groups(instruction, _UNSTATED_DEVICES)
     except HloError:
         return 0
     return max(chain.from_iterable(named), default=0)
 
 
-_UNSTATED: Final = Devices(1, 1, is_stated=False)
+_UNSTATED_DEVICES: Final = Devices(1, 1, is_stated=False)
 
 
 def is_collective(instruction: Instruction) -> bool:
@@ -164,14 +164,14 @@ def device_pairs(instruction: Instruction, devices: Devices) -> Pairs:
 @lru_cache(maxsize=1024)
 def _read_pairs(value: tuple[AttributeValue, ...] | None) -> Pairs | None:
     """The pairs in the value of an attribute, None if it has another form."""
-    found = list[tuple[int, int]]()
+    pairs = list[tuple[int, int]]()
     for pair in value or ():
         match pair:
             case (int(source), int(target)):
-                found.append((source, target))
+                pairs.append((source, target))
             case _:
                 return None
-    return tuple(found)
+    return tuple(pairs)
 
 
 @lru_cache(maxsize=1024)
@@ -185,12 +185,12 @@ def _flattened(groups: ReplicaGroups | None, mode: Mode, devices: Devices) -> Gr
         return (tuple(range(limit)),) if groups is None else groups.groups(limit)
     check_count(devices.count)
     listed = (tuple(range(limit)),) if groups is None else groups.groups(limit)
-    _check(listed, limit, mode)
+    _check_ids(listed, limit, mode)
     match mode:
         case Mode.CROSS_REPLICA:
-            return _for_each(listed, partitions, lambda replica, partition: replica * partitions + partition)
+            return _repeated_for_each(listed, partitions, lambda replica, partition: replica * partitions + partition)
         case Mode.CROSS_PARTITION:
-            return _for_each(listed, replicas, lambda partition, replica: replica * partitions + partition)
+            return _repeated_for_each(listed, replicas, lambda partition, replica: replica * partitions + partition)
         case Mode.CROSS_REPLICA_AND_PARTITION:
             every = range(partitions)
             # A channel without use_global_device_ids: replica ids, and every partition of these replicas takes part.
@@ -198,7 +198,7 @@ def _flattened(groups: ReplicaGroups | None, mode: Mode, devices: Devices) -> Gr
     return listed
 
 
-def _for_each(groups: Groups, count: int, flattened: Callable[[int, int], int]) -> Groups:
+def _repeated_for_each(groups: Groups, count: int, flattened: Callable[[int, int], int]) -> Groups:
     """The groups once for each of the ids of the other kind."""
     return tuple(tuple(flattened(id, other) for id in group) for group in groups for other in range(count))
 
@@ -211,23 +211,23 @@ def _flattened_pairs(pairs: Pairs, devices: Devices, *, is_partition: bool) -> P
     check_count(devices.count)
     if is_partition:
         # A device may be source of one pair and target of another, so repeats across pairs are no error.
-        _check(pairs, partitions, Mode.CROSS_PARTITION, repeats=True)
+        _check_ids(pairs, partitions, Mode.CROSS_PARTITION, repeats=True)
         return tuple((r * partitions + a, r * partitions + b) for r in range(replicas) for a, b in pairs)
-    _check(pairs, replicas, Mode.CROSS_REPLICA, repeats=True)
+    _check_ids(pairs, replicas, Mode.CROSS_REPLICA, repeats=True)
     return tuple((a * partitions + p, b * partitions + p) for p in range(partitions) for a, b in pairs)
 
 
-_NOUNS: Final = {Mode.CROSS_PARTITION: "partitions", Mode.FLATTENED_ID: "devices"}
+_ID_NOUNS: Final = {Mode.CROSS_PARTITION: "partitions", Mode.FLATTENED_ID: "devices"}
 
 
-def _check(groups: Sequence[Sequence[int]], limit: int, mode: Mode, *, repeats: bool = False) -> None:
+def _check_ids(groups: Sequence[Sequence[int]], limit: int, mode: Mode, *, repeats: bool = False) -> None:
     """Raises HloError for an id that does not exist, or is in two groups."""
     ids = [id for group in groups for id in group]
-    if len(ids) > _MAX_PLACES:
+    if len(ids) > _MAX_DEVICE_IDS:
         raise HloError(f"{len(ids):,} devices are too many to list")
     wrong = next((id for id in ids if not 0 <= id < limit), None)
     if wrong is not None:
-        raise HloError(f"a group names device {wrong}, but the module has {limit:,} {_NOUNS.get(mode, 'replicas')}")
+        raise HloError(f"a group names device {wrong}, but the module has {limit:,} {_ID_NOUNS.get(mode, 'replicas')}")
     if not repeats and len(set(ids)) < len(ids):
         twice = next(id for id, times in Counter(ids).items() if times > 1)
         raise HloError(f"device {twice} is in more than one group")
@@ -281,24 +281,24 @@ def axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
     ('data:(1)2', None)
     """
     coordinates = coordinates_by_device(mesh)
-    given = [frozenset(group) for group in groups]
-    if sum(map(len, given)) != mesh.device_count or not all(id in coordinates for group in given for id in group):
+    members = [frozenset(group) for group in groups]
+    if sum(map(len, members)) != mesh.device_count or not all(id in coordinates for group in members for id in group):
         # Groups that leave devices out are no product of axes.
         return None
     first = mesh.devices()[0]
-    origin = next((group for group in given if first in group), frozenset[int]())
+    origin = next((group for group in members if first in group), frozenset[int]())
     axes = list[AxisRef]()
-    for at, axis in enumerate(mesh.axes):
-        places = {coordinates[id][at] for id in origin}
-        found = _progressions_of(places)
-        if found is None or any(axis.size % (each.stride * each.count) for each in found):
+    for dimension, axis in enumerate(mesh.axes):
+        places = {coordinates[id][dimension] for id in origin}
+        progressions = _progressions_of(places)
+        if progressions is None or any(axis.size % (each.stride * each.count) for each in progressions):
             return None
-        for each in reversed(found):
-            whole = each.count == axis.size
+        for each in reversed(progressions):
+            is_whole = each.count == axis.size
             pre_size = axis.size // (each.stride * each.count)
-            axes.append(AxisRef(axis.name) if whole else AxisRef(axis.name, pre_size, each.count))
+            axes.append(AxisRef(axis.name) if is_whole else AxisRef(axis.name, pre_size, each.count))
     made = mesh.groups(axes) if axes else [(id,) for id in mesh.devices()]
-    return tuple(axes) if {frozenset(group) for group in made} == set(given) else None
+    return tuple(axes) if {frozenset(group) for group in made} == set(members) else None
 
 
 @lru_cache(maxsize=1024)
@@ -316,15 +316,15 @@ def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
     if not all(id in coordinates for pair in pairs for id in pair):
         return None
     moves = [(coordinates[a], coordinates[b]) for a, b in pairs if a != b]
-    found = list[AxisShift]()
-    for at, axis in enumerate(mesh.axes):
-        distances = {(b[at] - a[at]) % axis.size for a, b in moves}
+    shifts = list[AxisShift]()
+    for dimension, axis in enumerate(mesh.axes):
+        distances = {(b[dimension] - a[dimension]) % axis.size for a, b in moves}
         if distances - {0}:
             shift = distances.pop() if len(distances) == 1 else None
             # The shorter way around the ring: 7 of 8 is shown as -1.
-            backwards = shift is not None and shift > axis.size // 2
-            found.append(AxisShift(AxisRef(axis.name), shift - axis.size if shift and backwards else shift))
-    return tuple(found)
+            is_backwards = shift is not None and shift > axis.size // 2
+            shifts.append(AxisShift(AxisRef(axis.name), shift - axis.size if shift and is_backwards else shift))
+    return tuple(shifts)
 
 
 def _progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
@@ -335,25 +335,25 @@ def _progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
     >>> _progressions_of({0, 1, 4, 5}), _progressions_of({0, 3, 4})
     ((Progression(stride=1, count=2), Progression(stride=4, count=2)), None)
     """
-    rest = sorted(set(numbers))
-    if not rest or rest[0]:
+    ordered = sorted(set(numbers))
+    if not ordered or ordered[0]:
         return None
-    reached, known, found = [0], set(rest), list[Progression]()
-    while len(reached) < len(rest):
+    reached, known, progressions = [0], set(ordered), list[Progression]()
+    while len(reached) < len(ordered):
         # The smallest number not yet reached must be the next stride, so the greedy choice is the only one.
-        stride, count = rest[len(reached)], 1
+        stride, count = ordered[len(reached)], 1
         while all(count * stride + number in known for number in reached):
             count += 1
         reached = [step * stride + number for step in range(count) for number in reached]
-        if count == 1 or reached != rest[: len(reached)]:
+        if count == 1 or reached != ordered[: len(reached)]:
             return None
-        found.append(Progression(stride, count))
-    return _joined(found)
+        progressions.append(Progression(stride, count))
+    return _joined_progressions(progressions)
 
 
-def _joined(found: Sequence[Progression]) -> tuple[Progression, ...]:
+def _joined_progressions(progressions: Sequence[Progression]) -> tuple[Progression, ...]:
     joined = list[Progression]()
-    for each in found:
+    for each in progressions:
         # (s, c) and (s * c, c') are one progression (s, c * c'): an axis of the mesh is as coarse as possible.
         if joined and joined[-1].stride * joined[-1].count == each.stride:
             joined[-1] = Progression(joined[-1].stride, joined[-1].count * each.count)
@@ -387,15 +387,15 @@ def coordinates_by_device(mesh: Mesh) -> Mapping[int, tuple[int, ...]]:
 _SHARDY_MESHES: Final = "xla.sdy.meshes"
 _SHARDY_MESH: Final = lazy_regex(r"#sdy\.mesh<\[([^\[\]]*+)\](?:\s*+,\s*+device_ids\s*+=\s*+\[([0-9, ]*+)\])?+")
 _SHARDY_AXIS: Final = lazy_regex(r'\s*+"([^"]++)"\s*+=\s*+([0-9]{1,9})\s*+')
-_MESH: Final = "mesh["
-_NAMED: Final = lazy_regex(
+_MESH_START: Final = "mesh["
+_NAMED_MESH: Final = lazy_regex(
     r"mesh\[([^\[\]]*+)\](?:\s*+,\s*+device_ids=\((?:([0-9, ]++)|(\[[0-9, ]++\](?:T\([0-9, ]*+\))?+))\))?+"
 )
 _NAMED_AXIS: Final = lazy_regex(r"\s*+'?([^'=]++)'?\s*+=\s*+([0-9]{1,9})\s*+")
 # The iota of device_ids, as in xla/hlo/ir/tile_assignment.cc; possessive quantifiers since texts reach gigabytes.
 _IOTA: Final = lazy_regex(r"\[([0-9, ]++)\](?:T\(([0-9, ]*+)\))?+")
 # Names that the partitioner gives to meshes of single instructions (spmd_partitioner, V3 groups); no user's.
-_SYNTHETIC: Final = lazy_regex(r"axis_[0-9]++")
+_SYNTHETIC_AXIS: Final = lazy_regex(r"axis_[0-9]++")
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,9 +430,9 @@ def known_mesh(
     """
     devices = devices_of(module)
     if given is not None:
-        _check_count(given, devices)
+        _check_device_count(given, devices)
         return KnownMesh(given, "--mesh")
-    for origin, meshes in _places(module, siblings):
+    for origin, meshes in _places_of_meshes(module, siblings):
         fitting = tuple(dict.fromkeys(mesh for mesh in meshes if _fits(mesh, devices)))
         if fitting:
             # With several meshes of the right size, the first that explains all groups.
@@ -450,7 +450,7 @@ def mesh_text(mesh: Mesh) -> str:
     return ",".join(f"{axis.name}={axis.size}" for axis in mesh.axes)
 
 
-def _check_count(mesh: Mesh, devices: Devices) -> None:
+def _check_device_count(mesh: Mesh, devices: Devices) -> None:
     if mesh.device_count != devices.count and (devices.is_stated or mesh.device_count < devices.count):
         raise HloError(f"{mesh_text(mesh)} is {mesh.device_count:,} devices, the module has {devices.count:,}")
 
@@ -465,7 +465,7 @@ def _fits(mesh: Mesh, devices: Devices) -> bool:
         return False
 
 
-def _places(module: Module, siblings: Sequence[Module]) -> Iterator[tuple[str, Iterable[Mesh]]]:
+def _places_of_meshes(module: Module, siblings: Sequence[Module]) -> Iterator[tuple[str, Iterable[Mesh]]]:
     """The places where a mesh may be named, in the order of preference, each with the meshes named there."""
     yield "the header", header_meshes(module)
     for sibling in siblings:
@@ -486,12 +486,12 @@ def header_meshes(module: Module) -> tuple[Mesh, ...]:
     """
     # Quotes in the attribute are escaped as \22 by MLIR's printer and as \" by HLO's.
     text = (module.frontend_attributes.get(_SHARDY_MESHES) or "").replace("\\22", '"').replace('\\"', '"')
-    found = list[Mesh]()
+    meshes = list[Mesh]()
     for match in _SHARDY_MESH.finditer(text):
         axes = _axes(_SHARDY_AXIS.fullmatch(item) for item in match[1].split(",") if item.strip())
         if axes:
-            found.append(Mesh(axes, _numbers(match[2]) if match[2] else None))
-    return tuple(found)
+            meshes.append(Mesh(axes, _numbers(match[2]) if match[2] else None))
+    return tuple(meshes)
 
 
 def _named_meshes(module: Module) -> tuple[Mesh, ...]:
@@ -502,18 +502,18 @@ def _named_meshes(module: Module) -> tuple[Mesh, ...]:
     mesh['x'=2,'y'=4]
     """
     text = module.source.text
-    found = dict[tuple[str | None, ...], Mesh]()
-    at = text.find(_MESH)
-    while at >= 0:  # faster than a search by the expression
-        match = _NAMED.match(text, at)
-        at = text.find(_MESH, at + 1)
-        if match is None or match.groups() in found:
+    meshes = dict[tuple[str | None, ...], Mesh]()
+    start = text.find(_MESH_START)
+    while start >= 0:  # faster than a search by the expression
+        match = _NAMED_MESH.match(text, start)
+        start = text.find(_MESH_START, start + 1)
+        if match is None or match.groups() in meshes:
             continue
         axes = _axes(_NAMED_AXIS.fullmatch(item) for item in match[1].split(","))
         # One such name may be a user's; all of them are not.
-        if axes and not all(_SYNTHETIC.fullmatch(axis.name) for axis in axes):
-            found[match.groups()] = Mesh(axes, _device_ids(match[2], match[3]))
-    return tuple(found.values())
+        if axes and not all(_SYNTHETIC_AXIS.fullmatch(axis.name) for axis in axes):
+            meshes[match.groups()] = Mesh(axes, _device_ids(match[2], match[3]))
+    return tuple(meshes.values())
 
 
 def _device_ids(listed: str | None, iota: str | None) -> tuple[int, ...] | IotaTransform | None:
@@ -582,10 +582,10 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
 def _with_borders(borders: set[int] | None, groups: Groups) -> set[int] | None:
     """The borders with those of one set of groups; None if the group of device 0 is not a sum of progressions."""
     origin = next((group for group in groups if 0 in group), ())
-    found = _progressions_of(origin)
-    if borders is None or found is None:
+    progressions = _progressions_of(origin)
+    if borders is None or progressions is None:
         return None
-    return borders.union(*((each.stride, each.stride * each.count) for each in found))
+    return borders.union(*((each.stride, each.stride * each.count) for each in progressions))
 
 
 def _mesh_of(borders: set[int]) -> Mesh | None:
@@ -594,13 +594,13 @@ def _mesh_of(borders: set[int]) -> Mesh | None:
     if any(after % before for before, after in pairwise(ordered)):
         return None
     sizes = [after // before for before, after in pairwise(ordered)]
-    return Mesh(tuple(MeshAxis(f"axis{at}", size) for at, size in enumerate(reversed(sizes))))
+    return Mesh(tuple(MeshAxis(f"axis{number}", size) for number, size in enumerate(reversed(sizes))))
 
 
 def _explains(mesh: Mesh, groups: Iterable[Groups]) -> bool:
     """Whether whole axes of a mesh make each set of groups."""
-    found = [axes_of_groups(each, mesh) for each in groups]
-    return all(axes is not None and all(axis.size is None for axis in axes) for axes in found)
+    axes_found = [axes_of_groups(each, mesh) for each in groups]
+    return all(axes is not None and all(axis.size is None for axis in axes) for axes in axes_found)
 
 
 def _rings_of(pairs: Pairs, device_count: int) -> Groups:
@@ -610,16 +610,16 @@ def _rings_of(pairs: Pairs, device_count: int) -> Groups:
     if len(set(target_of.values())) < len(target_of) or max(chain(*pairs, (0,))) >= device_count:
         return ()
     starts = target_of.keys() - target_of.values()
-    rings, seen = list[tuple[int, ...]](), set[int]()
+    rings, visited = list[tuple[int, ...]](), set[int]()
     for first in (*sorted(starts), *sorted(target_of)):
         ring, device = list[int](), first
-        while device not in seen:
-            seen.add(device)
+        while device not in visited:
+            visited.add(device)
             ring.append(device)
             device = target_of.get(device, device)
         if ring:
             rings.append(_ascending(ring))
-    rings += [(device,) for device in range(device_count) if device not in seen]
+    rings += [(device,) for device in range(device_count) if device not in visited]
     return tuple(rings) if all(rings) and any(len(ring) > 1 for ring in rings) else ()
 
 

@@ -46,7 +46,7 @@ from hlo_cli.source import HloError, counted, wrong_type
 
 
 # hlo_sharding.cc sorts subgroups in this order: manual, unreduced, replicated.
-_ORDER: Final = (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.REPLICATED)
+_SUBGROUP_ORDER: Final = (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.REPLICATED)
 """Subgroups in the order of the normal form."""
 
 
@@ -185,7 +185,7 @@ def _of_named(sharding: NamedSharding) -> Placement:
     tiles = prod(parts) * prod(sizes)
     devices = permuted(arranged, (copies, tiles), (1, 0))
     listed = (bool(sharding.manual_axes), bool(sharding.unreduced_axes), copies > 1)
-    sized = zip(_ORDER, (*sizes, copies), listed, strict=True)
+    sized = zip(_SUBGROUP_ORDER, (*sizes, copies), listed, strict=True)
     groups = [Subgroup(kind, size) for kind, size, is_listed in sized if is_listed]
     # Nothing is cut and no axis is special: plain replicated, as in the normal form of hlo_sharding.cc.
     if not groups and prod(parts) == 1:
@@ -198,13 +198,13 @@ def _normal(
 ) -> Placement:
     """The tiles with their subgroups sorted and joined; a plain kind if nothing is cut and all are of one kind."""
     # Groups of size 1 go, unless all are of size 1: they still tell the kind.
-    kept = [kind for kind in _ORDER if any(group.kind is kind and group.size > 1 for group in groups)]
+    kept = [kind for kind in _SUBGROUP_ORDER if any(group.kind is kind and group.size > 1 for group in groups)]
     kinds = kept or list(dict.fromkeys(group.kind for group in groups))
     if prod(parts) == 1 and len(kinds) == 1:
         return Placement(kinds[0], reduction=reduction)
-    if unknown := next((group.kind for group in groups if group.kind not in _ORDER), None):
+    if unknown := next((group.kind for group in groups if group.kind not in _SUBGROUP_ORDER), None):
         raise HloError(f"a subgroup of tiles cannot be {unknown}")
-    positions = [at for kind in _ORDER for at, group in enumerate(groups) if group.kind is kind]
+    positions = [at for kind in _SUBGROUP_ORDER for at, group in enumerate(groups) if group.kind is kind]
     sizes = [*parts, *(group.size for group in groups)]
     arranged = permuted(devices, sizes, [*range(len(parts)), *(len(parts) + at for at in positions)])
     joined = tuple(Subgroup(kind, prod(g.size for g in groups if g.kind is kind)) for kind in kept)
@@ -378,9 +378,9 @@ def leaf_shardings(
     if not isinstance(sharding, TupleSharding):
         return tuple((index, leaf, sharding) for index, leaf in leaves)
     if len(leaves) != len(sharding.elements):
-        found = "1 leaf" if len(leaves) == 1 else f"{len(leaves):,} leaves"
+        leaf_count = "1 leaf" if len(leaves) == 1 else f"{len(leaves):,} leaves"
         listed = counted(len(sharding.elements), "shardings")
-        raise HloError(f"{listed} for {found} of {shape.to_string(layout=False)}")
+        raise HloError(f"{listed} for {leaf_count} of {shape.to_string(layout=False)}")
     return tuple((index, leaf, each) for (index, leaf), each in zip(leaves, sharding.elements, strict=True))
 
 
@@ -484,19 +484,19 @@ def _strides_of(devices: Sequence[int]) -> list[tuple[int, int]] | None:
     >>> _strides_of((0, 4, 1, 5)), _strides_of((0, 1, 2, 3)), _strides_of((0, 2, 3, 1))
     ([(1, 2), (4, 2)], [(1, 4)], None)
     """
-    found, length = list[tuple[int, int]](), 1
+    strides, length = list[tuple[int, int]](), 1
     while length < len(devices):
         stride, size = devices[length], 2
         while length * size < len(devices) and devices[length * size] == stride * size:
             size += 1
         if len(devices) % (length * size):
             return None
-        found.append((stride, size))
+        strides.append((stride, size))
         length *= size
     expected = [0]
-    for stride, size in found:
-        expected = [base + stride * at for at in range(size) for base in expected]
-    return found[::-1] if expected == list(devices) else None
+    for stride, size in strides:
+        expected = [base + stride * step for step in range(size) for base in expected]
+    return strides[::-1] if expected == list(devices) else None
 
 
 # --- axes of dimensions ---
@@ -543,8 +543,8 @@ def partition_spec(placement: Placement, mesh: Mesh) -> Spec | None:
     >>> partition_spec(placement, Mesh((MeshAxis("data", 2), MeshAxis("model", 4))))
     ((AxisRef(name='model', pre_size=None, size=None),), ())
     """
-    found = placement_axes(placement, mesh)
-    return None if found is None or found.subgroups else found.dimensions
+    axes = placement_axes(placement, mesh)
+    return None if axes is None or axes.subgroups else axes.dimensions
 
 
 def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
@@ -559,10 +559,10 @@ def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
     [(<ShardingType.MANUAL: 'manual'>, 'model')]
     """
     if not placement.is_tiled:
-        return _of_whole(placement, mesh)
+        return _axes_of_undivided(placement, mesh)
     devices = mesh.devices()
     shared = placement.copies
-    tile_of = {device: at // shared for at, device in enumerate(placement.devices)}
+    tile_of = {device: position // shared for position, device in enumerate(placement.devices)}
     # A mesh that has other devices, or lists some twice, cannot name anything.
     if not len(placement.devices) == len(devices) == mesh.device_count or any(
         device not in tile_of for device in devices
@@ -571,17 +571,17 @@ def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
     tiles = [tile_of[device] for device in devices]
     groups = [group for group in placement.subgroups if group.kind is not ShardingType.REPLICATED]
     sizes = (*placement.parts, *(group.size for group in groups))
-    cut = _cut(mesh, tiles, sizes) if tiles[0] == 0 else None
-    if cut is None or (found := _weights(tiles, cut, sizes)) is None:
+    cut = _cut_axes(mesh, tiles, sizes) if tiles[0] == 0 else None
+    if cut is None or (parts_by_dimension := _parts_by_dimension(tiles, cut, sizes)) is None:
         return None
-    axes = [_joined(parts, mesh) for parts in found]
-    rest = [part for part in cut if not any(part in parts for parts in found)]
+    axes = [_joined_axes(parts, mesh) for parts in parts_by_dimension]
+    unused = [part for part in cut if not any(part in parts for parts in parts_by_dimension)]
     rank = len(placement.parts)
     named = zip((group.kind for group in groups), axes[rank:], strict=True)
-    return PlacementAxes(tuple(axes[:rank]), tuple(named), _joined(rest, mesh))
+    return PlacementAxes(tuple(axes[:rank]), tuple(named), _joined_axes(unused, mesh))
 
 
-def _of_whole(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
+def _axes_of_undivided(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
     """The axes of a placement that divides nothing: one kind of subgroup along all of them."""
     axes = tuple(AxisRef(axis.name) for axis in mesh.axes if axis.size > 1)
     match placement.kind:
@@ -609,14 +609,14 @@ def mesh_of_tiles(placement: Placement) -> Mesh | None:
     borders = {1, len(devices)}
     for d, size in enumerate(sizes):
         stride = prod(sizes[d + 1 :])
-        along = _strides_of([devices[at * stride] - devices[0] for at in range(size)])
+        along = _strides_of([devices[index * stride] - devices[0] for index in range(size)])
         if along is None:
             return None
         borders |= {border for step, count in along for border in (step, step * count)}
     ordered = sorted(borders, reverse=True)
     if ordered[-1] < 1 or any(a % b for a, b in pairwise(ordered)):
         return None
-    mesh = Mesh(tuple(MeshAxis(f"axis{at}", a // b) for at, (a, b) in enumerate(pairwise(ordered))))
+    mesh = Mesh(tuple(MeshAxis(f"axis{index}", a // b) for index, (a, b) in enumerate(pairwise(ordered))))
     return mesh if mesh.axes and placement_axes(placement, mesh) is not None else None
 
 
@@ -629,7 +629,7 @@ def spec_text(spec: Spec, *, rank: int | None = None) -> str:
     ('P(None, None)', 'P()')
     """
     dimensions = [*spec, *((),) * ((rank or 0) - len(spec))]
-    texts = ["None" if not axes else _code(axes) for axes in dimensions]
+    texts = ["None" if not axes else _axes_code(axes) for axes in dimensions]
     return f"P({', '.join(texts)})"
 
 
@@ -642,20 +642,20 @@ def has_parts(spec: Spec) -> bool:
     return any(axis.size is not None for axes in spec for axis in axes)
 
 
-def _code(axes: Sequence[AxisRef]) -> str:
+def _axes_code(axes: Sequence[AxisRef]) -> str:
     names = [repr(axis.name) if axis.size is None else f"'{axis.name}:({axis.pre_size}){axis.size}'" for axis in axes]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
-def _cut(mesh: Mesh, tiles: Sequence[int], sizes: Sequence[int]) -> list[_Part] | None:
+def _cut_axes(mesh: Mesh, tiles: Sequence[int], sizes: Sequence[int]) -> list[_Part] | None:
     """The axes of the mesh, cut where a part of one begins or ends to change the index of a tile along a dimension.
 
     None if the index along an axis is no sum over parts of it.
     """
-    found, stride = list[_Part](), 1
+    parts, stride = list[_Part](), 1
     for number in reversed(range(len(mesh.axes))):
         size = mesh.axes[number].size
-        along = [tiles[at * stride] for at in range(size)]
+        along = [tiles[index * stride] for index in range(size)]
         borders = {1, size}
         for d, count in enumerate(sizes):
             weight = prod(sizes[d + 1 :])
@@ -666,15 +666,15 @@ def _cut(mesh: Mesh, tiles: Sequence[int], sizes: Sequence[int]) -> list[_Part] 
         ordered = sorted(borders)
         if any(below % above for above, below in pairwise(ordered)):
             return None
-        found += [_Part(number, size // below, below // above, above * stride) for above, below in pairwise(ordered)]
+        parts += [_Part(number, size // below, below // above, above * stride) for above, below in pairwise(ordered)]
         stride *= size
-    return found[::-1]
+    return parts[::-1]
 
 
-def _weights(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -> list[list[_Part]] | None:
+def _parts_by_dimension(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -> list[list[_Part]] | None:
     """The parts of axes that divide each dimension, major to minor; None if tiles are not a sum over parts of axes."""
-    strides = [prod(parts[at + 1 :]) for at in range(len(parts))]
-    found: list[list[tuple[int, _Part]]] = [[] for _ in parts]
+    strides = [prod(parts[position + 1 :]) for position in range(len(parts))]
+    weighted_parts: list[list[tuple[int, _Part]]] = [[] for _ in parts]
     for part in cut:
         weight = tiles[part.stride]
         changed = [d for d, size in enumerate(parts) if weight // strides[d] % size]
@@ -682,8 +682,8 @@ def _weights(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -
         if len(changed) > 1:
             return None
         for d in changed:
-            found[d].append((weight, part))
-    for d, weighted in enumerate(found):
+            weighted_parts[d].append((weight, part))
+    for d, weighted in enumerate(weighted_parts):
         weighted.sort(key=lambda each: -each[0])
         expected = strides[d] * parts[d]
         for weight, part in weighted:
@@ -694,13 +694,13 @@ def _weights(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -
             return None
     # Weights at single places can agree by chance, so the sum is compared for every device.
     predicted = [0] * len(tiles)
-    for weight, part in (each for weighted in found for each in weighted):
-        for at in range(len(tiles)):
-            predicted[at] += weight * (at // part.stride % part.size)
-    return [[part for _, part in weighted] for weighted in found] if predicted == list(tiles) else None
+    for weight, part in (each for weighted in weighted_parts for each in weighted):
+        for position in range(len(tiles)):
+            predicted[position] += weight * (position // part.stride % part.size)
+    return [[part for _, part in weighted] for weighted in weighted_parts] if predicted == list(tiles) else None
 
 
-def _joined(parts: Sequence[_Part], mesh: Mesh) -> tuple[AxisRef, ...]:
+def _joined_axes(parts: Sequence[_Part], mesh: Mesh) -> tuple[AxisRef, ...]:
     """The parts as axes, with neighbors of the same axis as one."""
     runs = [[part] for part in parts[:1]]
     for before, part in pairwise(parts):
@@ -807,14 +807,14 @@ def sharded_array(
 # How the dimensions are divided, and which device holds which part.
 
 
-WHOLE: Final[Mapping[str, str]] = {
+UNDIVIDED: Final[Mapping[str, str]] = {
     ShardingType.REPLICATED: "every device holds the whole array",
     ShardingType.MANUAL: "the program decides; the shape is already that of one device",
     ShardingType.UNKNOWN: "not decided",
     ShardingType.UNREDUCED: "every device holds a partial result of the whole array, still to be reduced",
 }
 """What devices hold in a sharding that divides nothing, by its kind."""
-_SHARERS: Final = {
+_SHARED_AS: Final = {
     ShardingType.REPLICATED: "hold the same part",
     ShardingType.MANUAL: "hold parts that the program decides",
     ShardingType.UNREDUCED: "hold partial results of the same part",
@@ -837,10 +837,10 @@ def describe_sharding(sharding: AnySharding) -> str:
     if placement.kind is ShardingType.MAXIMAL:
         return f"device {placement.devices[0]} holds the whole array, the others hold nothing"
     if not placement.is_tiled:
-        return WHOLE[placement.kind] + (f" ({counted(devices, 'devices')})" if devices else "")
+        return UNDIVIDED[placement.kind] + (f" ({counted(devices, 'devices')})" if devices else "")
     if placement.tiles == 1:
-        return f"no dimension is divided; {_holders(placement)}"
-    return f"{describe_parts(placement.parts)}; {_holders(placement)}"
+        return f"no dimension is divided; {_holders_text(placement)}"
+    return f"{describe_parts(placement.parts)}; {_holders_text(placement)}"
 
 
 def describe_parts(parts: Sequence[int]) -> str:
@@ -866,12 +866,12 @@ def describe_shards(shape: ArrayShape, sharding: Sharding | NamedSharding, mesh:
         return describe_sharding(sharding)
     held = f"each of {counted(array.devices or 0, 'devices')} holds {array.shard.to_string(layout=False)}"
     try:
-        return f"{held}: {', '.join(_held(array))}"
+        return f"{held}: {', '.join(_held_texts(array))}"
     except HloError:  # a size is unknown
         return held
 
 
-def devices_text(devices: Sequence[int], most: int) -> str:
+def devices_text(devices: Sequence[int], max_runs: int) -> str:
     """Devices with runs of three and more as ranges, and the number of those that are omitted.
 
     >>> devices_text((0, 4), 4), devices_text((0, 1, 2, 3, 9), 4), devices_text((0, 8, 16, 24, 32), 3)
@@ -887,8 +887,8 @@ def devices_text(devices: Sequence[int], most: int) -> str:
     for run in runs:
         # Two devices are as short as a list: "1 2" for "1–2".
         texts += [(f"{run[0]}–{run[-1]}", len(run))] if len(run) > 2 else [(str(device), 1) for device in run]
-    shown = " ".join(text for text, _ in texts[:most])
-    omitted = sum(count for _, count in texts[most:])
+    shown = " ".join(text for text, _ in texts[:max_runs])
+    omitted = sum(count for _, count in texts[max_runs:])
     return f"{shown} +{omitted:,}" if omitted else shown
 
 
@@ -901,24 +901,24 @@ def slice_text(shard: Shard) -> str:
     return f"[{', '.join(f'{start}:{limit}' for start, limit in zip(shard.starts, shard.limits, strict=True))}]"
 
 
-def _held(array: ShardedArray) -> list[str]:
+def _held_texts(array: ShardedArray) -> list[str]:
     """The devices and slices of the first two tiles and of the last."""
     tiles = dict[tuple[int, ...], list[Shard]]()
     for shard in array.shards():
         tiles.setdefault(shard.tile, []).append(shard)
     ordered = [tiles[index] for index in sorted(tiles)]
-    texts = [_held_tile(tile) for tile in ordered]
+    texts = [_held_tile_text(tile) for tile in ordered]
     # More than three tiles: two show the step, and the last shows the uneven end.
     return texts if len(texts) < 4 else [*texts[:2], "…", texts[-1]]
 
 
-def _held_tile(tile: Sequence[Shard]) -> str:
+def _held_tile_text(tile: Sequence[Shard]) -> str:
     devices = devices_text(sorted(shard.device for shard in tile), 4)
     held = "no element" if tile[0].is_empty else slice_text(tile[0])
     return f"device{'s' if len(tile) > 1 else ''} {devices} {held}"
 
 
-def _holders(placement: Placement) -> str:
+def _holders_text(placement: Placement) -> str:
     devices, tiles = len(placement.devices), placement.tiles
     sharers = placement.sharers
     if sharers == 1:
@@ -926,4 +926,4 @@ def _holders(placement: Placement) -> str:
     kinds = [group.kind for group in placement.subgroups]
     if kinds == [ShardingType.REPLICATED]:
         return f"each of the {tiles:,} parts is on {sharers:,} of {devices:,} devices"
-    return f"{sharers:,} of {devices:,} devices {' or '.join(_SHARERS[kind] for kind in kinds)}"
+    return f"{sharers:,} of {devices:,} devices {' or '.join(_SHARED_AS[kind] for kind in kinds)}"

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.sharding.collectives import wire_bytes
 from hlo_cli.analysis.sharding.entry_arrays import prime_factors
+from hlo_cli.analysis.sharding.meshes import Pairs
 from hlo_cli.analysis.sharding.placement import (
     Placement,
     array_of,
@@ -77,9 +78,6 @@ from hlo_cli.source import HloError
 # `PartialReplicateReshardCompatibleSharding` of xla/service/spmd/spmd_partitioner_util.cc.
 
 
-Pairs = tuple[tuple[int, int], ...]
-
-
 def is_permutation(source: Placement, target: Placement) -> bool:
     """Whether the shardings cut an array alike, but for other devices.
 
@@ -103,37 +101,39 @@ def _swapped_dimensions(source: Placement, target: Placement) -> Pairs | None:
     before, after = dimensions_of(source), dimensions_of(target)
     if len(before) != len(after):
         return None
-    changed = [at for at in range(len(before)) if before[at] != after[at]]
+    changed = [dimension for dimension in range(len(before)) if before[dimension] != after[dimension]]
     # spmd_partitioner_util.cc compares the differing dimensions as a multiset: only then all-to-alls alone suffice.
-    if not changed or sorted(before[at] for at in changed) != sorted(after[at] for at in changed):
+    if not changed or sorted(before[dimension] for dimension in changed) != sorted(
+        after[dimension] for dimension in changed
+    ):
         return None
-    at_size = dict[int, list[int]]()  # the dimensions that have a number of parts now
-    for at in changed:
-        at_size.setdefault(before[at], []).append(at)
-    found = list[tuple[int, int]]()
-    while at_size:
+    dimensions_by_parts = dict[int, list[int]]()  # the dimensions that have a number of parts now
+    for dimension in changed:
+        dimensions_by_parts.setdefault(before[dimension], []).append(dimension)
+    pairs = list[tuple[int, int]]()
+    while dimensions_by_parts:
         # The smallest number of parts first, as in XLA, since the order decides which all-to-alls are made.
-        size = min(at_size)
-        at = at_size[size][-1]
-        wanted = after[at]
-        if wanted == size:
-            _remove(at_size, size, at)
+        parts = min(dimensions_by_parts)
+        dimension = dimensions_by_parts[parts][-1]
+        wanted = after[dimension]
+        if wanted == parts:
+            _remove_dimension(dimensions_by_parts, parts, dimension)
             continue
-        if size != 1 and wanted % size:
+        if parts != 1 and wanted % parts:
             return None
-        candidates = at_size[wanted]
-        fitting = [each for each in candidates if (after[each] != 1 if size == 1 else after[each] == size)]
+        candidates = dimensions_by_parts[wanted]
+        fitting = [each for each in candidates if (after[each] != 1 if parts == 1 else after[each] == parts)]
         other = fitting[0] if fitting else candidates[-1]
-        found.append((other, at))
-        at_size[size][-1] = other
-        _remove(at_size, wanted, other)
-    return tuple(found)
+        pairs.append((other, dimension))
+        dimensions_by_parts[parts][-1] = other
+        _remove_dimension(dimensions_by_parts, wanted, other)
+    return tuple(pairs)
 
 
-def _remove(at_size: dict[int, list[int]], size: int, at: int) -> None:
-    at_size[size].remove(at)
-    if not at_size[size]:
-        del at_size[size]
+def _remove_dimension(dimensions_by_parts: dict[int, list[int]], parts: int, dimension: int) -> None:
+    dimensions_by_parts[parts].remove(dimension)
+    if not dimensions_by_parts[parts]:
+        del dimensions_by_parts[parts]
 
 
 def _sliced_sharding(partial: Placement, target: Placement) -> Placement | None:
@@ -155,13 +155,13 @@ def _sliced_sharding(partial: Placement, target: Placement) -> Placement | None:
         return target
     rank = len(partial.parts)
     factors = [after // before for before, after in zip(partial.parts, target.parts, strict=True)]
-    expanded = [at for at in range(rank) if factors[at] > 1]
-    shape = [*partial.parts, *(factors[at] for at in expanded)]
+    expanded = [dimension for dimension in range(rank) if factors[dimension] > 1]
+    shape = [*partial.parts, *(factors[dimension] for dimension in expanded)]
     order = list[int]()
-    for at in range(rank):
-        order.append(at)
-        if at in expanded:
-            order.append(rank + expanded.index(at))
+    for dimension in range(rank):
+        order.append(dimension)
+        if dimension in expanded:
+            order.append(rank + expanded.index(dimension))
     if target.copies > 1:
         order.append(len(shape))
         shape.append(target.copies)
@@ -176,15 +176,15 @@ def is_within(inner: Placement, outer: Placement) -> bool:
     True
     """
     factors = [after // before for before, after in zip(outer.parts, inner.parts, strict=True)]
-    coarse = dict[int, int]()
-    for at, device in enumerate(outer.devices):
-        coarse[device] = at // outer.copies
-    strides = [prod(outer.parts[at + 1 :]) for at in range(len(factors))]
+    outer_tile = dict[int, int]()
+    for position, device in enumerate(outer.devices):
+        outer_tile[device] = position // outer.copies
+    strides = [prod(outer.parts[position + 1 :]) for position in range(len(factors))]
     tiles = [0]
     for size, factor, stride in zip(inner.parts, factors, strides, strict=True):
         tiles = [tile + index // factor * stride for tile in tiles for index in range(size)]
     copies = inner.copies
-    return all(coarse.get(device) == tiles[at // copies] for at, device in enumerate(inner.devices))
+    return all(outer_tile.get(device) == tiles[position // copies] for position, device in enumerate(inner.devices))
 
 
 def _shifted_by_copies(tile: Placement, partial: Placement) -> Placement | None:
@@ -195,10 +195,10 @@ def _shifted_by_copies(tile: Placement, partial: Placement) -> Placement | None:
     dims, shifted = dimensions_of(tile), dimensions_of(partial)
     if tile.copies > 1 or len(dims) + 1 != len(shifted) or shifted != (1, *dims):
         return None
-    last = max((at for at, size in enumerate(dims) if size > 1), default=None)
+    last = max((dimension for dimension, size in enumerate(dims) if size > 1), default=None)
     if last is None or dims[last] != partial.copies or partial.devices != tile.devices:
         return None
-    parts = [1 if at == last else size for at, size in enumerate(dims)]
+    parts = [1 if dimension == last else size for dimension, size in enumerate(dims)]
     return tiled(parts, dims[last], tile.devices)
 
 
@@ -213,25 +213,34 @@ def _split_of_both(
     if source.copies != target.copies or len(source.parts) != len(target.parts):
         return None
     pairs = list(enumerate(zip(source.parts, target.parts, strict=True)))
-    ones = [at for at, (before, after) in pairs if before != after and min(before, after) == 1]
-    others = list[int]()
-    for at, (before, after) in pairs:
+    uncut_dimensions = [
+        dimension for dimension, (before, after) in pairs if before != after and min(before, after) == 1
+    ]
+    divisible = list[int]()
+    for dimension, (before, after) in pairs:
         small, large = sorted((before, after))
         # The padded size must divide, too: XLA pads first and reshapes then.
-        if small in (1, large) or large % small or (-(-sizes[at] // small) * small) % large:
+        if small in (1, large) or large % small or (-(-sizes[dimension] // small) * small) % large:
             continue
-        others.append(at)
-    for at in others:
-        for one in ones:
-            if source.parts[at] * source.parts[one] == target.parts[at] * target.parts[one]:
-                return _split_both(source, target, at)
+        divisible.append(dimension)
+    for dimension in divisible:
+        for uncut in uncut_dimensions:
+            if source.parts[dimension] * source.parts[uncut] == target.parts[dimension] * target.parts[uncut]:
+                return _split_both(source, target, dimension)
     # Only where the source is cut further, as in the loop of spmd_partitioner_util.cc that it mirrors.
-    return next((_split_both(source, target, at) for at in others if source.parts[at] > target.parts[at]), None)
+    return next(
+        (
+            _split_both(source, target, dimension)
+            for dimension in divisible
+            if source.parts[dimension] > target.parts[dimension]
+        ),
+        None,
+    )
 
 
-def _split_both(source: Placement, target: Placement, at: int) -> tuple[Placement, Placement, int]:
-    major = min(source.parts[at], target.parts[at])
-    return split_dimension(source, at, major), split_dimension(target, at, major), at
+def _split_both(source: Placement, target: Placement, dimension: int) -> tuple[Placement, Placement, int]:
+    major = min(source.parts[dimension], target.parts[dimension])
+    return split_dimension(source, dimension, major), split_dimension(target, dimension, major), dimension
 
 
 # --- the plan ---
@@ -251,18 +260,18 @@ def _plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: 
         return permute(plan, value, target)
     if (pairs := _swapped_dimensions(source, target)) is not None:
         return _all_to_all(plan, value, target, pairs)
-    if target.is_tiled and source.copies > 1 and (found := _from_copies(plan, value, target)) is not None:
-        return found
-    if source.is_tiled and target.copies > 1 and (found := _to_copies(plan, value, target)) is not None:
-        return found
+    if target.is_tiled and source.copies > 1 and (resharded := _from_copies(plan, value, target)) is not None:
+        return resharded
+    if source.is_tiled and target.copies > 1 and (resharded := _to_copies(plan, value, target)) is not None:
+        return resharded
     if source.kind is not ShardingType.REPLICATED:
         if target.kind is not ShardingType.REPLICATED:
             # XLA tries these only between tiled shardings, before it gives up.
             if source.is_tiled and target.is_tiled:
-                if (found := _attempt(plan, value, target)) is not None:
-                    return found
-                if (found := _in_groups(plan, value, target)) is not None:
-                    return found
+                if (resharded := _try_detours(plan, value, target)) is not None:
+                    return resharded
+                if (resharded := _in_groups(plan, value, target)) is not None:
+                    return resharded
             if not is_last_resort:
                 return None
             # The message `Involuntary full rematerialization` of spmd_partitioner.cc, one for each reshard.
@@ -271,41 +280,45 @@ def _plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: 
     if not target.is_tiled:
         return value._replace(placement=target)  # one device keeps what all have
     padded = value._replace(local=padded_sizes(value.whole, target))
-    plan.add(opcodes.DYNAMIC_SLICE, padded, 1, _cut(REPLICATED, target))
+    plan.add(opcodes.DYNAMIC_SLICE, padded, 1, _cut_dimensions(REPLICATED, target))
     return value._replace(local=target.shard_sizes(value.whole), placement=target)
 
 
 def _all_to_all(plan: Plan, value: Value, target: Placement, pairs: Pairs) -> Value:
     """Cuts move between the dimensions of each pair; pairs that share no dimension go in one operation."""
-    seen = set[int]()
-    joined, rest = list[tuple[int, int]](), list[tuple[int, int]]()
+    used = set[int]()
+    joined, remaining = list[tuple[int, int]](), list[tuple[int, int]]()
     for pair in sorted(pairs, key=lambda pair: pair[1]):
         is_even = all(
-            not value.whole[at] % placement.parts[at]
-            for at, placement in zip(pair, (value.placement, target), strict=True)
+            not value.whole[dimension] % placement.parts[dimension]
+            for dimension, placement in zip(pair, (value.placement, target), strict=True)
         )
-        if seen.isdisjoint(pair) and is_even:
+        if used.isdisjoint(pair) and is_even:
             joined.append(pair)
-            seen.update(pair)
+            used.update(pair)
         else:
-            rest.append(pair)
+            remaining.append(pair)
     # A single pair is no joint operation; XLA then goes one by one in the original order.
     if len(joined) < 2:
         return _one_by_one(plan, value, target, pairs)
-    return _one_by_one(plan, exchange(plan, value, joined), target, rest)
+    return _one_by_one(plan, exchange(plan, value, joined), target, remaining)
 
 
 def _one_by_one(plan: Plan, value: Value, target: Placement, pairs: Sequence[tuple[int, int]]) -> Value:
-    for source, at in pairs:
+    for source, cut in pairs:
         if value.placement == target:
             return value
-        value = swap(plan, value, source, at)
+        value = swap(plan, value, source, cut)
     return value if value.placement == target else permute(plan, value, target)
 
 
-def _cut(before: Placement, after: Placement) -> list[int]:
+def _cut_dimensions(before: Placement, after: Placement) -> list[int]:
     """The dimensions that one sharding cuts further than another."""
-    return [at for at, parts in enumerate(after.parts) if parts > (before.parts[at] if before.is_tiled else 1)]
+    return [
+        dimension
+        for dimension, parts in enumerate(after.parts)
+        if parts > (before.parts[dimension] if before.is_tiled else 1)
+    ]
 
 
 def _from_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
@@ -314,9 +327,9 @@ def _from_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     if sliced is not None:
         padded = pad_for_slice(value.local, value.whole, value.placement, sliced)
         add_exchanges(plan, value, padded.exchanges)
-        plan.add(opcodes.DYNAMIC_SLICE, value._replace(local=padded.local), 1, _cut(value.placement, sliced))
-        found = value._replace(local=sliced.shard_sizes(value.whole), placement=sliced)
-        return permute(plan, found, target) if is_permutation(sliced, target) else found
+        plan.add(opcodes.DYNAMIC_SLICE, value._replace(local=padded.local), 1, _cut_dimensions(value.placement, sliced))
+        slice_of_value = value._replace(local=sliced.shard_sizes(value.whole), placement=sliced)
+        return permute(plan, slice_of_value, target) if is_permutation(sliced, target) else slice_of_value
     middle = _shifted_by_copies(target, value.placement)
     if middle is None or (pairs := _swapped_dimensions(value.placement, middle)) is None:
         return None
@@ -336,80 +349,86 @@ def _to_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     middle = _shifted_by_copies(value.placement, target)
     if middle is None:
         return None
-    found = _plan_steps(plan, value, middle)
-    pairs = None if found is None else _swapped_dimensions(found.placement, target)
-    return None if found is None or pairs is None else _all_to_all(plan, found, target, pairs)
+    shifted = _plan_steps(plan, value, middle)
+    pairs = None if shifted is None else _swapped_dimensions(shifted.placement, target)
+    return None if shifted is None or pairs is None else _all_to_all(plan, shifted, target, pairs)
 
 
-def _attempt(plan: Plan, value: Value, target: Placement) -> Value | None:
+def _try_detours(plan: Plan, value: Value, target: Placement) -> Value | None:
     """The first of the detours of the partitioner that fits; its steps are dropped if it gets stuck."""
-    mark = len(plan.steps)
-    found = _by_detour(plan, value, target)
+    step_count = len(plan.steps)
+    resharded = _by_detour(plan, value, target)
     # XLA's dead-code elimination removes what a failed attempt has built.
-    if found is None:
-        del plan.steps[mark:]
-    return found
+    if resharded is None:
+        del plan.steps[step_count:]
+    return resharded
 
 
 def _by_detour(plan: Plan, value: Value, target: Placement) -> Value | None:
     source = value.placement
     if (split := _split_of_both(value.whole, source, target)) is not None:
-        return _split(plan, value, target, split)
+        return _reshard_split(plan, value, target, split)
     if target.copies > 1:
-        for at, parts in enumerate(source.parts):
+        for dimension, parts in enumerate(source.parts):
             if parts > 1 and parts * source.copies == target.copies:
-                found = _plan_steps(plan, value, replicate_dimension(source, at))
+                resharded = _plan_steps(plan, value, replicate_dimension(source, dimension))
                 # XLA passes allow_full_replication=false here: a detour that replicates all would be no gain.
-                return None if found is None else _plan_steps(plan, found, target, is_last_resort=False)
+                return None if resharded is None else _plan_steps(plan, resharded, target, is_last_resort=False)
         return None
     if source.copies == 1:
         return None
-    for at, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
+    for dimension, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
         if before == 1 != after and not after % source.copies:
-            found = _plan_steps(plan, value, cut_copies(source, at))
-            return None if found is None else _plan_steps(plan, found, target, is_last_resort=False)
+            resharded = _plan_steps(plan, value, cut_copies(source, dimension))
+            return None if resharded is None else _plan_steps(plan, resharded, target, is_last_resort=False)
     return None
 
 
-def _split(plan: Plan, value: Value, target: Placement, split: tuple[Placement, Placement, int]) -> Value | None:
+def _reshard_split(
+    plan: Plan, value: Value, target: Placement, split: tuple[Placement, Placement, int]
+) -> Value | None:
     """Reshards with one dimension taken as two."""
-    before, after, at = split
-    size = value.local[at]
-    rows = size * before.parts[at + 1]
+    before, after, dimension = split
+    size = value.local[dimension]
+    rows = size * before.parts[dimension + 1]
     local, whole, origin = list(value.local), list(value.whole), list(value.origin)
-    local[at : at + 1] = [1, size]
-    whole[at : at + 1] = [whole[at] // rows, rows]
-    origin[at : at + 1] = [origin[at]] * 2
+    local[dimension : dimension + 1] = [1, size]
+    whole[dimension : dimension + 1] = [whole[dimension] // rows, rows]
+    origin[dimension : dimension + 1] = [origin[dimension]] * 2
     divided = Value(tuple(local), tuple(whole), before, tuple(origin))
-    found = _plan_steps(plan, divided, after, is_last_resort=False)
-    if found is None:
+    resharded = _plan_steps(plan, divided, after, is_last_resort=False)
+    if resharded is None:
         return None
-    local = list(found.local)
-    local[at : at + 2] = [local[at] * local[at + 1]]
-    whole = list(found.whole)
-    whole[at : at + 2] = [whole[at] * whole[at + 1]]
-    merged = Value(tuple(local), tuple(whole), merge_dimension(found.placement, at), value.origin)
-    done = _plan_steps(plan, merged, target, is_last_resort=False)
-    return None if done is None else done._replace(whole=value.whole)
+    local = list(resharded.local)
+    local[dimension : dimension + 2] = [local[dimension] * local[dimension + 1]]
+    whole = list(resharded.whole)
+    whole[dimension : dimension + 2] = [whole[dimension] * whole[dimension + 1]]
+    merged = Value(tuple(local), tuple(whole), merge_dimension(resharded.placement, dimension), value.origin)
+    final = _plan_steps(plan, merged, target, is_last_resort=False)
+    return None if final is None else final._replace(whole=value.whole)
 
 
 def _in_groups(plan: Plan, value: Value, target: Placement) -> Value | None:
     """Reshards inside of the groups of devices that equally cut dimensions make."""
     source = value.placement
-    equal = [at for at, parts in enumerate(source.parts) if parts > 1 and parts == target.parts[at]]
+    equal = [
+        dimension for dimension, parts in enumerate(source.parts) if parts > 1 and parts == target.parts[dimension]
+    ]
     if not equal:
         return None
     groups = group(source, equal)
     aligned: Groups = align(group(target, equal), groups)
-    whole = tuple(value.local[at] if at in equal else size for at, size in enumerate(value.whole))
+    whole = tuple(value.local[dimension] if dimension in equal else size for dimension, size in enumerate(value.whole))
     devices, count, outer = plan.devices, plan.groups, plan.outer
     plan.devices, plan.groups = len(groups.devices[0]), count * len(groups.devices)
     plan.outer = (*outer, groups.devices)
-    found = _plan_steps(plan, Value(value.local, whole, groups.inner, value.origin), aligned.inner)
+    resharded = _plan_steps(plan, Value(value.local, whole, groups.inner, value.origin), aligned.inner)
     plan.devices, plan.groups, plan.outer = devices, count, outer
-    if found is None:
+    if resharded is None:
         return None
-    return _plan_steps(plan, Value(found.local, value.whole, ungroup(aligned, len(source.parts)), value.origin), target)
+    return _plan_steps(
+        plan, Value(resharded.local, value.whole, ungroup(aligned, len(source.parts)), value.origin), target
+    )
 
 
 # --- a reshard ---
@@ -544,18 +563,18 @@ def reshard(
     """
     array = array_of(shape)
     source, target = as_sharding(source, array.rank), as_sharding(target, array.rank)
-    before, after = _placement(source), _placement(target)
-    counts = [count for each in (source, target) if (count := _devices(each)) is not None]
+    before, after = _placement_of(source), _placement_of(target)
+    counts = [count for each in (source, target) if (count := _device_count_of(each)) is not None]
     if len(set(counts)) > 1:
         raise HloError(f"the shardings are of {counts[0]:,} and {counts[1]:,} devices")
     devices = counts[0] if counts else device_count
-    _check(array, before, after)
+    _check_pair(array, before, after)
     if devices is None:
         if before.kind is ShardingType.MAXIMAL and before != after:
             raise HloError("the shardings do not list their devices", hint="give the number of devices")
         devices = 1
     elif before != after:
-        _check_holder(before, after, devices)
+        _check_maximal(before, after, devices)
     plan = Plan(devices)
     value = Value(before.shard_sizes(array.sizes), array.sizes, before, tuple(range(array.rank)))
     try:
@@ -563,21 +582,21 @@ def reshard(
     except PartitionerCrashError:
         problem = f"the partitioner of {VERSION} divides by zero on this pair of shardings"
         return Resharding(array, before, after, devices, (), problem=problem)
-    steps = tuple(_step(array, step, devices) for step in plan.steps)
+    steps = tuple(_step_of(array, step, devices) for step in plan.steps)
     return Resharding(array, before, after, devices, steps, bool(plan.warnings), plan.is_estimate)
 
 
-def _placement(sharding: AnyPlacement) -> Placement:
+def _placement_of(sharding: AnyPlacement) -> Placement:
     if isinstance(sharding, TupleSharding):
         raise HloError("a tuple of shardings is resharded one element after the other")
     return sharding if isinstance(sharding, Placement) else placement_of(sharding)
 
 
-def _devices(sharding: AnyPlacement) -> int | None:
+def _device_count_of(sharding: AnyPlacement) -> int | None:
     return None if isinstance(sharding, TupleSharding) else devices_of(sharding)
 
 
-def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
+def _check_pair(array: ArrayShape, before: Placement, after: Placement) -> None:
     """Raises HloError for a pair that the partitioner does not reshard."""
     if UNBOUNDED in array.dimensions:
         raise HloError(f"{array.to_string(layout=False)} has a dimension of unknown size")
@@ -591,7 +610,7 @@ def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
         raise HloError("the shardings are of different devices")
 
 
-def _check_holder(before: Placement, after: Placement, devices: int) -> None:
+def _check_maximal(before: Placement, after: Placement, devices: int) -> None:
     """Raises HloError if the only device of a maximal sharding is none of the others."""
     listed = next((each.devices for each in (before, after) if each.is_tiled), range(devices))
     for each in (before, after):
@@ -599,7 +618,7 @@ def _check_holder(before: Placement, after: Placement, devices: int) -> None:
             raise HloError("the shardings are of different devices")
 
 
-def _step(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:
+def _step_of(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:
     operand = replace(array, dimensions=step.operand, layout=replace(array.layout, split_configs=()))
     return ReshardStep(step.operation, operand, devices, step.group_size, step.dimensions, step.moving, step.formation)
 
@@ -617,14 +636,14 @@ MAX_CANDIDATES: Final = 20_000
 # At 256 devices all candidates; more devices cost in proportion.
 _MAX_COORDINATES: Final = MAX_CANDIDATES * 256
 # Each trial runs the planner twice, so a tenth of the candidates; chosen, not measured.
-_MOST_TRIALS: Final = 2_000
+_MAX_TRIALS: Final = 2_000
 """The number of shardings whose steps are computed; fewer on more than 256 devices."""
 # A sharding along parts of axes must save 5% to be worth having no PartitionSpec; chosen, not measured.
-_WHOLE: Final = 100
-_PART: Final = 105
+_WHOLE_WEIGHT: Final = 100
+_PART_WEIGHT: Final = 105
 """The weights of bytes for shardings along whole axes, and along parts of axes, which have no PartitionSpec."""
 # Three warnings for one set of counts make a fourth likely; chosen, not measured.
-_MOST_WARNED: Final = 3
+_MAX_WARNED: Final = 3
 """The number of shardings with warnings after which others with the same numbers of parts are not tried."""
 
 
@@ -647,7 +666,7 @@ class Detour:
         return self.first.sent_bytes + self.second.sent_bytes
 
 
-class _Way(NamedTuple):
+class _PricedDetour(NamedTuple):
     """A way through a sharding: its weighted bytes and its steps, and both halves."""
 
     cost: tuple[int, int]
@@ -673,50 +692,52 @@ def find_detour(direct: Resharding, mesh: Mesh | None = None) -> Detour | None:
     fits = mesh is not None and mesh.device_count == direct.devices
     grid = grid_of_mesh(mesh) if mesh is not None and fits else grid_of(direct.source, direct.target, direct.devices)
     limit = min(MAX_CANDIDATES, max(1, _MAX_COORDINATES // direct.devices))
-    found = list(islice(candidates(grid, sizes, (direct.source, direct.target)), limit + 1))
-    is_complete = len(found) <= limit
-    del found[limit:]
-    best: _Way | None = None
-    most = max(1, min(_MOST_TRIALS, _MOST_TRIALS * 256 // direct.devices))
+    compared = list(islice(candidates(grid, sizes, (direct.source, direct.target)), limit + 1))
+    is_complete = len(compared) <= limit
+    del compared[limit:]
+    best: _PricedDetour | None = None
+    max_trials = max(1, min(_MAX_TRIALS, _MAX_TRIALS * 256 // direct.devices))
     tried, blocked = 0, Counter[tuple[int, ...]]()
-    for needed, candidate in _by_need(direct, grid, found):
+    for needed, candidate in _sorted_by_need(direct, grid, compared):
         parts = tuple(grid.parts_of(candidate))
-        if blocked[parts] >= _MOST_WARNED:
+        if blocked[parts] >= _MAX_WARNED:
             continue  # whether the partitioner warns rarely depends on more than the numbers of parts
         # Candidates are sorted by the least they need, so no later one can be better.
-        if best is not None and needed * _WHOLE > best.cost[0]:
+        if best is not None and needed * _WHOLE_WEIGHT > best.cost[0]:
             break
-        if tried == most:
+        if tried == max_trials:
             is_complete = False
             break
         by = grid.placement(candidate)
         if by in (direct.source, direct.target):
             continue
         tried += 1
-        weight = _WHOLE if grid.is_whole(candidate) else _PART
-        way = _through(direct, by, weight, None if best is None else best.cost)
-        if way is None:
+        weight = _WHOLE_WEIGHT if grid.is_whole(candidate) else _PART_WEIGHT
+        detour = _detour_through(direct, by, weight, None if best is None else best.cost)
+        if detour is None:
             blocked[parts] += 1
-        elif way.second is not None:
-            blocked[parts] = -len(found)  # never
-            best = way if best is None or way.cost < best.cost else best
+        elif detour.second is not None:
+            blocked[parts] = -len(compared)  # never
+            best = detour if best is None or detour.cost < best.cost else best
     if best is None or best.second is None:
         return None
-    return Detour(best.by, best.first, best.second, len(found), is_complete)
+    return Detour(best.by, best.first, best.second, len(compared), is_complete)
 
 
-def _by_need(direct: Resharding, grid: Grid, found: list[Candidate]) -> Iterator[tuple[float, Candidate]]:
+def _sorted_by_need(direct: Resharding, grid: Grid, compared: list[Candidate]) -> Iterator[tuple[float, Candidate]]:
     """The candidates with the bytes that devices need at least, the fewest first."""
     from hlo_cli.analysis.sharding.detour_bounds import least_elements
 
-    needs = least_elements(grid, found, direct.shape.sizes, direct.source, direct.target)
+    needs = least_elements(grid, compared, direct.shape.sizes, direct.source, direct.target)
     bits = direct.shape.element_bits
-    for at in sorted(range(len(found)), key=needs.__getitem__):
+    for number in sorted(range(len(compared)), key=needs.__getitem__):
         # 0.999 for the rounding of float32 in the bounds: a bound must not exceed the truth.
-        yield needs[at] * 0.999 * bits / 8, found[at]
+        yield needs[number] * 0.999 * bits / 8, compared[number]
 
 
-def _through(direct: Resharding, by: Placement, weight: int, limit: tuple[int, int] | None) -> _Way | None:
+def _detour_through(
+    direct: Resharding, by: Placement, weight: int, limit: tuple[int, int] | None
+) -> _PricedDetour | None:
     """The way through a sharding with its bytes and steps, without its second half if the first exceeds the limit.
 
     None if the partitioner warns.
@@ -726,11 +747,11 @@ def _through(direct: Resharding, by: Placement, weight: int, limit: tuple[int, i
         return None
     cost = first.sent_bytes * weight, len(first.steps)
     if limit is not None and cost >= limit:
-        return _Way(cost, by, first, None)
+        return _PricedDetour(cost, by, first, None)
     second = reshard(direct.shape, by, direct.target, device_count=direct.devices)
     if second.is_full_rematerialization or second.problem:
         return None
-    return _Way((cost[0] + second.sent_bytes * weight, cost[1] + len(second.steps)), by, first, second)
+    return _PricedDetour((cost[0] + second.sent_bytes * weight, cost[1] + len(second.steps)), by, first, second)
 
 
 # --- shardings nearby ---
@@ -738,10 +759,10 @@ def _through(direct: Resharding, by: Placement, weight: int, limit: tuple[int, i
 
 
 # Chosen, not measured: each one is planned in full.
-_MOST: Final = 2_000
+_MAX_NEAREST: Final = 2_000
 """The number of shardings without a collective that are compared."""
 # Without x, y, and z, which name the arrays in examples.
-_LETTERS: Final = "abcdefghijklmnopqrstuvw"
+_AXIS_NAMES: Final = "abcdefghijklmnopqrstuvw"
 
 
 def nearest_without_collectives(direct: Resharding) -> Resharding | None:
@@ -759,36 +780,36 @@ def nearest_without_collectives(direct: Resharding) -> Resharding | None:
     if direct.source.copies == 1 or not direct.collectives:
         return None
     best: Resharding | None = None
-    for near in islice(_sliced(direct.source, direct.shape.sizes), _MOST):
-        way = reshard(direct.shape, near, direct.target, device_count=direct.devices)
-        if way.problem or way.is_full_rematerialization:
+    for near in islice(_sliced_placements(direct.source, direct.shape.sizes), _MAX_NEAREST):
+        resharding = reshard(direct.shape, near, direct.target, device_count=direct.devices)
+        if resharding.problem or resharding.is_full_rematerialization:
             # A slice that makes the rest more expensive is no help.
             continue
-        if way.sent_bytes > direct.sent_bytes:
+        if resharding.sent_bytes > direct.sent_bytes:
             continue
-        if best is None or _distance(way) < _distance(best):
-            best = way
+        if best is None or _distance(resharding) < _distance(best):
+            best = resharding
     return best
 
 
-def _distance(way: Resharding) -> tuple[int, int]:
+def _distance(resharding: Resharding) -> tuple[int, int]:
     """What is left to do from a sharding: the bytes to send, then those to slice off."""
-    return way.sent_bytes, -way.source_shard.logical_bytes
+    return resharding.sent_bytes, -resharding.source_shard.logical_bytes
 
 
-def _sliced(source: Placement, sizes: Sequence[int]) -> Iterator[Placement]:
+def _sliced_placements(source: Placement, sizes: Sequence[int]) -> Iterator[Placement]:
     """The shardings whose parts are within those of a partly replicated one."""
     primes = prime_factors(source.copies)
     rank = len(source.parts)
     shape = [*source.parts, *primes]
     for homes in product(range(rank + 1), repeat=len(primes)):
-        on = [[rank + at for at, home in enumerate(homes) if home == d] for d in range(rank + 1)]
-        parts = [source.parts[d] * prod(shape[at] for at in on[d]) for d in range(rank)]
+        axes_on = [[rank + axis for axis, home in enumerate(homes) if home == d] for d in range(rank + 1)]
+        parts = [source.parts[d] * prod(shape[axis] for axis in axes_on[d]) for d in range(rank)]
         if parts == list(source.parts) or any(count > size for count, size in zip(parts, sizes, strict=True)):
             continue
-        for orders in product(*map(permutations, on[:-1])):
-            order = [*chain.from_iterable((d, *added) for d, added in enumerate(orders)), *on[-1]]
-            yield tiled(parts, prod(shape[at] for at in on[-1]), permuted(source.devices, shape, order))
+        for orders in product(*map(permutations, axes_on[:-1])):
+            order = [*chain.from_iterable((d, *added) for d, added in enumerate(orders)), *axes_on[-1]]
+            yield tiled(parts, prod(shape[axis] for axis in axes_on[-1]), permuted(source.devices, shape, order))
 
 
 def mesh_for(placements: Sequence[Placement], devices: int) -> Mesh | None:
@@ -807,7 +828,7 @@ def mesh_for(placements: Sequence[Placement], devices: int) -> Mesh | None:
     fine = [(part,) for part in range(len(grid.sizes))]
     # Coarse axes first: fewer names to read. Prime parts only if those do not suffice.
     for axes in (grid.axes, fine):
-        mesh = _mesh(grid, axes)
+        mesh = _mesh_of_axes(grid, axes)
         if mesh is None:
             continue
         specs = [partition_spec(placement, mesh) for placement in divided]
@@ -816,11 +837,11 @@ def mesh_for(placements: Sequence[Placement], devices: int) -> Mesh | None:
     return None
 
 
-def _mesh(grid: Grid, axes: Sequence[Sequence[int]]) -> Mesh | None:
-    if len(axes) > len(_LETTERS):
+def _mesh_of_axes(grid: Grid, axes: Sequence[Sequence[int]]) -> Mesh | None:
+    if len(axes) > len(_AXIS_NAMES):
         return None
     named = tuple(
-        MeshAxis(name, prod(grid.sizes[part] for part in axis)) for name, axis in zip(_LETTERS, axes, strict=False)
+        MeshAxis(name, prod(grid.sizes[part] for part in axis)) for name, axis in zip(_AXIS_NAMES, axes, strict=False)
     )
     count = len(grid.devices)
     is_iota = grid.devices == IotaTransform((count,)).devices()

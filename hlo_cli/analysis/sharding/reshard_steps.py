@@ -40,7 +40,7 @@ def tiled(parts: Sequence[int], copies: int, devices: Sequence[int]) -> Placemen
         return REPLICATED
     groups = range(0, len(devices), copies)
     # Order within copies means nothing (hlo_sharding.cc sorts it), and sorted ones compare equal.
-    ordered = tuple([device for at in groups for device in sorted(devices[at : at + copies])])
+    ordered = tuple([device for start in groups for device in sorted(devices[start : start + copies])])
     return Placement(ShardingType.TILED, tuple(parts), (Subgroup(ShardingType.REPLICATED, copies),), ordered)
 
 
@@ -89,16 +89,16 @@ def _move_cuts(placement: Placement, pairs: Sequence[tuple[int, int]]) -> Placem
         # The part that moves goes to a dimension of the target; what is common to both stays in place.
         moved = {source: dims[source] // dims[target], target: 1}
         added = dict[int, int]()
-        for at, size in enumerate(dims):
+        for dimension, size in enumerate(dims):
             order.append(len(shape))
-            if at not in moved:
+            if dimension not in moved:
                 shape.append(size)
                 continue
-            shape += [dims[target], moved[at]]
+            shape += [dims[target], moved[dimension]]
             order.append(len(shape) - 1)
-            added[at] = len(shape) - 1
-        one, other = order.index(added[source]), order.index(added[target])
-        order[one], order[other] = order[other], order[one]
+            added[dimension] = len(shape) - 1
+        first, second = order.index(added[source]), order.index(added[target])
+        order[first], order[second] = order[second], order[first]
         devices = permuted(devices, shape, order)
         dims[source], dims[target] = dims[target], dims[source]
     rank = len(placement.parts)
@@ -113,8 +113,8 @@ def replicate_dimension(placement: Placement, dimension: int) -> Placement:
     """
     dims = dimensions_of(placement)
     rank = len(placement.parts)
-    order = [*(at for at in range(len(dims)) if at != dimension), dimension]
-    parts = [1 if at == dimension else size for at, size in enumerate(dims[:rank])]
+    order = [*(other for other in range(len(dims)) if other != dimension), dimension]
+    parts = [1 if other == dimension else size for other, size in enumerate(dims[:rank])]
     copies = placement.copies * dims[dimension]
     return tiled(parts, copies, permuted(placement.devices, dims, order))
 
@@ -128,7 +128,7 @@ def cut_copies(placement: Placement, dimension: int) -> Placement:
     dims = dimensions_of(placement)
     order = list(range(len(dims)))
     order[dimension], order[-1] = order[-1], order[dimension]
-    parts = [size if at != dimension else dims[-1] for at, size in enumerate(placement.parts)]
+    parts = [size if other != dimension else dims[-1] for other, size in enumerate(placement.parts)]
     return tiled(parts, dims[dimension], permuted(placement.devices, dims, order))
 
 
@@ -170,13 +170,13 @@ def group(placement: Placement, dimensions: Sequence[int], kept: Sequence[int] |
 
 def align(groups: Groups, reference: Groups) -> Groups:
     """The groups with the devices of another grouping, whose groups may list the same devices in another order."""
-    home = {device: number for number, members in enumerate(reference.devices) for device in members}
-    is_same = all(home.get(device) == number for number, members in enumerate(groups.devices) for device in members)
+    group_of = {device: number for number, members in enumerate(reference.devices) for device in members}
+    is_same = all(group_of.get(device) == number for number, members in enumerate(groups.devices) for device in members)
     inner = groups.inner
     # Groups are equal as sets: else XLA keeps the reference's devices and a permute follows.
     if is_same and inner.is_tiled:
-        place = {device: at for at, device in enumerate(reference.devices[0])}
-        order = [place[device] for device in groups.devices[0]]
+        position_of = {device: position for position, device in enumerate(reference.devices[0])}
+        order = [position_of[device] for device in groups.devices[0]]
         inner = tiled(inner.parts, inner.copies, [order[device] for device in inner.devices])
     return groups._replace(devices=reference.devices, inner=inner)
 
@@ -195,13 +195,13 @@ def ungroup(groups: Groups, rank: int) -> Placement:
     devices = [members[device] for members in groups.devices for device in listed]
     shape = [*groups.sizes, *parts, copies]
     order, new = list[int](), list[int]()
-    for at in range(rank):
-        size = parts[at]
-        if at in groups.dimensions:
-            place = groups.dimensions.index(at)
-            order.append(place)
-            size *= groups.sizes[place]
-        order.append(len(groups.sizes) + at)
+    for dimension in range(rank):
+        size = parts[dimension]
+        if dimension in groups.dimensions:
+            position = groups.dimensions.index(dimension)
+            order.append(position)
+            size *= groups.sizes[position]
+        order.append(len(groups.sizes) + dimension)
         new.append(size)
     order.append(len(shape) - 1)
     return tiled(new, copies, permuted(devices, shape, order))
@@ -218,7 +218,7 @@ Candidate = tuple[tuple[int, ...], ...]
 
 
 # Whole axes have a PartitionSpec, but with many axes they alone would use up all candidates; chosen, not measured.
-_MOST_OF_AXES: Final = 1_000
+_MAX_ALONG_AXES: Final = 1_000
 """The number of shardings along whole axes before others have their turn."""
 
 
@@ -232,10 +232,10 @@ class Grid(NamedTuple):
     def is_whole(self, candidate: Candidate) -> bool:
         """Whether every dimension is divided along whole axes."""
         return all(
-            parts[at : at + 1] != axis[:1] or parts[at : at + len(axis)] == axis
+            parts[position : position + 1] != axis[:1] or parts[position : position + len(axis)] == axis
             for parts in candidate
             for axis in self.axes
-            for at in range(len(parts))
+            for position in range(len(parts))
         ) and all(parts.count(axis[0]) == parts.count(axis[-1]) for parts in candidate for axis in self.axes)
 
     def parts_of(self, candidate: Candidate) -> list[int]:
@@ -270,20 +270,20 @@ def grid_of(source: Placement, target: Placement, devices: int) -> Grid:
     placements = [each for each in (source, target) if each.is_tiled]
     borders = {1, devices}
     for placement in placements:
-        found = _borders(placement)
-        borders = borders | found if found else set()
-        if not found:
+        strides = _strides_at_axes(placement)
+        borders = borders | strides if strides else set()
+        if not strides:
             break
     ordered = sorted(borders)
     if not borders or any(large % small for small, large in pairwise(ordered)):
         sizes = [size for size in dimensions_of(placements[0]) if size > 1]
-        return _grid(placements[0].devices, sizes)
-    return _grid(tuple(range(devices)), [large // small for small, large in pairwise(ordered)][::-1])
+        return _grid_of_axes(placements[0].devices, sizes)
+    return _grid_of_axes(tuple(range(devices)), [large // small for small, large in pairwise(ordered)][::-1])
 
 
 def grid_of_mesh(mesh: Mesh) -> Grid:
     """The grid of a mesh."""
-    return _grid(mesh.devices(), [axis.size for axis in mesh.axes if axis.size > 1])
+    return _grid_of_axes(mesh.devices(), [axis.size for axis in mesh.axes if axis.size > 1])
 
 
 def candidates(grid: Grid, sizes: Sequence[int], near: Sequence[Placement] = ()) -> Iterator[Candidate]:
@@ -294,15 +294,19 @@ def candidates(grid: Grid, sizes: Sequence[int], near: Sequence[Placement] = ())
     >>> list(candidates(Grid((0, 1), (2,), ((0,),)), (8, 1)))
     [((0,), ()), ((), ())]
     """
-    seen = set[Candidate]()
+    yielded = set[Candidate]()
     # Order of preference: whole axes, then those that keep most of source or target, then all others.
     singles = tuple((part,) for part in range(len(grid.sizes)))
-    alike = [found for placement in near if (found := _candidate_of(grid, placement, len(sizes))) is not None]
-    whole = islice(_placements(grid, grid.axes, sizes), _MOST_OF_AXES)
-    for found in chain(whole, _like(grid, alike, sizes), _placements(grid, singles, sizes)):
-        if found not in seen:
-            seen.add(found)
-            yield found
+    near_candidates = [
+        candidate for placement in near if (candidate := _candidate_of(grid, placement, len(sizes))) is not None
+    ]
+    along_axes = islice(_candidates_along(grid, grid.axes, sizes), _MAX_ALONG_AXES)
+    for candidate in chain(
+        along_axes, _candidates_like(grid, near_candidates, sizes), _candidates_along(grid, singles, sizes)
+    ):
+        if candidate not in yielded:
+            yielded.add(candidate)
+            yield candidate
 
 
 def _candidate_of(grid: Grid, placement: Placement, rank: int) -> Candidate | None:
@@ -314,24 +318,24 @@ def _candidate_of(grid: Grid, placement: Placement, rank: int) -> Candidate | No
     """
     if not placement.is_tiled:
         return ((),) * rank
-    place = {device: at // placement.copies for at, device in enumerate(placement.devices)}
-    strides = [prod(placement.parts[at + 1 :]) for at in range(rank)]
-    found: list[list[tuple[int, int]]] = [[] for _ in range(rank)]
-    if place[grid.devices[0]]:
+    tile_of = {device: dimension // placement.copies for dimension, device in enumerate(placement.devices)}
+    strides = [prod(placement.parts[dimension + 1 :]) for dimension in range(rank)]
+    weighted: list[list[tuple[int, int]]] = [[] for _ in range(rank)]
+    if tile_of[grid.devices[0]]:
         return None
     for part in range(len(grid.sizes)):
-        tile = place[grid.devices[prod(grid.sizes[part + 1 :])]]
-        moved = [(at, tile // stride % placement.parts[at]) for at, stride in enumerate(strides)]
-        for at, weight in moved:
+        tile = tile_of[grid.devices[prod(grid.sizes[part + 1 :])]]
+        moved = [(dimension, tile // stride % placement.parts[dimension]) for dimension, stride in enumerate(strides)]
+        for dimension, weight in moved:
             if weight:
-                found[at].append((-weight, part))
-    made = tuple(tuple(part for _, part in sorted(each)) for each in found)
-    used = list(chain.from_iterable(made))
+                weighted[dimension].append((-weight, part))
+    candidate = tuple(tuple(part for _, part in sorted(each)) for each in weighted)
+    used = list(chain.from_iterable(candidate))
     # Each step above looks at single devices; the comparison of the whole makes it exact.
-    return made if len(set(used)) == len(used) and grid.placement(made) == placement else None
+    return candidate if len(set(used)) == len(used) and grid.placement(candidate) == placement else None
 
 
-def _like(grid: Grid, alike: Sequence[Candidate], sizes: Sequence[int]) -> Iterator[Candidate]:
+def _candidates_like(grid: Grid, near_candidates: Sequence[Candidate], sizes: Sequence[int]) -> Iterator[Candidate]:
     """For each number of parts of each dimension, the shardings that keep most of the given ones."""
     rank = len(sizes)
     primes = sorted(set(grid.sizes))
@@ -340,31 +344,33 @@ def _like(grid: Grid, alike: Sequence[Candidate], sizes: Sequence[int]) -> Itera
         wanted = [dict(zip(primes, column, strict=True)) for column in zip(*split, strict=True)]
         parts = [prod(prime**count for prime, count in each.items()) for each in wanted[:rank]]
         if all(count <= size for count, size in zip(parts, sizes, strict=True)):
-            for given in alike:
-                yield _filled(grid, given, wanted, is_reversed=False)
-                yield _filled(grid, given, wanted, is_reversed=True)
+            for candidate in near_candidates:
+                yield _candidate_with(grid, candidate, wanted, is_reversed=False)
+                yield _candidate_with(grid, candidate, wanted, is_reversed=True)
 
 
-def _filled(grid: Grid, given: Candidate, wanted: Sequence[dict[int, int]], *, is_reversed: bool) -> Candidate:
+def _candidate_with(
+    grid: Grid, candidate: Candidate, wanted: Sequence[dict[int, int]], *, is_reversed: bool
+) -> Candidate:
     """The sharding with these primes on each dimension: parts that are there already stay, others follow."""
     kept: list[list[int]] = []
     missing = [dict(each) for each in wanted]
-    for at, parts in enumerate(given):
+    for dimension, parts in enumerate(candidate):
         kept.append([])
         for part in parts:
-            if missing[at][grid.sizes[part]]:
-                missing[at][grid.sizes[part]] -= 1
-                kept[at].append(part)
+            if missing[dimension][grid.sizes[part]]:
+                missing[dimension][grid.sizes[part]] -= 1
+                kept[dimension].append(part)
     placed = set(chain.from_iterable(kept))
-    used = list(chain.from_iterable(given))
-    rest = [part for part in (*(p for p in range(len(grid.sizes)) if p not in used), *used) if part not in placed]
-    for at in range(len(kept)):
-        for part in list(reversed(rest) if is_reversed else rest):
-            if missing[at][grid.sizes[part]]:
-                missing[at][grid.sizes[part]] -= 1
+    used = list(chain.from_iterable(candidate))
+    unused = [part for part in (*(p for p in range(len(grid.sizes)) if p not in used), *used) if part not in placed]
+    for dimension in range(len(kept)):
+        for part in list(reversed(unused) if is_reversed else unused):
+            if missing[dimension][grid.sizes[part]]:
+                missing[dimension][grid.sizes[part]] -= 1
                 # Reversed, too: which of the equal primes moves decides what has to be sent.
-                kept[at].append(part)
-                rest.remove(part)
+                kept[dimension].append(part)
+                unused.remove(part)
     return tuple(map(tuple, kept))
 
 
@@ -376,7 +382,7 @@ def _compositions(count: int, places: int) -> tuple[tuple[int, ...], ...]:
     return tuple((first, *rest) for first in range(count + 1) for rest in _compositions(count - first, places - 1))
 
 
-def _placements(grid: Grid, axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> Iterator[Candidate]:
+def _candidates_along(grid: Grid, axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> Iterator[Candidate]:
     rank = len(sizes)
     lengths = [prod(grid.sizes[part] for part in axis) for axis in axes]
     for homes in product(range(rank + 1), repeat=len(axes)):
@@ -385,12 +391,14 @@ def _placements(grid: Grid, axes: Sequence[tuple[int, ...]], sizes: Sequence[int
             used[home] *= length
         if any(count > size for count, size in zip(used, sizes, strict=False)):
             continue
-        on = [[axis for axis, home in zip(axes, homes, strict=True) if home == at] for at in range(rank)]
-        for orders in product(*map(permutations, on)):
+        axes_on = [
+            [axis for axis, home in zip(axes, homes, strict=True) if home == dimension] for dimension in range(rank)
+        ]
+        for orders in product(*map(permutations, axes_on)):
             yield tuple(tuple(chain.from_iterable(order)) for order in orders)
 
 
-def _grid(devices: tuple[int, ...], lengths: Sequence[int]) -> Grid:
+def _grid_of_axes(devices: tuple[int, ...], lengths: Sequence[int]) -> Grid:
     sizes, axes = list[int](), list[tuple[int, ...]]()
     for length in lengths:
         primes = prime_factors(length)
@@ -399,14 +407,14 @@ def _grid(devices: tuple[int, ...], lengths: Sequence[int]) -> Grid:
     return Grid(devices, tuple(sizes), tuple(axes))
 
 
-def _borders(placement: Placement) -> set[int]:
+def _strides_at_axes(placement: Placement) -> set[int]:
     """The strides at which axes begin and end in the order of devices; empty if the devices are no iota."""
     iota = iota_of(placement.devices)
     if iota is None:
         return set()
     dims = iota.reshape_dims
     strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    found = {*strides, *(stride * size for stride, size in zip(strides, dims, strict=True))}
+    borders = {*strides, *(stride * size for stride, size in zip(strides, dims, strict=True))}
     ends, below = list[int](), len(placement.devices)
     for size in dimensions_of(placement):
         below //= size
@@ -414,8 +422,8 @@ def _borders(placement: Placement) -> set[int]:
     inner = len(placement.devices)
     for axis in iota.transpose_perm:
         outer, inner = inner, inner // dims[axis]
-        found |= {strides[axis] * (end // inner) for end in ends if inner < end < outer and not end % inner}
-    return found
+        borders |= {strides[axis] * (end // inner) for end in ends if inner < end < outer and not end % inner}
+    return borders
 
 
 # --- halos ---
@@ -460,17 +468,17 @@ def _exchanged_halos(size: int, count: int, left: HaloSize, right: HaloSize) -> 
     last = size + max(map(right, range(count)))
     if first >= last:
         return None
-    found = list[Halo]()
+    halos = list[Halo]()
     for distance in reversed(range(-(-most_left // size))):
         if -(distance + 1) * size < last:
             # Data that reaches beyond what the last part needs is not sent (ExchangeHalo's trimming).
-            whole = min(most_left - size * distance, size)
-            found.append(Halo(whole - max(-distance * size - last, 0), count - 1 - distance))
+            reach = min(most_left - size * distance, size)
+            halos.append(Halo(reach - max(-distance * size - last, 0), count - 1 - distance))
     skipped = min(max(first - size, 0), max(most_right, 0)) // size
     for distance in range(skipped, -(-most_right // size)):
-        whole = min(most_right - size * distance, size)
-        found.append(Halo(whole - max(first - (distance + 1) * size, 0), count - 1 - distance))
-    return tuple(halo for halo in found if halo.pairs > 0)
+        reach = min(most_right - size * distance, size)
+        halos.append(Halo(reach - max(first - (distance + 1) * size, 0), count - 1 - distance))
+    return tuple(halo for halo in halos if halo.pairs > 0)
 
 
 def _compact_halos(size: int, count: int, whole: int, left: HaloSize, right: HaloSize) -> tuple[Halo, ...]:
@@ -483,40 +491,40 @@ def _compact_halos(size: int, count: int, whole: int, left: HaloSize, right: Hal
     wanted = _split_padding([_pieces(size, part, whole, left, right) for part in range(count)], size)
     queues = [
         sorted(
-            (piece.offset, at, piece.user, piece)
+            (piece.offset, number, piece.user, piece)
             for pieces in wanted
-            for at, piece in enumerate(pieces)
+            for number, piece in enumerate(pieces)
             if piece.owner == part != piece.user
         )
         for part in range(count)
     ]
-    return tuple(_permutes([[piece for _, _, _, piece in queue] for queue in queues], size))
+    return tuple(_joined_permutes([[piece for _, _, _, piece in queue] for queue in queues], size))
 
 
 def _pieces(size: int, part: int, whole: int, left: HaloSize, right: HaloSize) -> list[_Piece]:
     """The ranges, each of one part or of padding, that make up what a part needs."""
-    begin = at = part * size - left(part)
+    begin = position = part * size - left(part)
     limit = (part + 1) * size + right(part)
-    found = list[_Piece]()
-    while at < limit:
-        start = at % size
-        if at < 0 or at >= whole:
-            length = min(limit - at, -at) if at < 0 else limit - at
-            found.append(_Piece(part, start, start + length, None, at - begin))
+    pieces = list[_Piece]()
+    while position < limit:
+        start = position % size
+        if position < 0 or position >= whole:
+            length = min(limit - position, -position) if position < 0 else limit - position
+            pieces.append(_Piece(part, start, start + length, None, position - begin))
         else:
-            length = min(size - start, limit - at)
-            found.append(_Piece(part, start, start + length, at // size, at - begin))
-        at += length
-    return found
+            length = min(size - start, limit - position)
+            pieces.append(_Piece(part, start, start + length, position // size, position - begin))
+        position += length
+    return pieces
 
 
 def _split_padding(wanted: list[list[_Piece]], size: int) -> list[list[_Piece]]:
     """Padding in pieces of at most a part, where other parts have data; pieces in the order in which XLA takes them."""
-    rest = [list(pieces) for pieces in wanted]
-    found: list[list[_Piece]] = [[] for _ in wanted]
-    while any(rest):
-        is_padding = all(pieces[0].owner is None for pieces in rest if pieces)
-        for pieces, taken in zip(rest, found, strict=True):
+    queues = [list(pieces) for pieces in wanted]
+    split: list[list[_Piece]] = [[] for _ in wanted]
+    while any(queues):
+        is_padding = all(pieces[0].owner is None for pieces in queues if pieces)
+        for pieces, taken in zip(queues, split, strict=True):
             if not pieces:
                 continue
             piece = pieces.pop(0)
@@ -525,12 +533,12 @@ def _split_padding(wanted: list[list[_Piece]], size: int) -> list[list[_Piece]]:
                 pieces.insert(0, piece._replace(start=0, limit=piece.limit - size))
                 piece = piece._replace(limit=size)
             taken.append(piece)
-    return found
+    return split
 
 
-def _permutes(queues: list[list[_Piece]], size: int) -> list[Halo]:
+def _joined_permutes(queues: list[list[_Piece]], size: int) -> list[Halo]:
     """Permutes in which every part sends and receives once at most; the first pieces that fit go together."""
-    found = list[Halo]()
+    halos = list[Halo]()
     while any(queues):
         users = set[int]()
         start, limit, pairs = size, 0, 0
@@ -548,8 +556,8 @@ def _permutes(queues: list[list[_Piece]], size: int) -> list[Halo]:
             users.add(piece.user)
             pairs += 1
             start, limit = min(start, piece.start), max(limit, piece.limit)
-        found.append(Halo(limit - start, pairs))
-    return found
+        halos.append(Halo(limit - start, pairs))
+    return halos
 
 
 # --- padding ---
@@ -600,22 +608,24 @@ def pad_for_slice(local: Sizes, whole: Sizes, source: Placement, target: Placeme
     # No padding of either side: nothing has to be moved between neighbors.
     if want == local:
         return Padded((), local)
-    found = list[Exchange]()
+    exchanges = list[Exchange]()
     sizes, padded = list(local), dict[int, int]()
-    for at, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
-        size, wanted = have[at] // before, want[at] // before
+    for dimension, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
+        size, wanted = have[dimension] // before, want[dimension] // before
         if after == before or size >= wanted:
             continue
         # An uncut dimension is padded on each device without any exchange.
         if before == 1:
-            padded[at] = wanted  # after all exchanges, in one go
+            padded[dimension] = wanted  # after all exchanges, in one go
             continue
         more = wanted - size
-        halos = _compact_halos(local[at], before, whole[at], _line(-more, 0), _line(more, more))
-        found += _exchanges(sizes, at, halos, source)
-        sizes[at] += more
-    sizes = [padded.get(at, size) for at, size in enumerate(sizes)]
-    return Padded(tuple(found), tuple(sizes))
+        halos = _compact_halos(
+            local[dimension], before, whole[dimension], _linear_halo(-more, 0), _linear_halo(more, more)
+        )
+        exchanges += _exchanges_along(sizes, dimension, halos, source)
+        sizes[dimension] += more
+    sizes = [padded.get(dimension, size) for dimension, size in enumerate(sizes)]
+    return Padded(tuple(exchanges), tuple(sizes))
 
 
 def pad_for_gather(local: Sizes, whole: Sizes, source: Placement, target: Placement) -> tuple[Exchange, ...]:
@@ -623,25 +633,27 @@ def pad_for_gather(local: Sizes, whole: Sizes, source: Placement, target: Placem
     have, want = padded_sizes(whole, source), padded_sizes(whole, target)
     if want == local:
         return ()
-    found = list[Exchange]()
-    for at, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
-        more = have[at] // after - want[at] // after
+    exchanges = list[Exchange]()
+    for dimension, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
+        more = have[dimension] // after - want[dimension] // after
         if before == after or more <= 0 or after == 1:
             continue
         factor = before // after
-        left, right = _steps(more, factor), _steps(-more, factor)
-        found += _exchanges(local, at, _compact_halos(local[at], before, whole[at], left, right), source)
-    return tuple(found)
+        left, right = _stepped_halo(more, factor), _stepped_halo(-more, factor)
+        exchanges += _exchanges_along(
+            local, dimension, _compact_halos(local[dimension], before, whole[dimension], left, right), source
+        )
+    return tuple(exchanges)
 
 
-def _pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, more: int) -> Padded | None:
+def _pad_dimension(local: Sizes, whole: Sizes, placement: Placement, dimension: int, more: int) -> Padded | None:
     """A dimension with `more` elements at its end, or fewer, cut anew in equal parts; None if edges reach too far."""
-    parts, size = placement.parts[at], local[at]
+    parts, size = placement.parts[dimension], local[dimension]
     if not more:
         return Padded((), local)
     if parts == 1:
-        return Padded((), _with(local, at, size + more))
-    full = whole[at] + more
+        return Padded((), _with_size(local, dimension, size + more))
+    full = whole[dimension] + more
     if full < 1:
         return None
     wanted = -(-full // parts)
@@ -653,36 +665,38 @@ def _pad_dimension(local: Sizes, whole: Sizes, placement: Placement, at: int, mo
         return Padded((), local)
     if used < parts and more < 0 and full < size:
         size = full
-    local = _with(local, at, size)
-    left, right = _line(size - wanted, 0), _line(wanted - size, wanted - size)
+    local = _with_size(local, dimension, size)
+    left, right = _linear_halo(size - wanted, 0), _linear_halo(wanted - size, wanted - size)
     reach = max(*map(left, range(used)), *map(right, range(used)))
     halos: tuple[Halo, ...] | None
     # The border of spmd_partitioner.cc between neighbor halos and the compact form, which needs fewer permutes.
     if reach > 2 * wanted:
         if wanted * 2 >= used * size:
             return None
-        halos = _compact_halos(size, used, size * used if used < parts else whole[at], left, right)
+        halos = _compact_halos(size, used, size * used if used < parts else whole[dimension], left, right)
     else:
         halos = _exchanged_halos(size, used, left, right)
     if halos is None:
         return None
-    return Padded(tuple(_exchanges(local, at, halos, placement)), _with(local, at, wanted))
+    return Padded(tuple(_exchanges_along(local, dimension, halos, placement)), _with_size(local, dimension, wanted))
 
 
-def _exchanges(local: Sequence[int], at: int, halos: Iterable[Halo], placement: Placement) -> list[Exchange]:
-    rows = prod(placement.parts) // placement.parts[at] * placement.copies
-    return [Exchange(_with(local, at, halo.size), halo.pairs * rows, at) for halo in halos]
+def _exchanges_along(
+    local: Sequence[int], dimension: int, halos: Iterable[Halo], placement: Placement
+) -> list[Exchange]:
+    rows = prod(placement.parts) // placement.parts[dimension] * placement.copies
+    return [Exchange(_with_size(local, dimension, halo.size), halo.pairs * rows, dimension) for halo in halos]
 
 
-def _with(sizes: Sequence[int], at: int, size: int) -> Sizes:
-    return (*sizes[:at], size, *sizes[at + 1 :])
+def _with_size(sizes: Sequence[int], dimension: int, size: int) -> Sizes:
+    return (*sizes[:dimension], size, *sizes[dimension + 1 :])
 
 
-def _line(slope: int, offset: int) -> HaloSize:
+def _linear_halo(slope: int, offset: int) -> HaloSize:
     return lambda part: slope * part + offset
 
 
-def _steps(more: int, factor: int) -> HaloSize:
+def _stepped_halo(more: int, factor: int) -> HaloSize:
     return lambda part: more * (part // factor)
 
 
@@ -825,35 +839,35 @@ def permute(plan: Plan, value: Value, target: Placement) -> Value:
 def exchange(plan: Plan, value: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     """One all-to-all over the product of the pairs; crashes where joining pairs broke the order of the others."""
     dims = dimensions_of(value.placement)
-    if any(dims[source] % dims[at] for source, at in pairs):
+    if any(dims[source] % dims[target] for source, target in pairs):
         # XLA divides without a check: the pairs were computed for the original order of all-to-alls.
         raise PartitionerCrashError
     local = list(value.local)
-    for source, at in pairs:
-        size = dims[source] // dims[at]
+    for source, target in pairs:
+        size = dims[source] // dims[target]
         local[source] *= size
-        local[at] //= size
-    factors = tuple((source, dims[source] // dims[at]) for source, at in pairs)
+        local[target] //= size
+    factors = tuple((source, dims[source] // dims[target]) for source, target in pairs)
     formation = Formation(value.placement, factors)
     size = prod(factor for _, factor in factors)
-    plan.add(opcodes.ALL_TO_ALL, value, size, [at for pair in pairs for at in pair], formation=formation)
+    plan.add(opcodes.ALL_TO_ALL, value, size, [target for pair in pairs for target in pair], formation=formation)
     return value._replace(local=tuple(local), placement=_move_cuts(value.placement, pairs))
 
 
-def swap(plan: Plan, value: Value, source: int, at: int) -> Value:
+def swap(plan: Plan, value: Value, source: int, target: int) -> Value:
     """One all-to-all; the dimension that is cut further is padded first, and the other one trimmed after."""
     before = value.placement
     dims = dimensions_of(before)
     # XLA divides without a check; jaxlib 0.10.2 ends with SIGFPE.
-    if dims[source] % dims[at]:
+    if dims[source] % dims[target]:
         raise PartitionerCrashError
     parts = dims[source]
     # Before an all-to-all the dimension to be cut must divide by its new parts.
-    wanted = -(-value.whole[at] // parts) * parts
-    value = _recut(plan, value, at, wanted - value.local[at] * dims[at])
+    wanted = -(-value.whole[target] // parts) * parts
+    value = _recut(plan, value, target, wanted - value.local[target] * dims[target])
     size = dims[source] * value.local[source]
-    value = exchange(plan, value, [(source, at)])
-    wanted = -(-value.whole[source] // dims[at]) * dims[at]
+    value = exchange(plan, value, [(source, target)])
+    wanted = -(-value.whole[source] // dims[target]) * dims[target]
     whole = tuple(size if d == source else each for d, each in enumerate(value.whole))
     trimmed = _recut(plan, value._replace(whole=whole), source, wanted - size)
     return trimmed._replace(whole=value.whole)
@@ -865,23 +879,27 @@ def gather(plan: Plan, value: Value, factors: Sequence[int], sizes: Sequence[int
     Dimensions of one element, and those with at most half as many elements as parts, are summed instead: each device
     has zeros where others have data.
     """
-    cut = [at for at, factor in enumerate(factors) if factor > 1]
+    cut = [dimension for dimension, factor in enumerate(factors) if factor > 1]
     # One shard has all of the dimension: it is broadcast by an all-reduce, not gathered.
-    single = [at for at in cut if sizes[at] == value.local[at]]
+    single = [dimension for dimension in cut if sizes[dimension] == value.local[dimension]]
     # At most half as many elements as tiles: dynamic-update-slice and all-reduce, as ReplicatePartial does.
-    summed = [at for at in cut if at not in single and sizes[at] <= factors[at] // 2]
-    gathered = [at for at in cut if at not in single and at not in summed]
-    final = tuple(sizes[at] if at in cut else size for at, size in enumerate(value.local))
+    summed = [dimension for dimension in cut if dimension not in single and sizes[dimension] <= factors[dimension] // 2]
+    gathered = [dimension for dimension in cut if dimension not in single and dimension not in summed]
+    final = tuple(sizes[dimension] if dimension in cut else size for dimension, size in enumerate(value.local))
     if single:
-        formation = Formation(value.placement, tuple((at, factors[at]) for at in single))
-        plan.add(opcodes.ALL_REDUCE, value, prod(factors[at] for at in single), single, formation=formation)
-    for at in reversed(gathered):
-        formation = Formation(value.placement, ((at, factors[at]),))
-        plan.add(opcodes.ALL_GATHER, value, factors[at], [at], formation=formation)
-        value = value._replace(local=tuple(s * factors[at] if d == at else s for d, s in enumerate(value.local)))
-    for at in reversed(summed):
-        formation = Formation(value.placement, ((at, factors[at]),))
-        plan.add(opcodes.ALL_REDUCE, value._replace(local=final), factors[at], [at], formation=formation)
+        formation = Formation(value.placement, tuple((dimension, factors[dimension]) for dimension in single))
+        plan.add(
+            opcodes.ALL_REDUCE, value, prod(factors[dimension] for dimension in single), single, formation=formation
+        )
+    for dimension in reversed(gathered):
+        formation = Formation(value.placement, ((dimension, factors[dimension]),))
+        plan.add(opcodes.ALL_GATHER, value, factors[dimension], [dimension], formation=formation)
+        value = value._replace(
+            local=tuple(s * factors[dimension] if d == dimension else s for d, s in enumerate(value.local))
+        )
+    for dimension in reversed(summed):
+        formation = Formation(value.placement, ((dimension, factors[dimension]),))
+        plan.add(opcodes.ALL_REDUCE, value._replace(local=final), factors[dimension], [dimension], formation=formation)
     return value._replace(local=final)
 
 
@@ -897,23 +915,23 @@ def replicate(plan: Plan, value: Value) -> Value:
 
 def add_exchanges(plan: Plan, value: Value, exchanges: Sequence[Exchange]) -> None:
     """Adds the permutes of edges between devices."""
-    for each in exchanges:
-        operand = value._replace(local=each.operand)
-        formation = Formation(value.placement, ((each.dimension, value.placement.parts[each.dimension]),))
-        plan.add(opcodes.COLLECTIVE_PERMUTE, operand, plan.devices, [each.dimension], each.moving, formation)
+    for edges in exchanges:
+        operand = value._replace(local=edges.operand)
+        formation = Formation(value.placement, ((edges.dimension, value.placement.parts[edges.dimension]),))
+        plan.add(opcodes.COLLECTIVE_PERMUTE, operand, plan.devices, [edges.dimension], edges.moving, formation)
 
 
-def _recut(plan: Plan, value: Value, at: int, more: int) -> Value:
+def _recut(plan: Plan, value: Value, dimension: int, more: int) -> Value:
     """The value with more elements, or fewer, at the end of a dimension, whose parts are equal then."""
-    if (padded := _pad_dimension(value.local, value.whole, value.placement, at, more)) is not None:
+    if (padded := _pad_dimension(value.local, value.whole, value.placement, dimension, more)) is not None:
         add_exchanges(plan, value, padded.exchanges)
         return value._replace(local=padded.local)
     plan.is_estimate = True  # no pair of the judge came here
-    parts = value.placement.parts[at]
-    factors = [parts if d == at else 1 for d in range(len(value.whole))]
-    sizes = [value.whole[at] if d == at else each for d, each in enumerate(value.local)]
+    parts = value.placement.parts[dimension]
+    factors = [parts if d == dimension else 1 for d in range(len(value.whole))]
+    sizes = [value.whole[dimension] if d == dimension else each for d, each in enumerate(value.local)]
     gathered = gather(plan, value, factors, sizes)
-    size = -(-(value.whole[at] + more) // parts)
-    whole = tuple(size * parts if d == at else each for d, each in enumerate(gathered.local))
-    plan.add(opcodes.DYNAMIC_SLICE, gathered._replace(local=whole), 1, [at])
-    return value._replace(local=tuple(size if d == at else each for d, each in enumerate(gathered.local)))
+    size = -(-(value.whole[dimension] + more) // parts)
+    whole = tuple(size * parts if d == dimension else each for d, each in enumerate(gathered.local))
+    plan.add(opcodes.DYNAMIC_SLICE, gathered._replace(local=whole), 1, [dimension])
+    return value._replace(local=tuple(size if d == dimension else each for d, each in enumerate(gathered.local)))

@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, inferred_mesh, mesh_text
 from hlo_cli.analysis.sharding.placement import (
-    WHOLE,
+    UNDIVIDED,
     Placement,
     array_of,
     describe_parts,
@@ -209,7 +209,7 @@ def _meaning(role: str, text: str, placement: Placement | None, devices: int | N
         case "group":
             return "group", "all values of this group get the same or a similar sharding"
         case _:
-            return "kind", WHOLE.get(text, "one device holds the whole array")
+            return "kind", UNDIVIDED.get(text, "one device holds the whole array")
 
 
 def _tiles_meaning(text: str, placement: Placement | None) -> str:

@@ -14,7 +14,7 @@ from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.fields import NO_AXES, axis_of, fields_of, payload_bytes_of, rounded, wire_bytes_of
 from hlo_cli.analysis.query.where import Predicate, Reader, predicate
 from hlo_cli.analysis.sharding.collectives import (
-    NOTHING,
+    ONE_DEVICE,
     Algorithm,
     Collective,
     CollectiveTime,
@@ -504,6 +504,6 @@ def _next_commands(argument: str, collectives: Sequence[Collective], options: Sh
         axis = axis_of(largest)
         # Several axes have commas between them, and filters take only identifiers without quotes.
         quoted = axis if axis.isidentifier() else f'"{axis}"'
-        where = f" --where 'axis == {quoted}'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
+        where = f" --where 'axis == {quoted}'" if axis not in (NO_AXES, ONE_DEVICE) and options.where is None else ""
         return (f"hlo shard {argument} --comms --by instruction{where}", f"hlo schedule {argument}")
     return (f"hlo parse {argument} --explain {largest.instruction.name}", f"hlo schedule {argument}")

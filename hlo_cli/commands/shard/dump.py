@@ -29,7 +29,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AxisRef, Mesh, MeshAxis, NamedSharding, Sharding, ShardingType
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.notation import index_suffix
+from hlo_cli.ir.notation import SHARDING_START, index_suffix
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_part
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.where import Predicate
     from hlo_cli.commands.shape.argument import NamedShape
     from hlo_cli.commands.shard.options import ShardOptions
+
 # --- parameters and results ---
 
 
 UNKNOWN_SPEC: Final = "?"
-_MARK: Final = "sharding={"
 
 
 def mesh_of(module: Module, given_mesh: Mesh | None) -> KnownMesh | None:
@@ -81,7 +81,7 @@ def _mesh_of(module: Module) -> KnownMesh | None:
     # without num_partitions in the header, shardings tell the number of devices
     count = partitions_of(module)
     fitting = [mesh for each in (module, *siblings) for mesh in header_meshes(each) if mesh.device_count == count > 1]
-    if fitting or _MARK not in module.source.text:
+    if fitting or SHARDING_START not in module.source.text:
         return KnownMesh(fitting[0], "the header") if fitting else None
     from hlo_cli.analysis.sharding.collectives import mesh_of as inferred
 

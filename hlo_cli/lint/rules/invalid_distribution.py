@@ -15,7 +15,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode
 from hlo_cli.ir.attributes.sharding import AnySharding, Groups, MaximalMesh, NamedSharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.notation import UnparsedText
+from hlo_cli.ir.notation import SHARDING_START, UnparsedText
 from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.lint.rule import LintContext, attribute_span, rule
@@ -388,7 +388,6 @@ def _content(transfer: Instruction) -> tuple[str, frozenset[str]]:
 
 
 _OF_DATA: Final = HOST_FEEDS | CHANNEL_OPCODES
-_MARK: Final = "sharding={"
 
 
 @rule("HLO080", "sharding invalid for shape")
@@ -406,7 +405,7 @@ def invalid_sharding(context: LintContext) -> Iterator[Finding]:
     Reference: HloSharding::Validate in xla/hlo/ir/hlo_sharding.cc
     """
     problems: dict[tuple[str, str], str | None] = {}
-    for instruction in context.with_attribute_text(_MARK):
+    for instruction in context.with_attribute_text(SHARDING_START):
         if instruction.opcode in _OF_DATA:  # theirs describes the transferred data, not the token
             continue
         key = (instruction.attribute("sharding") or "", str(instruction.shape))
@@ -434,7 +433,7 @@ def inconsistent_sharding(context: LintContext) -> Iterator[Finding]:
 
     Reference: CheckWhileInstruction… and "Inconsistent conditional sharding" in xla/service/hlo_verifier.cc
     """
-    if _MARK not in context.module.source.text and context.module.source.text:
+    if SHARDING_START not in context.module.source.text and context.module.source.text:
         return
     for caller in context.of(opcodes.WHILE, opcodes.CONDITIONAL):
         shardings = [(each, each.attribute("sharding")) for each in _with_equal_shardings(caller)]
