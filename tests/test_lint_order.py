@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -284,6 +288,7 @@ def test_a_constant_that_the_compiler_computed_is_not_closed_over() -> None:
 
 # --- a program as users run theirs ---
 
+PROGRAMS = Path(__file__).with_name("user_programs.py")
 TRAINING = FIXTURES / "programs" / "cpu" / "training"
 LEADING = 0.8
 """The part of the groups on the first screen that must name a line of the user's program."""
@@ -313,3 +318,27 @@ def test_lines_of_the_program_are_in_it(capsys: pytest.CaptureFixture[str], monk
     assert len(sourced) > 10
     for row in sourced:
         assert row["source_line"] == program[int(row["source"].rpartition(":")[2]) - 1].strip()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", re.findall(r"@program\ndef (\w+)", PROGRAMS.read_text()))
+def test_first_screens_of_programs_are_about_them(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dumped as this is read. What the program compiles has the name of a function in it; helpers are JAX's own."""
+    pytest.importorskip("jax")
+    flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text --xla_force_host_platform_device_count=8"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    subprocess.run([sys.executable, str(PROGRAMS), name], env=environment, check=True, capture_output=True)
+    main(["lint", str(tmp_path), "--format", "json"], standalone=False)
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    rows = [row for row in tables["groups"]["rows"] if not row["of_library"]][:10]
+    text = PROGRAMS.read_text()
+    named = [
+        row
+        for row in rows
+        if f"def {row['path'].split('.')[1].removeprefix('jit_')}(" in text
+        and (row["source"] or "").startswith(f"{PROGRAMS}:")
+        and row["source_line"]
+    ]
+    assert len(named) >= LEADING * len(rows)

@@ -140,7 +140,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         about_times |= dict.fromkeys(checked.time_notes)
         outcomes.extend(checked.outcomes)
-    shares, helpers = _shares(checks)
+    shares, helpers = _shares(checks, modules)
     for number, checked in enumerate(checks):
         for one in checked.found:
             key = (one.code, one.fingerprint)
@@ -159,14 +159,21 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     )
 
 
-def _shares(checks: Sequence[_ModuleResult]) -> tuple[Sequence[float], Collection[int]]:
+def _shares(
+    checks: Sequence[_ModuleResult], modules: Sequence[LintedModule]
+) -> tuple[Sequence[float], Collection[int]]:
     """The share of each module in the work of all, and the indices of helpers; modules read alone are no helpers."""
     costs = [each.cost for each in checks if each.cost is not None]
     if len(costs) < max(len(checks), 2):
         return [1.0] * len(checks), ()
     ranking = rank_modules(costs)
-    # What is said of a module of unknown origin is not hidden.
-    return ranking.shares, [at for at in ranking.helpers if costs[at].is_users is False]
+    # Whose a module is that no version of JAX named is unknown: its findings are not hidden.
+    helpers = [at for at in ranking.helpers if costs[at].is_users is False or _is_of_jax(modules[at].module)]
+    return ranking.shares, helpers
+
+
+def _is_of_jax(name: str | None) -> bool:
+    return (name or "").startswith("jit_")
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,10 +199,9 @@ def _answer(result: LintResult, findings: Findings, rules: Sequence[Rule], known
 
 
 def _next(findings: Findings, argument: str) -> tuple[str, ...]:
-    if not findings.found:
-        return ()
-    explain = f"hlo lint --explain {findings.groups[0].code}"
+    """The rule that leads, and a baseline of all findings."""
+    explain = tuple(f"hlo lint --explain {group.code}" for group in findings.own_groups[:1])
     is_new = any(each.code not in NOT_IN_BASELINE for each in findings.found)
     if not is_new or argument in ("", "-"):
-        return (explain,)
-    return (explain, f"hlo lint {argument} --write-baseline baseline.json")
+        return explain
+    return (*explain, f"hlo lint {argument} --write-baseline baseline.json")

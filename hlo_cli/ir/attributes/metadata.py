@@ -155,7 +155,9 @@ class StackFrames:
             return None
         row = self.file_locations[number - 1]
         file, function = _row(self.file_names, row.file_name_id), _row(self.function_names, row.function_name_id)
-        return SourceLocation(file, row.line, function, (row.column, row.end_column if row.end_line == row.line else 0))
+        # JAX writes the begin as the end where Python does not know it, as under PYTHONNODEBUGRANGES.
+        end = row.end_column if row.end_line == row.line and row.end_column > row.column else 0
+        return SourceLocation(file, row.line, function, (row.column, end))
 
 
 def _row(names: tuple[str, ...], number: int) -> str:
