@@ -17,7 +17,7 @@ from statistics import median
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.time_model import MatmulModel, MatmulTimes, collective_times, matmul_times
 from hlo_cli.analysis.schedule.kernel_times import (
-    Shape,
+    MatmulShape,
     correction_near,
     element_bytes,
     measured_unit,
@@ -43,7 +43,7 @@ def part(times: MatmulTimes, *, held_out: bool) -> MatmulTimes:
 
 def errors(
     times: MatmulTimes, group: tuple[str, str], model: MatmulModel, known: MatmulTimes | None = None
-) -> list[tuple[Shape, float, float]]:
+) -> list[tuple[MatmulShape, float, float]]:
     """Shape, seconds, and the logarithm of measured over estimated time; `known` times correct the model."""
     chip, kind = group
     unit = measured_unit(chip, kind)
@@ -90,7 +90,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
 
-def summary(found: Sequence[tuple[Shape, float, float]]) -> str:
+def summary(found: Sequence[tuple[MatmulShape, float, float]]) -> str:
     """Shares of the errors, and the quantiles of measured over estimated time."""
     large = [abs(exp(-error) - 1) for _, seconds, error in found if seconds > 20e-6]
     ratios = [exp(error) for _, _, error in found]

@@ -350,9 +350,9 @@ def _pairs_of_starts(starts: Iterable[Instruction], traced: Mapping[Instruction,
                 elif end not in updates:
                     updates[end] = None
                     worklist.append(end)
-        wrapped = _wrapped(start, updates)
-        operation = wrapped.opcode if wrapped is not None else _operation(start.opcode)
-        yield AsyncPair(start, tuple(updates), tuple(dones), _form(start.opcode), operation, wrapped)
+        wrapped = _wrapped_operation(start, updates)
+        operation = wrapped.opcode if wrapped is not None else _started_opcode(start.opcode)
+        yield AsyncPair(start, tuple(updates), tuple(dones), _form_of(start.opcode), operation, wrapped)
 
 
 def _is_update(end: Instruction) -> bool:
@@ -360,7 +360,7 @@ def _is_update(end: Instruction) -> bool:
     return end.opcode.endswith("-update")
 
 
-def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction | None:
+def _wrapped_operation(start: Instruction, updates: Iterable[Instruction]) -> Instruction | None:
     """Returns the wrapped operation, None if it is not in the text."""
     if start.opcode == opcodes.FUSION:
         inside = start.called_computations[0].instructions
@@ -372,12 +372,12 @@ def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction 
     return next((computation.root for computation in called if computation.root is not None), None)
 
 
-def _operation(opcode: str) -> str:
+def _started_opcode(opcode: str) -> str:
     """Returns the opcode of the operation that a start opcode begins."""
     return wrapped_opcode(opcode) or opcode.removesuffix("-start")
 
 
-def _form(opcode: str) -> Form:
+def _form_of(opcode: str) -> Form:
     """Returns the form of a start."""
     if opcode in (opcodes.FUSION, opcodes.ASYNC_START):
         return "fusion" if opcode == opcodes.FUSION else "generic"
@@ -387,9 +387,9 @@ def _form(opcode: str) -> Form:
 # --- bytes transferred ---
 
 
-UPDATE_AT: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
+UPDATE_OPERANDS: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
 """Operations that write part of an operand: the operand number of that part."""
-_INTO_OPERAND: Final = "ragged-all-to-all"  # it counts by its result alone
+_WRITES_INTO_OPERAND: Final = "ragged-all-to-all"  # it counts by its result alone
 """The collective that takes its output array as an operand."""
 
 
@@ -410,14 +410,14 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     64
     """
     given, result = endpoints_of(pair)
-    if pair.operation in UPDATE_AT and given:
-        return _bytes(given[min(UPDATE_AT[pair.operation], len(given) - 1)], size)
+    if pair.operation in UPDATE_OPERANDS and given:
+        return _bytes_of_leaves(given[min(UPDATE_OPERANDS[pair.operation], len(given) - 1)], size)
     if pair.operation == opcodes.OUTFEED and given:
-        return _bytes(given[0], size)
-    out = 0 if result is None else _bytes(result, size)
-    if pair.operation in COLLECTIVES and pair.operation != _INTO_OPERAND:
+        return _bytes_of_leaves(given[0], size)
+    out = 0 if result is None else _bytes_of_leaves(result, size)
+    if pair.operation in COLLECTIVES and pair.operation != _WRITES_INTO_OPERAND:
         # An all-gather grows and a reduce-scatter shrinks: the larger side is what the links carry in all.
-        return max(out, sum(_bytes(shape, size) for shape in given))
+        return max(out, sum(_bytes_of_leaves(shape, size) for shape in given))
     return out
 
 
@@ -441,7 +441,7 @@ def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
         output = subshape(last.shape, (1,))
         # With late binding the start has no output yet; the done shows what arrives.
         late = output == TupleShape(()) and pair.dones
-        return _elements(subshape(last.shape, (0,))) or operands, pair.dones[0].shape if late else output
+        return _tuple_elements(subshape(last.shape, (0,))) or operands, pair.dones[0].shape if late else output
     match pair.operation:
         case opcodes.ALL_REDUCE:
             return operands, start.shape
@@ -450,12 +450,12 @@ def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
     return operands, subshape(start.shape, (1,))
 
 
-def _elements(shape: Shape | None) -> tuple[Shape, ...]:
+def _tuple_elements(shape: Shape | None) -> tuple[Shape, ...]:
     """Returns the elements of a tuple shape; empty for other shapes."""
     return shape.elements if isinstance(shape, TupleShape) else ()
 
 
-def _bytes(shape: Shape, size: Callable[[Shape], int]) -> int:
+def _bytes_of_leaves(shape: Shape, size: Callable[[Shape], int]) -> int:
     """Returns the total bytes of the leaves of a shape."""
     return sum(size(leaf) for leaf in _leaves(shape))
 
@@ -586,7 +586,7 @@ def _overlap(module: Module) -> OverlapAnalysis:
     bound = {pair: chains[pair.start].binding if pair.start in chains else pair.start for pair in running}
     executions = executions_of(module)
     intervals = [
-        _interval(pair, binding, executions.get(pair.start.computation, NO_EXECUTIONS), positions, work_sums, size)
+        _interval_of(pair, binding, executions.get(pair.start.computation, NO_EXECUTIONS), positions, work_sums, size)
         for pair, binding in bound.items()
     ]
     intervals.sort(key=lambda interval: interval.start_step)
@@ -668,7 +668,8 @@ class _WorkSums:
                 steps.setdefault(owner, []).append(step)
                 costs_by_owner.setdefault(owner, []).append(kernel_cost_of(cost) * self.times[instruction.computation])
         return {
-            owner: (at, list(accumulate(costs_by_owner[owner], initial=KernelCost()))) for owner, at in steps.items()
+            owner: (steps_of_owner, list(accumulate(costs_by_owner[owner], initial=KernelCost())))
+            for owner, steps_of_owner in steps.items()
         }
 
     def between(self, pair: AsyncPair, start: int, done: int) -> KernelCost:
@@ -701,7 +702,7 @@ class _WorkSums:
         return sums[bisect_left(steps, end)] - sums[bisect_left(steps, first)]
 
 
-def _interval(
+def _interval_of(
     pair: AsyncPair,
     binding: Instruction,
     executions: Executions,
@@ -735,8 +736,8 @@ def _done_step(pair: AsyncPair, start: int, positions: Mapping[Instruction, int]
 
 def _is_sync(pair: AsyncPair) -> bool | None:
     """Returns `is_sync` of the backend_config, None if it is absent."""
-    found = _IS_SYNC.search(pair.start.attribute("backend_config") or "")
-    return None if found is None else found[1] == "true"
+    match = _IS_SYNC.search(pair.start.attribute("backend_config") or "")
+    return None if match is None else match[1] == "true"
 
 
 # --- transfers between memory spaces ---
@@ -795,8 +796,10 @@ def transfers_of(sequence: Sequence[Instruction]) -> tuple[Transfer, ...]:
     inside = {
         called for starts in sequence if starts.opcode.endswith("-start") for called in starts.called_computations
     }
-    found = (_transfer(instruction, steps, users) for instruction in sequence if instruction.computation not in inside)
-    return tuple(transfer for transfer in found if transfer is not None)
+    transfers = (
+        _transfer_of(instruction, steps, users) for instruction in sequence if instruction.computation not in inside
+    )
+    return tuple(transfer for transfer in transfers if transfer is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -809,13 +812,13 @@ class _Move:
     to_space: int
 
 
-def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users: Users) -> Transfer | None:
+def _transfer_of(instruction: Instruction, steps: Mapping[Instruction, int], users: Users) -> Transfer | None:
     """Returns the transfer of an instruction, None if it is not one."""
-    move = _host_move(instruction) if instruction.opcode in _HOST_MOVERS else _move(instruction)
+    move = _host_move(instruction) if instruction.opcode in _HOST_MOVERS else _device_move(instruction)
     if move is None or move.from_space == move.to_space:
         return None
     is_async = instruction.opcode.endswith("-start") or instruction.opcode in CHANNEL_STARTS
-    done = _done(instruction, users) if is_async else None
+    done = _done_of_start(instruction, users) if is_async else None
     ready = done if is_async else instruction
     return Transfer(
         instruction,
@@ -830,7 +833,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
     )
 
 
-def _move(instruction: Instruction) -> _Move | None:
+def _device_move(instruction: Instruction) -> _Move | None:
     """Returns the move within the device, None for instructions that compute a new array."""
     opcode, given_at = _moving_opcode(instruction)
     # An update moves the part that is written, not the array around it.
@@ -878,9 +881,9 @@ def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
     return (wrapped if wrapped in BLOCK_MOVES else None), (1,)
 
 
-def _done(start: Instruction, users: Users) -> Instruction | None:
+def _done_of_start(start: Instruction, users: Users) -> Instruction | None:
     """Returns the done of a start, following its updates."""
-    found: Instruction | None = start
-    while found is not None and not found.opcode.endswith("-done"):
-        found = next((u for u in users.get(found, ()) if u.opcode.endswith(("-done", "-update"))), None)
-    return found
+    member: Instruction | None = start
+    while member is not None and not member.opcode.endswith("-done"):
+        member = next((u for u in users.get(member, ()) if u.opcode.endswith(("-done", "-update"))), None)
+    return member

@@ -52,7 +52,7 @@ class AsyncContext:
     """A module with its async operations, their users, and the callers of each computation."""
 
     module: Module
-    found: AsyncPairs
+    pairs: AsyncPairs
     users: Users
     callers: Mapping[Computation, tuple[Instruction, ...]]
 
@@ -77,7 +77,7 @@ def _done_of(start: Instruction) -> str:
 # Mirrors `CheckAsyncOpComputationShapes` and its callers in xla/service/hlo_verifier.cc.
 
 
-_UNBOUND: Final = TupleShape(())
+_UNBOUND_OUTPUT: Final = TupleShape(())
 """The shape of an output that is not yet bound."""
 _WITH_COMPUTATION: Final = (opcodes.CALL, opcodes.FUSION)
 """Operations whose sugared start refers to a computation."""
@@ -96,7 +96,7 @@ def _check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Proble
 
 def _check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports operands that differ from the bound part of the shape or from the computation's parameters."""
-    wrapped = _wrapped(pair)
+    wrapped = _wrapped_computation(pair)
     for member, (bound_operands, output) in _bound_parts(pair):
         # hlo_verifier.cc: with late binding, the operand tuple may be a prefix of the parameters, and the output may
         # be ().
@@ -104,7 +104,7 @@ def _check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Pro
         if parameters is not None and wrapped is not None and not is_prefix(bound_operands, parameters):
             words = f"the operands in its shape are not the first parameters of {wrapped.name}"
             yield Problem(member, f"{member.name}: {words}")
-        earlier = _earlier(member, within)
+        earlier = _parts_before(member, within)
         if earlier is None:
             yield from _check_operand_shapes(member, bound_operands.elements, 0, ())
         elif _extends(earlier, (bound_operands, output)):
@@ -119,7 +119,7 @@ def _check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
         for member in (pair.start, *of_its_kind):
             yield from _check_inferred_shape(member, within)
         return
-    wrapped = _wrapped(pair)
+    wrapped = _wrapped_computation(pair)
     for member, (_, output) in _bound_parts(pair):
         if wrapped is not None and wrapped.root is not None and not is_prefix(output, wrapped.root.shape):
             returned = f"{wrapped.name} returns {sizes_of(wrapped.root.shape)}"
@@ -127,7 +127,7 @@ def _check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     for done, (_, output) in _dones_with_parts(pair, within):
         expected = output if wrapped is None or wrapped.root is None else wrapped.root.shape
         # Sugared operations with late binding have no computation to compare the done with.
-        is_late = wrapped is None and expected == _UNBOUND
+        is_late = wrapped is None and expected == _UNBOUND_OUTPUT
         if not is_late and not compatible(expected, done.shape):
             words = f"expected the shape {sizes_of(expected)}, found {sizes_of(done.shape)}"
             yield Problem(done, f"{done.name}: {words}")
@@ -136,7 +136,7 @@ def _check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
 def _check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports updates that do not extend the bound part of the member before."""
     for member, parts in _bound_parts(pair):
-        earlier = _earlier(member, within)
+        earlier = _parts_before(member, within)
         if earlier is not None and not _extends(earlier, parts):
             words = "its shape binds fewer or different operands than the previous operation"
             yield Problem(member, f"{member.name}: {words}")
@@ -144,7 +144,7 @@ def _check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Probl
 
 def _check_all_bound(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports dones before which not all parameters are bound; the output need not be."""
-    wrapped = _wrapped(pair)
+    wrapped = _wrapped_computation(pair)
     for done, (bound_operands, _) in _dones_with_parts(pair, within):
         if wrapped is not None and len(bound_operands.elements) < len(wrapped.parameters):
             unbound = [p.name for p in islice(wrapped.parameters, len(bound_operands.elements), None)]
@@ -184,20 +184,20 @@ def _dones_with_parts(pair: AsyncPair, within: AsyncContext) -> Iterator[tuple[I
     if any(parts_of(member) is None for member in _members_with_binding(pair)):
         return
     for done in pair.dones if _members_with_binding(pair) else ():
-        before = (each for each in within.found.continues.get(done, ()) if each in pair.members)
+        before = (each for each in within.pairs.continues.get(done, ()) if each in pair.members)
         parts = parts_of(next(before, pair.start))
         if parts is not None:
             yield done, parts
 
 
-def _wrapped(pair: AsyncPair) -> Computation | None:
+def _wrapped_computation(pair: AsyncPair) -> Computation | None:
     """Returns the computation whose parameters are the operands: that of a generic form or of a sugared call."""
     return pair.computation if pair.form == "generic" or pair.operation in _WITH_COMPUTATION else None
 
 
-def _earlier(member: Instruction, within: AsyncContext) -> tuple[TupleShape, Shape] | None:
+def _parts_before(member: Instruction, within: AsyncContext) -> tuple[TupleShape, Shape] | None:
     """Returns the bound parts of the member before an update, or None."""
-    before = within.found.continues.get(member, ())
+    before = within.pairs.continues.get(member, ())
     return next((parts for each in before if (parts := parts_of(each))), None)
 
 
@@ -222,8 +222,8 @@ def _check_operand_shapes(
         return
     for position, shape in zip(operands, bound, strict=True):
         if not compatible(member.operand_shape(position), shape):
-            found = f"{sizes_of(member.operand_shape(position))}, but its shape binds {sizes_of(shape)}"
-            yield Problem(member, f"{member.name}: operand {position} is {found}")
+            mismatch = f"{sizes_of(member.operand_shape(position))}, but its shape binds {sizes_of(shape)}"
+            yield Problem(member, f"{member.name}: operand {position} is {mismatch}")
 
 
 def _check_inferred_shape(member: Instruction, within: AsyncContext) -> Iterator[Problem]:
@@ -272,10 +272,10 @@ def aliased_parts(pair: AsyncPair, member: Instruction, alias: OutputOperandAlia
     >>> [str(part) for part in aliased_parts(pair, pair.start, OutputOperandAlias((1,), 0, ()))]
     ['f32[4]{0}', 'f32[4]{0}']
     """
-    return _of_update(member, alias) if is_end(member) else _of_start(pair, alias)
+    return _aliased_parts_of_update(member, alias) if is_end(member) else _aliased_parts_of_start(pair, alias)
 
 
-def _of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
+def _aliased_parts_of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
     """Returns the contexts that an update aliases: those of its operand and its own."""
     # Updates may alias contexts alone, which are at element 2 on both sides.
     if alias.operand_number != 0 or not alias.output_index[:1] == alias.operand_index[:1] == (2,):
@@ -283,7 +283,7 @@ def _of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | 
     return subshape(update.operand_shape(0), alias.operand_index), subshape(update.shape, alias.output_index)
 
 
-def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
+def _aliased_parts_of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
     """Returns a parameter and the part of operands, output, or contexts that a start aliases with it.
 
     All operands count as bound, because XLA checks the pair against the wrapped computation.
@@ -320,7 +320,7 @@ def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
 # of updates and dones in hlo_parser.cc.
 
 
-_MAY_USE: Final = FORWARDING | {  # `VerifyAsyncOps` follows values through these, and rejects all other users
+_USER_OPCODES: Final = FORWARDING | {  # `VerifyAsyncOps` follows values through these, and rejects all other users
     opcodes.CALL,
     opcodes.CONDITIONAL,
     opcodes.CUSTOM_CALL,
@@ -329,10 +329,10 @@ _MAY_USE: Final = FORWARDING | {  # `VerifyAsyncOps` follows values through thes
     opcodes.WHILE,
 }
 """Opcodes that may use a start or an update, other than updates and dones."""
-_TARGET: Final = "custom_call_target"
+_TARGET_ATTRIBUTE: Final = "custom_call_target"
 _CONTROL_DEPENDENCY: Final = "control_dep"  # written by TPU compilers
 """The custom-call target that only orders its operands and does not read them."""
-_IN_PAIRS: Final = ("channel_id", "is_host_transfer")
+_PAIRED_ATTRIBUTES: Final = ("channel_id", "is_host_transfer")
 """Attributes that must be equal in a send or recv and its done."""
 
 
@@ -347,7 +347,7 @@ def _check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
         yield Problem(start, message, "note" if carried else "error", hint)
     successors = _successors(pair, within)
     for update in pair.updates if pair.dones and not pair.is_fused else ():
-        siblings = (end for before in within.found.continues.get(update, ()) for end in successors[before])
+        siblings = (end for before in within.pairs.continues.get(update, ()) for end in successors[before])
         is_one_of_two = any(end is not update and end.computation is update.computation for end in siblings)
         if update not in successors and not is_one_of_two and not _is_forwarded(update, within.users):
             yield Problem(update, f"{update.name} has no {_done_of(start)}")
@@ -363,7 +363,9 @@ def _check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem
             # The verifier has a rule of its own for native pairs: any user but a done or a forwarding one is a second
             # use.
             successors = [
-                user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
+                user
+                for user in member_users
+                if user in successors or user.opcode in _USER_OPCODES - {opcodes.CUSTOM_CALL}
             ]
         for more in _surplus(successors):
             yield Problem(more, f"{more.name} uses {member.name}, which {successors[0].name} already uses")
@@ -373,7 +375,7 @@ def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list
     """Returns the updates and dones that continue each member."""
     found: dict[Instruction, list[Instruction]] = {}
     for end in (*pair.updates, *pair.dones):
-        for before in dict.fromkeys(within.found.continues.get(end, ())):
+        for before in dict.fromkeys(within.pairs.continues.get(end, ())):
             found.setdefault(before, []).append(end)
     return found
 
@@ -387,9 +389,9 @@ def _check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
             is_call = (
                 user.opcode == opcodes.CUSTOM_CALL
                 and not is_annotation(user)
-                and user.string(_TARGET) != _CONTROL_DEPENDENCY
+                and user.string(_TARGET_ATTRIBUTE) != _CONTROL_DEPENDENCY
             )
-            if (user.opcode not in _MAY_USE or is_call) and not is_successor:
+            if (user.opcode not in _USER_OPCODES or is_call) and not is_successor:
                 message = f"{user.name} uses {member.name} while it is in flight"
                 yield Problem(user, message, hint=f"use the result of the {_done_of(pair.start)}")
 
@@ -398,7 +400,7 @@ def _check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Pro
     """Reports updates and dones that continue a done."""
     for done in pair.dones:
         for user in within.users.get(done, ()):
-            if done in within.found.continues.get(user, ()):
+            if done in within.pairs.continues.get(user, ()):
                 yield Problem(user, f"{user.name} continues {done.name}, but {pair.start.name} is already complete")
 
 
@@ -422,7 +424,7 @@ def _check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
 def _check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports sends and recvs whose done has another channel_id or is_host_transfer."""
     for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
-        for name in _IN_PAIRS:
+        for name in _PAIRED_ATTRIBUTES:
             # XLA's parser gives both the default, so that a missing attribute equals an empty one.
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
                 yield Problem(done, f"{done.name} and {pair.start.name} have different {name}")
@@ -438,7 +440,7 @@ def _escapes(pair: AsyncPair, users: Users) -> bool:
 
 def _is_forwarded(member: Instruction, users: Users) -> bool:
     """Returns whether a start or an update is a root or is used by an instruction that may forward it."""
-    return member.is_root or any(user.opcode in _MAY_USE for user in users.get(member, ()))
+    return member.is_root or any(user.opcode in _USER_OPCODES for user in users.get(member, ()))
 
 
 def _is_carried(member: Instruction, users: Users) -> bool:
@@ -479,40 +481,44 @@ def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
 # xla/service/hlo_verifier.cc, and the checks of `calls` and `async_execution_thread` in hlo_parser.cc.
 
 
-_THREAD: Final = "async_execution_thread"
-_GROUP: Final = "_collectives_group"  # attribute with which XLA:GPU marks several collectives that run as one
+_THREAD_ATTRIBUTE: Final = "async_execution_thread"
+_GROUP_ATTRIBUTE: Final = "_collectives_group"  # attribute with which XLA:GPU marks several collectives that run as one
 
 
 def _check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts without a computation, and members whose computation is not structurally equal to the start's."""
-    own = pair.computation
+    started = pair.computation
     if pair.form != "generic":
         return
-    if own is None:
+    if started is None:
         yield Problem(pair.start, f"{pair.start.name} has no called computation")
         return
     for member in pair.members:
         for called in member.called_computations:
             # hlo_verifier.cc compares the computations of a chain structurally, not by name.
-            if called is not own and not _is_structurally_equal(called, own):
-                message = f"{member.name} runs {called.name}, but {pair.start.name} runs {own.name}"
+            if called is not started and not _is_structurally_equal(called, started):
+                message = f"{member.name} runs {called.name}, but {pair.start.name} runs {started.name}"
                 yield Problem(member, message)
 
 
 def _check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports callers other than async starts, and, as a note for jaxlib 0.10.2, further async starts."""
-    own = pair.computation
-    callers = within.callers.get(own, ()) if own is not None and pair.form == "generic" else ()
+    started = pair.computation
+    callers = within.callers.get(started, ()) if started is not None and pair.form == "generic" else ()
     starts = [caller for caller in callers if caller.opcode == opcodes.ASYNC_START]
-    if own is None or starts[:1] != [pair.start]:
+    if started is None or starts[:1] != [pair.start]:
         return
     for caller in callers:
         if not caller.opcode.startswith("async-"):
-            yield Problem(caller, f"{caller.name} cannot call {own.name}, which {pair.start.name} runs asynchronously")
+            yield Problem(
+                caller, f"{caller.name} cannot call {started.name}, which {pair.start.name} runs asynchronously"
+            )
     # hlo_verifier.cc of August 2026 lets several starts share a computation; that of jaxlib 0.10.2 does not.
     for start in starts[1:]:
-        message = f"{start.name} runs {own.name}, which {pair.start.name} also runs"
-        yield Problem(start, message, "note", f"jaxlib 0.10.2 requires a separate copy of {own.name} for each start")
+        message = f"{start.name} runs {started.name}, which {pair.start.name} also runs"
+        yield Problem(
+            start, message, "note", f"jaxlib 0.10.2 requires a separate copy of {started.name} for each start"
+        )
 
 
 def _check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -520,16 +526,16 @@ def _check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     if pair.form == "native" or pair.is_fused:
         return
     for member in (*pair.updates, *pair.dones):
-        thread = member.string(_THREAD)
+        thread = member.string(_THREAD_ATTRIBUTE)
         if thread is not None and thread != pair.thread:
             message = f"{member.name} specifies thread {thread}, but {pair.start.name} runs on {pair.thread}"
             yield Problem(member, message)
-    own = pair.computation
+    wrapped = pair.computation
     # hlo_parser.cc sets the thread of the wrapped computation from the start, so the computation's own text has no
     # effect.
-    if own is not None and own.execution_thread not in ("main", pair.thread):
-        other = f"{own.name} is on {own.execution_thread}"
-        message = f"{pair.start.name} runs {own.name} on thread {pair.thread}, but {other}"
+    if wrapped is not None and wrapped.execution_thread not in ("main", pair.thread):
+        other = f"{wrapped.name} is on {wrapped.execution_thread}"
+        message = f"{pair.start.name} runs {wrapped.name} on thread {pair.thread}, but {other}"
         yield Problem(pair.start, message, "warning", f"XLA uses the thread of {pair.start.name}")
 
 
@@ -538,19 +544,21 @@ def _check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[P
 
     Sends and recvs form such a group without an attribute in older releases.
     """
-    own = pair.computation
-    if own is None or pair.form != "generic" or pair.thread != "main":
+    wrapped = pair.computation
+    if wrapped is None or pair.form != "generic" or pair.thread != "main":
         return
-    is_group = any(key == _GROUP for key, _ in pair.start.frontend_attributes.entries)
+    is_group = any(key == _GROUP_ATTRIBUTE for key, _ in pair.start.frontend_attributes.entries)
     others = [
-        i for i in own.instructions if i.opcode not in (opcodes.PARAMETER, opcodes.GET_TUPLE_ELEMENT) and not i.is_root
+        i
+        for i in wrapped.instructions
+        if i.opcode not in (opcodes.PARAMETER, opcodes.GET_TUPLE_ELEMENT) and not i.is_root
     ]
     # Other threads, such as the host's or a SparseCore's, run whole programs.
     if others and not is_group:
         limit = f"allows one operation, not {len(others) + 1}"
-        message = f"{pair.start.name} runs {own.name} on the main thread, which {limit}"
+        message = f"{pair.start.name} runs {wrapped.name} on the main thread, which {limit}"
         if all(other.opcode in CHANNEL_STARTS for other in others):
-            hint = f'XLA in 2026 requires frontend_attributes={{{_GROUP}=""}} on the start'
+            hint = f'XLA in 2026 requires frontend_attributes={{{_GROUP_ATTRIBUTE}=""}} on the start'
             yield Problem(pair.start, message, "warning", hint)
         else:
             yield Problem(pair.start, message)
@@ -578,7 +586,7 @@ def _is_structurally_equal(first: Computation, second: Computation) -> bool:
 
 # Set by collective-permute-decomposer for the send and recv that it makes.
 _PAIRS_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
-_PIPELINE: Final = "_xla_send_recv_pipeline"
+_PIPELINE_ATTRIBUTE: Final = "_xla_send_recv_pipeline"
 """Sends and recvs with this attribute are skipped, as in XLA: they follow rules of their own."""
 _PAIR: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _MAX_STEPS: Final = 1_000_000
@@ -613,21 +621,21 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     if not module.is_scheduled or (text and _PAIRS_ATTRIBUTE not in text) or target_of(module) == "tpu":
         return
     entered = _with_transfers(module)
-    frames = [_Frame(iter(module.entry.instructions), _Walk(), around=None)]
+    frames = [_Frame(iter(module.entry.instructions), _DeadlockCheck(), around=None)]
     steps = 0
     while frames and steps < _MAX_STEPS:
         frame = frames[-1]
-        instruction = next(frame.left, None)
+        instruction = next(frame.remaining, None)
         if instruction is None:
             frames.pop()
             if frame.is_whole and (frame.around is None or frame.around.expected):
-                yield from frame.walk.left()
+                yield from frame.check.unmatched()
             continue
         steps += 1
-        yield from frame.walk.visit(instruction)
+        yield from frame.check.visit(instruction)
         if instruction.opcode in RUNNERS and not _is_collective(instruction):
             inner = [called for called in instruction.called_computations if called in entered]
-            frames += (_frame(instruction, called, frame.walk) for called in reversed(inner))
+            frames += (_frame(instruction, called, frame.check) for called in reversed(inner))
 
 
 @dataclass(slots=True)
@@ -686,7 +694,7 @@ class Unmatched:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _DeadlockCheck:
     """The state of the check: unmatched sends and recvs while instructions are visited in execution order.
 
     `expected` is the opcode that matches the oldest unmatched instruction, "" if there is none.
@@ -719,7 +727,7 @@ class _Walk:
         elif not others.transfers:
             self.expected = ""
 
-    def left(self) -> Iterator[Problem]:
+    def unmatched(self) -> Iterator[Problem]:
         """Reports all sends and recvs that remain unmatched."""
         unmatched_recvs = Counter(each.text for each in self.recvs.transfers.values())
         for send, text, pairs in self.sends.transfers.values():
@@ -740,32 +748,32 @@ class _Frame:
     XLA requires that all transfers of a group are matched only if the state of its caller, `around`, expects a match.
     """
 
-    left: Iterator[Instruction]
-    walk: _Walk
-    around: _Walk | None
+    remaining: Iterator[Instruction]
+    check: _DeadlockCheck
+    around: _DeadlockCheck | None
     is_whole: bool = True
 
 
-def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
+def _frame(caller: Instruction, called: Computation, around: _DeadlockCheck) -> _Frame:
     """Returns the frame of a called computation; a group of operations has a state of its own."""
     # hlo_verifier.cc checks an async computation of several operations with a fresh state.
     is_group = caller.opcode == opcodes.ASYNC_START and _is_group(called)
-    return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
+    return _Frame(iter(called.instructions), _DeadlockCheck() if is_group else around, around, is_whole=is_group)
 
 
 def _with_transfers(module: Module) -> frozenset[Computation]:
     """Returns the computations that contain or reach transfers or collectives; others are not visited."""
     callers = contexts_of(module).callers
-    found: set[Computation] = set()
-    worklist = [each.computation for each in module.instructions if each.opcode in _TRANSFERS]
+    reaching: set[Computation] = set()
+    worklist = [each.computation for each in module.instructions if each.opcode in _TRANSFER_OPCODES]
     while worklist:
-        if (computation := worklist.pop()) not in found:
-            found.add(computation)
+        if (computation := worklist.pop()) not in reaching:
+            reaching.add(computation)
             worklist.extend(caller.computation for caller in callers.get(computation, ()))
-    return frozenset(found)
+    return frozenset(reaching)
 
 
-_TRANSFERS: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | CHANNEL_STARTS
+_TRANSFER_OPCODES: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | CHANNEL_STARTS
 
 
 def _is_collective(instruction: Instruction) -> bool:
@@ -787,7 +795,7 @@ def _transfer_of(instruction: Instruction) -> Transfer | None:
         return None
     attributes = instruction.frontend_attributes
     text = attributes.get(_PAIRS_ATTRIBUTE)
-    if text is None or attributes.get(_PIPELINE) is not None:
+    if text is None or attributes.get(_PIPELINE_ATTRIBUTE) is not None:
         return None
     return Transfer(instruction, text, tuple((int(source), int(target)) for source, target in _PAIR.findall(text)))
 
@@ -811,17 +819,17 @@ def conflict(pairs: SourceTargetPairs) -> str | None:
     >>> conflict(((0, 1), (1, 0))), conflict(((0, 1), (1, 2)))
     ('a cycle', None)
     """
-    following, seen = dict(pairs), set[int]()
+    following, visited = dict(pairs), set[int]()
     if len(following) < len(pairs):
         return "the same source twice"
     if len(set(following.values())) < len(pairs):
         return "the same target twice"
     for first in following:
-        at = None if first in seen else following.get(first)
-        while at is not None and at != first and at not in seen:
-            seen.add(at)
-            at = following.get(at)
-        if at == first:
+        device = None if first in visited else following.get(first)
+        while device is not None and device != first and device not in visited:
+            visited.add(device)
+            device = following.get(device)
+        if device == first:
             return "a cycle"
     return None
 
@@ -889,26 +897,26 @@ def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[
     >>> [(problem.at.name, problem.code) for problem in async_problems(parse_module(text))]
     [('s', 'async-no-done')]
     """
-    found = pairs or async_pairs(module)
+    known_pairs = pairs or async_pairs(module)
     # A part has uses and callers elsewhere, which every rule here counts.
-    if module.errors or module.is_part or not _is_checkable(found):
+    if module.errors or module.is_part or not _is_checkable(known_pairs):
         return
-    for problem, code in _problems(module, found).items():
+    for problem, code in _problems(module, known_pairs).items():
         yield problem._replace(code=code)
 
 
-def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
+def _problems(module: Module, known_pairs: AsyncPairs) -> dict[Problem, str]:
     """Returns each violation once, with the code of the first rule that reports it."""
     problems: dict[Problem, str] = {}
-    for orphan in found.orphans:
+    for orphan in known_pairs.orphans:
         words = "has no start: its operand is not an async operation"
         problems[Problem(orphan, f"{orphan.name} {words}")] = ORPHAN
-    if not found.pairs:
+    if not known_pairs.pairs:
         return problems
-    computations = dict.fromkeys(member.computation for pair in found.pairs for member in pair.members)
+    computations = dict.fromkeys(member.computation for pair in known_pairs.pairs for member in pair.members)
     users = users_among([i for computation in computations for i in computation.instructions])
-    within = AsyncContext(module, found, users, contexts_of(module).callers)
-    for pair in found.pairs:
+    within = AsyncContext(module, known_pairs, users, contexts_of(module).callers)
+    for pair in known_pairs.pairs:
         for code, rule in RULES.items():
             for problem in rule(pair, within):
                 problems.setdefault(problem, code)
@@ -917,7 +925,7 @@ def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
     return problems
 
 
-def _is_checkable(found: AsyncPairs) -> bool:
+def _is_checkable(known_pairs: AsyncPairs) -> bool:
     """Returns whether updates and dones have operands, and starts have unique names."""
-    starts = [(pair.start.computation, pair.start.name) for pair in found.pairs]
-    return len(set(starts)) == len(starts) and all(end.operands for end in found.continues)
+    starts = [(pair.start.computation, pair.start.name) for pair in known_pairs.pairs]
+    return len(set(starts)) == len(starts) and all(end.operands for end in known_pairs.continues)

@@ -68,9 +68,9 @@ if TYPE_CHECKING:
 # kernel computes only the elements of its result, and reads only what they depend on.
 
 
-_PARTIAL: Final = frozenset((opcodes.GATHER, opcodes.SLICE, opcodes.DYNAMIC_SLICE))
+_PARTIAL_READS: Final = frozenset((opcodes.GATHER, opcodes.SLICE, opcodes.DYNAMIC_SLICE))
 """Operations that read as many elements of their first operand as their result has."""
-_ONE_TO_ONE: Final = ELEMENTWISE | (MOVES - _PARTIAL)
+_ONE_TO_ONE: Final = ELEMENTWISE | (MOVES - _PARTIAL_READS)
 """Operations that need at most one element of each operand for each element of their result."""
 
 
@@ -92,14 +92,14 @@ def needed_cost(instruction: Instruction, cost: Cost) -> Cost:
     if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
         return cost
     body = instruction.called_computations[0]
-    if body.root is None or not any(each.opcode in _PARTIAL for each in body.instructions):
+    if body.root is None or not any(each.opcode in _PARTIAL_READS for each in body.instructions):
         return cost
     # From the root: infinite means all of it, which the size of each value then bounds.
     needed: dict[Instruction, float] = {body.root: inf}
     unneeded = 0.0
     numbers = {parameter: number for number, parameter in enumerate(body.parameters)}
-    for at in reversed(instruction_post_order(body)):
-        each = body.instructions[at]
+    for position in reversed(instruction_post_order(body)):
+        each = body.instructions[position]
         shape = each.shape
         elements = shape.elements if isinstance(shape, ArrayShape) else inf
         count = min(needed.get(each, 0.0), elements)
@@ -115,7 +115,7 @@ def needed_cost(instruction: Instruction, cost: Cost) -> Cost:
 
 def _needed_of(user: Instruction, number: int, count: float) -> float:
     """How many elements of an operand are needed for so many of the result, at most."""
-    if user.opcode in _ONE_TO_ONE or (user.opcode in _PARTIAL and not number):
+    if user.opcode in _ONE_TO_ONE or (user.opcode in _PARTIAL_READS and not number):
         return count
     return inf if count else 0.0
 
@@ -176,7 +176,7 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
         compute, ridge = (None if flops else 0.0), None
     else:
         compute, ridge = flops / peak.per_second, peak.per_second / bandwidth
-    return Roofline(_bound(cost, compute, memory), compute, memory, ridge, uncached)
+    return Roofline(_bound_of(cost, compute, memory), compute, memory, ridge, uncached)
 
 
 def compute_type(instruction: Instruction) -> str:
@@ -202,8 +202,8 @@ def matmuls_within(instruction: Instruction) -> Sequence[Matmul]:
     []
     """
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
-    found = (matmul_of(each) for each in (instruction, *inner))
-    return [matmul for matmul in found if matmul is not None]
+    matmuls = (matmul_of(each) for each in (instruction, *inner))
+    return [matmul for matmul in matmuls if matmul is not None]
 
 
 def _type_among(instruction: Instruction, matmuls: Sequence[Matmul]) -> str:
@@ -220,7 +220,7 @@ def _type_among(instruction: Instruction, matmuls: Sequence[Matmul]) -> str:
     return next((array.element_type.name for array in arrays), "f32")
 
 
-def _bound(cost: Cost, compute: float | None, memory: float) -> Bound:
+def _bound_of(cost: Cost, compute: float | None, memory: float) -> Bound:
     if cost.unknown or compute is None:
         return "unknown"
     if not compute and not memory:
@@ -235,18 +235,18 @@ def _bound(cost: Cost, compute: float | None, memory: float) -> Bound:
 # fewer tiles than the chip has cores, k is split among several cores; if it is a vector, scalar units compute it.
 
 
-Shape: TypeAlias = tuple[int, int, int, int]
+MatmulShape: TypeAlias = tuple[int, int, int, int]
 """Batch, m, n, and k."""
 _Point: TypeAlias = tuple[float, float, float, float]
 
 # Blocks that libraries have kernels for, from square to narrow; chosen, not fitted.
 _TILES: Final = ((256, 256), (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32))
-_SPLITS: Final = (1, 2, 4, 8)  # split-k factors of libraries; chosen, not fitted
+_SPLIT_FACTORS: Final = (1, 2, 4, 8)  # split-k factors of libraries; chosen, not fitted
 _SPLIT_SECONDS: Final = 1e-6  # chosen, not fitted: a barrier between blocks
 """The time in which cores exchange their parts of a sum."""
-_BYTES: Final = {"bf16": (2, 2), "f32": (4, 4), "f8": (1, 2)}
+_ELEMENT_BYTES: Final = {"bf16": (2, 2), "f32": (4, 4), "f8": (1, 2)}
 """Bytes of an operand element and of a result element, by type as in the tables."""
-_NEIGHBORS: Final = 8  # chosen, not fitted: about the corners of a cell in the grid of measured shapes
+_NEIGHBOR_COUNT: Final = 8  # chosen, not fitted: about the corners of a cell in the grid of measured shapes
 _MAX_DISTANCE: Final = 1.5
 """Distance of the nearest measured shape from which on the table says little."""
 # Which table has the rate of a type: f16 runs as bf16, f32 is measured in TF32.
@@ -266,7 +266,7 @@ class Unit:
     bytes_per_second: float
 
 
-def matmul_time(shape: Shape, kind: str, chip: ChipSpec, *, moved_bytes: int | None = None) -> Estimate | None:
+def matmul_time(shape: MatmulShape, kind: str, chip: ChipSpec, *, moved_bytes: int | None = None) -> Estimate | None:
     """The time of a matmul that multiplies in `kind`, a type as from `matmul_type`; None if the chip has no cores.
 
     `moved_bytes` are those of operands and result, if they are not matrices of this shape, as of a convolution.
@@ -301,7 +301,7 @@ def unit_of(chip: ChipSpec, flops_per_second: float) -> Unit:
 
 
 @lru_cache(maxsize=4096)
-def _modeled_matmul_time(shape: Shape, kind: str, chip: str, unit: Unit, moved_bytes: int | None) -> Estimate:
+def _modeled_matmul_time(shape: MatmulShape, kind: str, chip: str, unit: Unit, moved_bytes: int | None) -> Estimate:
     key = (MEASURED_AS.get(chip, ""), _TABLE_TYPES.get(kind, ""))
     model = MATMUL_MODELS.get(key, OTHER_MATMULS)
     if chip in TF32_ON_REQUEST:
@@ -311,14 +311,14 @@ def _modeled_matmul_time(shape: Shape, kind: str, chip: str, unit: Unit, moved_b
     seconds = modeled_seconds(shape, element_bytes(kind), unit, model, moved_bytes)
     if key not in MATMUL_MODELS:
         return around(seconds, SHAPE_BAND if key[0] else KERNEL_BAND, "shape model")
-    distance, correction = correction_near(shape, *_points(*key))
+    distance, correction = correction_near(shape, *_measured_points(*key))
     if distance > _MAX_DISTANCE:
         return around(seconds * exp(correction), SHAPE_BAND, "shape model")
     return around(seconds * exp(correction), TABLE_BANDS[key], "table")
 
 
 def modeled_seconds(
-    shape: Shape, sizes: tuple[float, float], unit: Unit, model: MatmulModel, moved_bytes: int | None = None
+    shape: MatmulShape, sizes: tuple[float, float], unit: Unit, model: MatmulModel, moved_bytes: int | None = None
 ) -> float:
     """The time of a matmul by the model alone; `sizes` are the bytes of an operand element and a result element.
 
@@ -328,7 +328,7 @@ def modeled_seconds(
     '2.68e-03'
     """
     batch, m, n, k = shape
-    given, made = sizes
+    operand_bytes, result_bytes = sizes
     rate = unit.flops_per_second / unit.cores
     bandwidth = unit.bytes_per_second * model.memory_share
     flops = 2 * batch * m * n * k
@@ -336,20 +336,20 @@ def modeled_seconds(
     best = flops / unit.scalar_flops_per_second
     for rows, columns in _TILES:
         tiles = batch * ceil(m / rows) * ceil(n / columns)
-        step = max(2 * rows * columns / model.share, (rows + columns) * given / model.bytes_per_flop) / rate
-        for parts in _SPLITS:
+        step = max(2 * rows * columns / model.share, (rows + columns) * operand_bytes / model.bytes_per_flop) / rate
+        for parts in _SPLIT_FACTORS:
             waves = ceil(tiles * parts / unit.cores)
             seconds = waves * (ceil(k / parts) * step + model.tile_seconds)
             if parts > 1:
                 # Partial sums are f32, 4 bytes, whatever the types of the matrices.
                 seconds += _SPLIT_SECONDS + 4 * batch * m * n * parts / bandwidth
             best = min(best, seconds)
-    moved = moved_bytes if moved_bytes is not None else batch * (given * (m * k + k * n) + made * m * n)
+    moved = moved_bytes if moved_bytes is not None else batch * (operand_bytes * (m * k + k * n) + result_bytes * m * n)
     return model.launch_seconds + max(best, moved / bandwidth)
 
 
 @lru_cache(maxsize=16)
-def _points(chip: str, kind: str) -> tuple[Sequence[_Point], Sequence[float]]:
+def _measured_points(chip: str, kind: str) -> tuple[Sequence[_Point], Sequence[float]]:
     """Places of the measured shapes, and logarithms of measured over modeled time."""
     return residuals(matmul_times()[chip, kind], kind, measured_unit(chip, kind), MATMUL_MODELS[chip, kind])
 
@@ -373,10 +373,10 @@ def residuals(
     """Places of measured shapes, and logarithms of measured over modeled time."""
     sizes = element_bytes(kind)
     logs = [log(seconds / modeled_seconds(shape, sizes, unit, model)) for shape, seconds in times.items()]
-    return [_place(shape) for shape in times], logs
+    return [_point_of(shape) for shape in times], logs
 
 
-def correction_near(shape: Shape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
+def correction_near(shape: MatmulShape, places: Sequence[_Point], logs: Sequence[float]) -> tuple[float, float]:
     """Distance of the nearest place, and the mean of the logarithms there, weighted by distance.
 
     >>> from hlo_cli.analysis.hardware.time_model import OTHER_MATMULS
@@ -386,11 +386,11 @@ def correction_near(shape: Shape, places: Sequence[_Point], logs: Sequence[float
     >>> round(exp(correction_near((1, 640, 512, 512), *near)[1]), 6)
     2.0
     """
-    a, b, c, d = _place(shape)
+    a, b, c, d = _point_of(shape)
     near = sorted(
         ((p - a) ** 2 + (q - b) ** 2 + (r - c) ** 2 + (s - d) ** 2, each)
         for (p, q, r, s), each in zip(places, logs, strict=True)
-    )[:_NEIGHBORS]
+    )[:_NEIGHBOR_COUNT]
     # Near shapes decide: a steep weight, bounded where a shape was measured itself. Chosen; the held-out quarter judged
     # it.
     weights = [(sqrt(squared) + 0.05) ** -3 for squared, _ in near]
@@ -398,7 +398,7 @@ def correction_near(shape: Shape, places: Sequence[_Point], logs: Sequence[float
     return sqrt(near[0][0]), mean
 
 
-def _place(shape: Shape) -> _Point:
+def _point_of(shape: MatmulShape) -> _Point:
     """Shapes of similar time are near: size of the result, its shape, batch, and k, as powers of two."""
     batch, m, n, k = (log2(max(size, 1)) for size in shape)
     # The number of tiles and k decide the time, the aspect less; factors chosen, judged on the held-out shapes.
@@ -412,7 +412,7 @@ def element_bytes(kind: str) -> tuple[float, float]:
     ((4, 4), (1, 2), (1, 2))
     """
     named = _TABLE_TYPES.get(kind, "f8" if kind.startswith(("s", "u", "f4", "f6")) else "f32")
-    return _BYTES[named]
+    return _ELEMENT_BYTES[named]
 
 
 # --- estimated time of a kernel ---
@@ -425,7 +425,7 @@ def element_bytes(kind: str) -> tuple[float, float]:
 # Kernels of a graph launch faster by an amount that no table has, so that only their lower end changes.
 _COMMAND_BUFFER: Final = "command_buffer"
 """Name of a computation that XLA launches as one graph (xla/service/gpu/transforms/command_buffer_scheduling.cc)."""
-_VIEWS: Final = frozenset((opcodes.RESHAPE, opcodes.BITCAST))
+_VIEW_OPCODES: Final = frozenset((opcodes.RESHAPE, opcodes.BITCAST))
 _TILED_STAGES: Final = 11  # 2 to this power is the tile of 2,048 elements
 """Stages of a sort within one tile."""
 # The launch is named apart, as it is most of the time of small kernels.
@@ -532,15 +532,15 @@ def _sort_kernels(sort: Instruction) -> int:
 
 def _kernels_of(instruction: Instruction) -> int:
     """The number of kernels that a loop or call runs, one iteration of each loop."""
-    found, seen = 0, set[Computation]()
+    count, visited = 0, set[Computation]()
     waiting = [instruction]
     while waiting:
         for computation in waiting.pop().called_computations:
-            if computation not in seen:
-                seen.add(computation)
+            if computation not in visited:
+                visited.add(computation)
                 waiting += (each for each in computation.instructions if each.opcode in CONTROL_FLOW)
-                found += sum(each.opcode not in NO_KERNELS for each in computation.instructions)
-    return found
+                count += sum(each.opcode not in NO_KERNELS for each in computation.instructions)
+    return count
 
 
 def moves_nothing(instruction: Instruction) -> bool:
@@ -553,9 +553,9 @@ def moves_nothing(instruction: Instruction) -> bool:
     if instruction.opcode == opcodes.CUSTOM_CALL:
         return instruction.string("custom_call_target") in ANNOTATIONS
     if instruction.opcode != opcodes.FUSION:
-        return instruction.opcode in _VIEWS
+        return instruction.opcode in _VIEW_OPCODES
     inner = (each.opcode for computation in instruction.called_computations for each in computation.instructions)
-    return all(opcode in _VIEWS or opcode in NO_KERNELS for opcode in inner)
+    return all(opcode in _VIEW_OPCODES or opcode in NO_KERNELS for opcode in inner)
 
 
 # --- predicted times, which commands ask ---
@@ -610,14 +610,16 @@ class KernelTimes:
 
     def predict(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction:
         """The prediction of a kernel; `element_type` is that of its flops, if at hand."""
-        found, matmuls = _kernel_roofline(instruction, cost, self.chip, element_type)
+        kernel_roofline, matmuls = _kernel_roofline(instruction, cost, self.chip, element_type)
         is_no_call = instruction.opcode == opcodes.CUSTOM_CALL and not is_launched(instruction)
         if is_no_call or instruction.computation in self._uncomputed:
-            return Prediction(replace(found, bound="free"), NO_TIME)
+            return Prediction(replace(kernel_roofline, bound="free"), NO_TIME)
         kernel = None if matmuls else self.generated(instruction)
         if kernel is not None:
-            found = replace(found, bound="compute" if kernel.is_compute_bound else "memory")
-        return Prediction(found, _kernel_estimate(instruction, found, matmuls, self.chip, kernel), kernel)
+            kernel_roofline = replace(kernel_roofline, bound="compute" if kernel.is_compute_bound else "memory")
+        return Prediction(
+            kernel_roofline, _kernel_estimate(instruction, kernel_roofline, matmuls, self.chip, kernel), kernel
+        )
 
     def generated(self, instruction: Instruction) -> GpuKernel | None:
         """A kernel that XLA generates, by its own model; None for others, and on chips without figures."""
@@ -674,8 +676,8 @@ def predicted_times(instructions: Iterable[Instruction], chip: ChipSpec) -> Mapp
     ['r']
     """
     times = KernelTimes(chip)
-    found = {each: times.known(each, cost) for each, cost in costs_of_kernels(instructions).items()}
-    return {each: prediction.estimate for each, prediction in found.items() if prediction is not None}
+    predictions = {each: times.known(each, cost) for each, cost in costs_of_kernels(instructions).items()}
+    return {each: prediction.estimate for each, prediction in predictions.items() if prediction is not None}
 
 
 def _device_of(chip: ChipSpec) -> GpuDevice | None:

@@ -18,7 +18,7 @@ from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.hardware.time_model import LINKS_BAND, NO_TIME, Estimate
 from hlo_cli.analysis.schedule.async_overlap import (
-    UPDATE_AT,
+    UPDATE_OPERANDS,
     AsyncPair,
     OverlapAnalysis,
     analyze_overlap,
@@ -60,7 +60,7 @@ def _remote_share(devices: int) -> float:
     return (devices - 1) / devices
 
 
-_RINGS: Final[Mapping[str, Callable[[int], float]]] = {
+_RING_FACTORS: Final[Mapping[str, Callable[[int], float]]] = {
     opcodes.ALL_GATHER: _remote_share,
     opcodes.ALL_REDUCE: lambda devices: 2 * _remote_share(devices),
     opcodes.ALL_TO_ALL: _remote_share,
@@ -107,17 +107,17 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Mod
     >>> found.link, found.link_bytes, found.devices, f"{found.seconds:.2e}"
     ('links', 1536.0, 4, '7.68e-09')
     """
-    link, devices = _link(pair), None
+    link, devices = _link_of(pair), None
     link_bytes = float(moved_bytes)
-    if pair.operation in _RINGS:
-        devices = _devices(pair, module)
-        link_bytes *= _RINGS[pair.operation](max(devices, 1) if devices is not None else _UNKNOWN_SIZE)
+    if pair.operation in _RING_FACTORS:
+        devices = _group_size(pair, module)
+        link_bytes *= _RING_FACTORS[pair.operation](max(devices, 1) if devices is not None else _UNKNOWN_SIZE)
         if chip.adds_in_switches:
             # NVLink switches add on the way, so that an all-reduce sends its bytes once.
             link_bytes = min(link_bytes, float(moved_bytes))
     elif link == "memory":
         # Within main memory each byte is read and written.
-        link_bytes *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
+        link_bytes *= max(_memory_spaces(pair).count(MemorySpace.MAIN), 1)
     rate = None if _is_unbounded(pair) else bandwidth_of(link, chip)
     if rate is None:
         return TransferTime(link, link_bytes, devices, None)
@@ -145,10 +145,10 @@ def _estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, 
     from hlo_cli.analysis.sharding.collectives import collective_time  # large imports that only collectives need
 
     collective = cached_per_module(_collectives_by_caller, module).get(pair.start)
-    found = None if collective is None else collective_time(collective, chip)
-    if found is None:
+    collective_estimate = None if collective is None else collective_time(collective, chip)
+    if collective_estimate is None:
         return bound
-    estimate = found.estimate
+    estimate = collective_estimate.estimate
     return replace(bound, seconds=estimate.seconds, least_seconds=estimate.low, most_seconds=estimate.high)
 
 
@@ -175,7 +175,7 @@ def _collectives_by_caller(module: Module) -> Mapping[Instruction, Collective]:
     return {each.caller: each for each in collectives_of(module)}
 
 
-def _link(pair: AsyncPair) -> Link | None:
+def _link_of(pair: AsyncPair) -> Link | None:
     """Returns the link that a pair uses, None if it is more than a transfer."""
     if pair.operation in COLLECTIVES:
         return "links"
@@ -185,7 +185,7 @@ def _link(pair: AsyncPair) -> Link | None:
         return "host"
     if pair.operation in _PURE_TRANSFERS:
         # One end on the host makes it the slower link's, whatever the other is.
-        return "host" if MemorySpace.HOST in _spaces(pair) else "memory"
+        return "host" if MemorySpace.HOST in _memory_spaces(pair) else "memory"
     return None
 
 
@@ -196,15 +196,15 @@ def _is_unbounded(pair: AsyncPair) -> bool:
     return any(isinstance(leaf, ArrayShape) and UNBOUNDED in leaf.dimensions for leaf in leaves)
 
 
-def _spaces(pair: AsyncPair) -> list[int]:
+def _memory_spaces(pair: AsyncPair) -> list[int]:
     """Returns the memory spaces of source and destination."""
     given, result = endpoints_of(pair)
-    at = UPDATE_AT.get(pair.operation, 0)
-    ends: list[Shape | None] = [given[min(at, len(given) - 1)] if given else None, result]
+    position = UPDATE_OPERANDS.get(pair.operation, 0)
+    ends: list[Shape | None] = [given[min(position, len(given) - 1)] if given else None, result]
     return [end.layout.memory_space for end in ends if isinstance(end, ArrayShape)]
 
 
-def _devices(pair: AsyncPair, module: Module) -> int | None:
+def _group_size(pair: AsyncPair, module: Module) -> int | None:
     """Returns the group size of a collective, None if unknown."""
     try:
         return subgroup_size(pair.wrapped or pair.start, module)
@@ -307,8 +307,8 @@ class _Simulator:
     def __init__(self, overlap: OverlapAnalysis, events: Events) -> None:
         self.overlap, self.events = overlap, events
         steps, intervals = len(overlap.sequence), len(events.transfers)
-        found = executions_of(overlap.module)
-        self.times = {run.computation: found.get(run.computation, NO_EXECUTIONS).count for run in overlap.runs}
+        executions = executions_of(overlap.module)
+        self.times = {run.computation: executions.get(run.computation, NO_EXECUTIONS).count for run in overlap.runs}
         self.clock = self.work = self.axis = 0.0
         self.weight = 1.0
         self.nesting = 0
@@ -351,8 +351,8 @@ class _Simulator:
         for number, seconds in self.spent.items():
             if (caller := runs[number].caller) is not None:
                 spent[caller] = spent.get(caller, 0.0) + seconds
-        found = (self.between, self.exposed, self.begins, self.waits, self.axis, spent)
-        return ScheduleSimulation(self.clock, self.work, *found)
+        state = (self.between, self.exposed, self.begins, self.waits, self.axis, spent)
+        return ScheduleSimulation(self.clock, self.work, *state)
 
     def _enter(self, number: int) -> None:
         """Starts the first pass through a computation."""
@@ -467,11 +467,13 @@ class _Simulator:
 
 def _is_asynchronous(overlap: OverlapAnalysis) -> list[bool]:
     """Returns for each computation of the schedule whether it is executed asynchronously."""
-    members, found = overlap.members, dict[Computation, bool]()
+    members, is_asynchronous = overlap.members, dict[Computation, bool]()
     for run in overlap.runs:
         caller = run.caller
-        found[run.computation] = caller is not None and (caller in members or found.get(caller.computation, False))
-    return [found[run.computation] for run in overlap.runs]
+        is_asynchronous[run.computation] = caller is not None and (
+            caller in members or is_asynchronous.get(caller.computation, False)
+        )
+    return [is_asynchronous[run.computation] for run in overlap.runs]
 
 
 # --- estimated duration ---
@@ -602,12 +604,12 @@ def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instru
     >>> {instruction.name: f"{seconds:.1e}" for instruction, seconds in found.items()}
     {'r': '3.0e-08'}
     """
-    found = {kernel: time.seconds for kernel, time in step.predicted.items()}
-    found |= {each: transfer.seconds or 0.0 for each, transfer in step.synchronous.items()}
+    seconds = {kernel: time.seconds for kernel, time in step.predicted.items()}
+    seconds |= {each: transfer.seconds or 0.0 for each, transfer in step.synchronous.items()}
     for interval, time in zip(overlap.intervals, step.intervals, strict=True):
         sharing = sum(step.predicted[each].seconds for each in interval.pair.updates if each in step.predicted)
-        found[interval.pair.start] = max((time.transfer.seconds or 0.0) - sharing, 0.0)
-    return found | dict(step.simulation.spent_seconds)
+        seconds[interval.pair.start] = max((time.transfer.seconds or 0.0) - sharing, 0.0)
+    return seconds | dict(step.simulation.spent_seconds)
 
 
 def estimate_time(
@@ -649,27 +651,29 @@ def _events_of(
 ) -> Events:
     """Returns the events at each step of the schedule, from the times of kernels and transfers."""
     positions = overlap.positions
-    starts_at = {interval.bound_step: at for at, interval in enumerate(overlap.intervals)}
+    starts_at = {interval.bound_step: number for number, interval in enumerate(overlap.intervals)}
     completions: dict[int, list[int]] = {}
-    for at, interval in enumerate(overlap.intervals):
+    for number, interval in enumerate(overlap.intervals):
         for done in interval.pair.dones:
             if done in positions:
-                completions.setdefault(positions[done], []).append(at)
+                completions.setdefault(positions[done], []).append(number)
     return Events(
-        {positions[kernel]: found.seconds for kernel, found in kernels.items()},
+        {positions[kernel]: time.seconds for kernel, time in kernels.items()},
         starts_at,
         completions,
-        {positions[each]: found for each, found in synchronous.items()},
+        {positions[each]: time for each, time in synchronous.items()},
         transfers,
-        frozenset(at for at, interval in enumerate(overlap.intervals) if interval.is_sync),
+        frozenset(number for number, interval in enumerate(overlap.intervals) if interval.is_sync),
     )
 
 
 def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool) -> TimeEstimate:
     module = overlap.module
-    found = executions_of(module)
-    executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}
-    kernels, predicted = _kernels(overlap, throughput, by_roofline=by_roofline)
+    executions_by_computation = executions_of(module)
+    executions = {
+        run.computation: executions_by_computation.get(run.computation, NO_EXECUTIONS) for run in overlap.runs
+    }
+    kernels, predicted = _kernel_times(overlap, throughput, by_roofline=by_roofline)
     unknown = sum(each.bound == "unknown" for each in kernels.values())
     seconds_of = partial(_estimated_transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
@@ -679,8 +683,8 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
     }
     simulated = simulate(overlap, _events_of(overlap, predicted, transfers, synchronous))
     intervals = tuple(
-        _interval_time(transfer, interval.executions.count, simulated, at)
-        for at, (interval, transfer) in enumerate(zip(overlap.intervals, transfers, strict=True))
+        _interval_time(transfer, interval.executions.count, simulated, number)
+        for number, (interval, transfer) in enumerate(zip(overlap.intervals, transfers, strict=True))
     )
     totals = {
         each: None if transfer.seconds is None else transfer.seconds * float(executions[each.computation].count)
@@ -707,7 +711,10 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
         starts,
         ends,
         predicted,
-        sum(found.launch_seconds * executions[each.computation].count for each, found in predicted.items()),
+        sum(
+            executions_by_computation.launch_seconds * executions[each.computation].count
+            for each, executions_by_computation in predicted.items()
+        ),
     )
 
 
@@ -716,7 +723,7 @@ def _has_work(run: Run, overlap: OverlapAnalysis) -> bool:
     return any(each in overlap.costs for each in overlap.sequence[run.start : run.end])
 
 
-def _kernels(
+def _kernel_times(
     overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bool
 ) -> tuple[Mapping[Instruction, Roofline], Mapping[Instruction, Estimate]]:
     """Returns the roofline and the predicted time of each kernel."""
@@ -725,20 +732,20 @@ def _kernels(
     predicted: dict[Instruction, Estimate] = {}
     for kernel, cost in overlap.costs.items():
         if kernel not in overlap.synchronous:
-            found, estimate, _ = times.predict(kernel, cost)
-            rooflines[kernel] = replace(found, bound="free") if estimate is NO_TIME else found
+            kernel_roofline, estimate, _ = times.predict(kernel, cost)
+            rooflines[kernel] = replace(kernel_roofline, bound="free") if estimate is NO_TIME else kernel_roofline
             predicted[kernel] = estimate
     return rooflines, predicted
 
 
-def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimulation, at: int) -> IntervalTime:
+def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimulation, number: int) -> IntervalTime:
     """Returns the duration of an async pair."""
     if transfer.seconds is None:
-        return IntervalTime(transfer, simulated.interval_compute_seconds[at], None, None)
+        return IntervalTime(transfer, simulated.interval_compute_seconds[number], None, None)
     total = transfer.seconds * times
-    exposed = simulated.exposed_seconds[at]
+    exposed = simulated.exposed_seconds[number]
     is_all = exposed >= total or isclose(exposed, total)  # rounding errors of the clock
-    return IntervalTime(transfer, simulated.interval_compute_seconds[at], total, total if is_all else exposed)
+    return IntervalTime(transfer, simulated.interval_compute_seconds[number], total, total if is_all else exposed)
 
 
 # --- its band ---
@@ -759,14 +766,14 @@ def time_band(overlap: OverlapAnalysis, step: TimeEstimate) -> Estimate:
     ['3.6 ms', '3.6 ms', '6.2 ms']
     """
     # Simulated, not scaled: with faster kernels more of a transfer is exposed.
-    low = simulate(overlap, _events_at(overlap, step, "low")).seconds
-    high = simulate(overlap, _events_at(overlap, step, "high")).seconds
+    low = simulate(overlap, _events_at_end(overlap, step, "low")).seconds
+    high = simulate(overlap, _events_at_end(overlap, step, "high")).seconds
     sources = frozenset(source for each in step.predicted.values() for source in each.sources)
     # Where waiting changes the order of events the ends may cross the estimate.
     return Estimate(min(low, step.seconds), step.seconds, max(high, step.seconds), sources)
 
 
-def _events_at(overlap: OverlapAnalysis, step: TimeEstimate, end: Literal["low", "high"]) -> Events:
+def _events_at_end(overlap: OverlapAnalysis, step: TimeEstimate, end: Literal["low", "high"]) -> Events:
     """Returns the events at each step if all is at this end of its band."""
 
     def at_end(transfer: TransferTime) -> TransferTime:
@@ -785,7 +792,7 @@ def _events_at(overlap: OverlapAnalysis, step: TimeEstimate, end: Literal["low",
 # elementwise operations, and branches of conditionals, of which one is executed, count nothing.
 
 
-_WINOGRAD: Final = 4
+_WINOGRAD_FACTOR: Final = 4
 """Factor by which libraries reduce the multiplications of a convolution with a window: F(4×4, 3×3)."""
 
 
@@ -819,7 +826,7 @@ def _matmul_seconds(matmul: Matmul, chip: ChipSpec) -> float:
     if rate is None:
         return 0.0
     has_window = isinstance(matmul.numbers, ConvolutionDimensionNumbers)
-    return matmul.flops / rate.per_second / (_WINOGRAD if has_window else 1)
+    return matmul.flops / rate.per_second / (_WINOGRAD_FACTOR if has_window else 1)
 
 
 # --- the critical path ---
@@ -854,13 +861,13 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, float]
     instructions = computation.instructions
     longest: list[float] = [0] * len(instructions)
     before: list[int | None] = [None] * len(instructions)
-    for at in instruction_post_order(computation):
-        instruction = instructions[at]
+    for position in instruction_post_order(computation):
+        instruction = instructions[position]
         for predecessor in _predecessors(instruction, instructions):
             # Strictly longer, so that the first of equal chains stays.
-            if longest[predecessor] > longest[at]:
-                longest[at], before[at] = longest[predecessor], predecessor
-        longest[at] += weights.get(instruction, 0)
+            if longest[predecessor] > longest[position]:
+                longest[position], before[position] = longest[predecessor], predecessor
+        longest[position] += weights.get(instruction, 0)
     end = max(range(len(instructions)), key=longest.__getitem__, default=None)
     path: list[Instruction] = []
     length = longest[end] if end is not None else 0
@@ -873,8 +880,8 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, float]
 
 def _predecessors(instruction: Instruction, instructions: Sequence[Instruction]) -> list[int]:
     """Returns the indices of the operands and control predecessors of an instruction."""
-    predecessor = [operand.index for operand in instruction.operands]
+    indices = [operand.index for operand in instruction.operands]
     if "control-predecessors" in instruction.raw[1]:
         names = set(instruction.control_predecessors)
-        predecessor += [each.index for each in instructions if each.name in names]
-    return predecessor
+        indices += [each.index for each in instructions if each.name in names]
+    return indices

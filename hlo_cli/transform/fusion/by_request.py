@@ -27,7 +27,7 @@ from hlo_cli.analysis.fusion.mutable_graph import (
     sizes_of,
 )
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_overlap import UPDATE_AT
+from hlo_cli.analysis.schedule.async_overlap import UPDATE_OPERANDS
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -479,7 +479,7 @@ def _order(body: FusionBody) -> Iterator[Node]:
     """Yields the operations, each after its operands, with in-place updates after other reads where possible."""
     operations = list(body.operations)
     # In a fusion an update is made element by element; as instructions, it overwrites what others still read.
-    writers = [node for node in operations if node.opcode in UPDATE_AT]
+    writers = [node for node in operations if node.opcode in UPDATE_OPERANDS]
     if not writers:
         yield from operations
         return
