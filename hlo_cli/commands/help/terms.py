@@ -29,6 +29,8 @@ from hlo_cli.ir.operation_table import Operation
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, plural, singular
 from hlo_cli.report.table_meanings import TABLE_MEANINGS
+from hlo_cli.source import nearest
+from hlo_cli.syntax.compiler_files.flags import compiler_flags
 
 _MOST_PAGES: Final = 4  # with the meaning of the word, and the options and rules below, one screen of 30 lines
 _MOST_OPTIONS: Final = 5  # of two lines each
@@ -95,6 +97,7 @@ def meanings_of(word: str) -> Iterator[str]:
             if key_of(table) == key_of(word):
                 yield f"**{table}** (table of `hlo {command}`): {meaning}."
     yield from _of_chip(word)
+    yield from _of_flag(word)
 
 
 def _singulars(name: str) -> Iterator[str]:
@@ -106,6 +109,45 @@ def _singulars(name: str) -> Iterator[str]:
     yield name
     if name.endswith("s") and plural(singular(name)) == name:
         yield singular(name)
+
+
+_FLAG: Final = lazy_regex(r"(?:flag )?-{0,2}((?:xla|tpu|jax|libtpu|megascale)_\w+)(?:=.*)?")
+_STATES: Final = {
+    "deprecated": "It is deprecated",
+    "no-effect": "It is accepted and does nothing",
+    "field": "No flag sets it: pass it in `compiler_options` of `.compile()`",
+    "removed": "It was removed from XLA",
+    "tpu": "Set it in `LIBTPU_INIT_ARGS`, not in `XLA_FLAGS`",
+    "tpu-option": "Only `compiler_options` of `.compile()` set it",
+}
+
+
+def _of_flag(word: str) -> Iterator[str]:
+    """A flag of XLA or libtpu: its type, its default, and whether it can be set; for an unknown one, the nearest.
+
+    >>> print(*_of_flag("--xla_gpu_autotune_level=0"))
+    **--xla_gpu_autotune_level** (flag of XLA): int32, default 4.
+    >>> print(*_of_flag("flag xla_cpu_use_fusion_emitters"))
+    **--xla_cpu_use_fusion_emitters** (flag of XLA): default true. It was removed from XLA.
+    """
+    found = _FLAG.fullmatch(word.strip())
+    if found is None:
+        return
+    name = found[1]
+    flag = compiler_flags().get(name)
+    if flag is None:
+        near = nearest(name, compiler_flags())
+        yield f"**--{name}** is not a flag of XLA or libtpu" + (f"; the nearest is `--{near}`." if near else ".")
+        return
+    owner = "libtpu 0.0.52" if flag.status.startswith("tpu") else "XLA"
+    default = flag.defaults[1] or flag.defaults[0]
+    facts = [fact for fact in (flag.type, f"default {default}" if default else "") if fact]
+    new = flag.status.partition("alias:")[2]
+    state = f"It is the old name of `--{new}`" if new else _STATES.get(flag.status, "")
+    if flag.known == "ny":
+        state = "jaxlib 0.10.2 does not have it, 0.12 has it"
+    described = f"**--{name}** (flag of {owner}){': ' if facts else ''}{', '.join(facts)}."
+    yield " ".join(filter(None, (described, f"{state}." if state else "", flag.replaced_by)))
 
 
 def _of_opcode(operation: Operation) -> str:

@@ -842,11 +842,6 @@ def _article(words: str) -> str:
     return f"an {words}" if words[0] in "aeiou" else f"a {words}"
 
 
-_ASYNC: Final = (
-    "Asynchronous collectives are on by default; --xla_gpu_disable_async_collectives switches them off by kind."
-)
-
-
 def _known(flag: CompilerFlag, variable: str) -> _Verdict:
     name, shown = flag.name, f"--{flag.name}"
     if flag.status.startswith("tpu"):
@@ -859,7 +854,7 @@ def _known(flag: CompilerFlag, variable: str) -> _Verdict:
                                                        "in LIBTPU_INIT_ARGS",
                         f"Set XLA_FLAGS={shown}.")  # fmt: skip
     if flag.status == "removed":
-        help = _ASYNC if "async" in name and name.startswith("xla_gpu_enable") else f"Remove {shown} from XLA_FLAGS."
+        help = flag.replaced_by or f"Remove {shown} from XLA_FLAGS."
         since = " (jaxlib 0.10.2 still has it)" if flag.known[0] == "y" else ""
         return _Verdict(shown, "removed", f"was removed from XLA{since}", help)
     if flag.status == "field":

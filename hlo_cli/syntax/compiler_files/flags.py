@@ -34,6 +34,17 @@ class CompilerFlag:
     field: int = 0
     defaults: tuple[str, str] = ("", "")
 
+    @property
+    def replaced_by(self) -> str:
+        """What to use instead of a removed flag, as a sentence; empty if that is not known."""
+        is_async = self.status == "removed" and self.name.startswith("xla_gpu_enable_async")
+        return _ASYNC if is_async else ""
+
+
+_ASYNC: Final = (
+    "Asynchronous collectives are on by default; --xla_gpu_disable_async_collectives switches them off by kind."
+)
+
 
 @cache
 def compiler_flags() -> Mapping[str, CompilerFlag]:
