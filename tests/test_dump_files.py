@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from hlo_cli.analysis.profile.compile_times import times_of_passes
+from hlo_cli.commands.help.terms import _of_flag
 from hlo_cli.commands.pasted.dump_files import _settings
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.syntax.compiler_files.flags import changed_settings, compiler_flags, settings_in_bytes
 from hlo_cli.syntax.compiler_files.text_format import read_text_message
-from hlo_cli.wire import field, fixed, packed
+from hlo_cli.wire import field, fixed, number_at, packed, read_fields
 from in_process import run
+from strategies import FIXTURES
 from traces_writing import Event, PlaneWriter, file_of
 
 FOLDER = Path(__file__).parent / "data" / "dump_files"
@@ -270,3 +272,65 @@ def test_damaged_protobufs_end_in_an_answer_or_an_error(name: str, tmp_path: Pat
         _, err, code = run([str(path)], folder=Path(), settings={})
         assert code in (0, 1, 2), err
         assert "internal error" not in err
+
+
+# --- flags of two compilations ---
+
+
+def with_options(data: bytes, options: bytes) -> bytes:
+    """An executable of a CPU with other options: what is behind its description is an `ExecutableAndOptionsProto`."""
+    length, at = number_at(data, 0, len(data))
+    parts = [field(number, options if number == 2 else value) for number, value in read_fields(data[at + length :])]
+    return data[: at + length] + b"".join(parts)
+
+
+def test_diff_names_the_flags_that_made_another_executable(tmp_path: Path) -> None:
+    data = (FIXTURES / "executables" / "cpu.executable").read_bytes()
+    flag = compiler_flags()["xla_backend_optimization_level"]
+    paths = []
+    for level, override in ((3, b""), (1, field(7, field(1, b"xla_cpu_enable_fast_min_max") + field(2, field(2, 1))))):
+        paths.append(tmp_path / f"{level}.executable")
+        options = field(3, field(3, field(flag.field, level))) + override
+        paths[-1].write_bytes(with_options(data, options))
+    _, err, code = run(["diff", *map(str, paths)], folder=Path(), settings={})
+    assert code == 0
+    assert err.strip() == (
+        "note: compiled with different flags: --xla_backend_optimization_level 3 → 1, "
+        "--xla_cpu_enable_fast_min_max default → true"
+    )
+    _, err, _ = run(["diff", str(paths[0]), str(paths[0])], folder=Path(), settings={})
+    assert err == ""
+
+
+def test_diff_names_the_flags_beside_two_dumps(tmp_path: Path) -> None:
+    text = (FIXTURES / "executables" / "cpu.txt").read_text()
+    for name, flags in (("a", 'xla_dump_to: "a"\n'), ("b", 'xla_dump_to: "b"\nxla_allow_excess_precision: false\n')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "module_0001.jit_f.cpu_after_optimizations.txt").write_text(text)
+        (tmp_path / name / "module_0001.jit_f.debug_options").write_text(flags)
+    _, err, _ = run(["diff", str(tmp_path / "a"), str(tmp_path / "b")], folder=Path(), settings={})
+    assert "compiled with different flags: --xla_allow_excess_precision default → false\n" in err
+    _, err, _ = run(["diff", str(tmp_path / "a"), str(tmp_path / "a")], folder=Path(), settings={})
+    assert "flags" not in err
+
+
+@pytest.mark.parametrize(
+    ("word", "meaning"),
+    [
+        ("xla_gpu_autotune_level", "--xla_gpu_autotune_level (flag of XLA): int32, default 4."),
+        ("xla_tpu_enable_async_all_to_all", "Set it in `LIBTPU_INIT_ARGS`, not in `XLA_FLAGS`."),
+        ("xla_gpu_enable_async_all_gather", "It was removed from XLA."),
+        ("xla_gpu_autotune_levle", "is not a flag of XLA or libtpu; the nearest is `--xla_gpu_autotune_level`."),
+    ],
+)
+def test_help_explains_flags(word: str, meaning: str) -> None:
+    out, _, code = run(["help", "flag", word], folder=Path(), settings={"COLUMNS": "200"})
+    assert code == 0
+    assert meaning in " ".join(out.split())
+
+
+def test_every_flag_has_an_entry() -> None:
+    assert len(compiler_flags()) > 1990
+    for name in compiler_flags():
+        (line,) = _of_flag(name)
+        assert line.startswith(f"**--{name}** (flag of "), name

@@ -40,12 +40,16 @@ _SECONDS: Final = 4
 
 
 class StoredModule(NamedTuple):
-    """A module in an executable: the bytes of a message that holds it, its name, target (`cpu`), and stage."""
+    """A module in an executable: the bytes of a message that holds it, its name, target (`cpu`), and stage.
+
+    `options` are the bytes of the `CompileOptionsProto` with the flags of the compilation; None if they are not there.
+    """
 
     proto: bytes
     name: str
     target: str
     stage: str
+    options: bytes | None = None
 
 
 def looks_like_executable(head: bytes) -> bool:
@@ -127,7 +131,8 @@ def _modules_of(executable: bytes, limit: int) -> Iterator[StoredModule]:
     if executable.startswith(_RIEGELI):
         kind, message = _message_in_records(executable, limit)
         if kind == _TPU_KIND:
-            yield from _of_tpu(message)
+            options = _at(message, (4,))
+            yield from (each._replace(options=options) for each in _of_tpu(message))
             return
         executable = message
     if not executable.startswith(b"\n"):  # field 1 of ExecutableAndOptionsProto
@@ -135,11 +140,10 @@ def _modules_of(executable: bytes, limit: int) -> Iterator[StoredModule]:
     top = {tag >> 3 for tag, _, _ in field_spans(executable, 0, len(executable))}
     if not {1, 2} <= top:  # the options of the compilation are field 2, which a `HloProto` has not
         return
-    inner = _at(executable, (1,))
-    if inner.startswith(_RIEGELI):
-        yield from _of_xla(_message_in_records(inner, limit)[1], "gpu")
-    else:
-        yield from _of_xla(inner, "cpu")
+    inner, options = _at(executable, (1,)), _at(executable, (2,))
+    is_gpu = inner.startswith(_RIEGELI)
+    found = _of_xla(_message_in_records(inner, limit)[1] if is_gpu else inner, "gpu" if is_gpu else "cpu")
+    yield from (each._replace(options=options) for each in found)
 
 
 def _of_xla(executable: bytes, target: str) -> Iterator[StoredModule]:

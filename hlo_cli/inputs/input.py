@@ -150,6 +150,7 @@ class Input:
 
     `choice` is the rank of the selected stage among several, `module_choice` a note on the selected module, `remark` a
     note on dumps that are not read; `siblings` are the files that XLA wrote about this dump, kind to path.
+    `options` are the bytes of the `CompileOptionsProto` in an executable.
     """
 
     source: Source
@@ -163,6 +164,7 @@ class Input:
     argument: str = ""
     proto: bytes | None = None
     program: str | None = None
+    options: bytes | None = None
 
     @property
     def size(self) -> int:
@@ -437,7 +439,8 @@ def _stored(
     for index, choice in kept:
         source = Source(name if len(found) == 1 else f"{name}#{index + 1}", "")
         stored = found[index]
-        yield Input(source, path, stored.name, dumps[index], choice=choice, argument=argument, proto=stored.proto)
+        made = Input(source, path, stored.name, dumps[index], choice=choice, argument=argument, proto=stored.proto)
+        yield replace(made, options=stored.options)
 
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:
@@ -676,12 +679,22 @@ def target_texts(dump: Input) -> Iterator[str]:
     >>> list(target_texts(Input(parse_module("ROOT r = f32[2] negate(f32[2] a)").source, None)))
     []
     """
+    return (text for kind in _KINDS if (text := text_beside(dump, kind)) is not None)
+
+
+def text_beside(dump: Input, kind: str) -> str | None:
+    """The text of a file about the same compilation, which begins like the dump's file; None if there is none.
+
+    `kind` is the end of its name, such as `debug_options`.
+    """
     if dump.path is None or dump.dump is None:
-        return
+        return None
     folder, name = os.path.split(dump.path)
     stage = f"{dump.target}_{dump.stage}" if dump.target else dump.dump.stage
     before, found, _ = name.partition(stage)
-    for kind in _KINDS if found else ():
-        if (path := present_file(os.path.join(folder, before + kind))) is not None:
-            with suppress(HloError):
-                yield read_plain(path, maximum_bytes=_MAX_BYTES).text
+    path = present_file(os.path.join(folder, before + kind)) if found else None
+    if path is None:
+        return None
+    with suppress(HloError):
+        return read_plain(path, maximum_bytes=_MAX_BYTES).text
+    return None

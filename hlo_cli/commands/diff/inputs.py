@@ -33,7 +33,7 @@ from hlo_cli.inputs.dumps import (
     pass_number,
     read_directory,
 )
-from hlo_cli.inputs.input import Input, ModuleRef, read_inputs, read_module_ref
+from hlo_cli.inputs.input import Input, ModuleRef, read_inputs, read_module_ref, text_beside
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_module
@@ -503,9 +503,47 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
     if before.module.is_part or after.module.is_part:
         words = "these are parts of modules; only instructions in the text are compared"
         notes = (*notes, Diagnostic("note", words))
+    if flags := _different_flags(old, new):
+        notes = (*notes, Diagnostic("note", f"compiled with different flags: {flags}"))
     report, is_finding = report_of_diff(comparison, before, after, view, arguments)
     errors = (*before.module.errors, *after.module.errors)
     return replace(report, notes=(*notes, *report.notes)), is_finding, errors
+
+
+# --- flags ---
+# The flags of a compilation are in an executable, and in the file `debug_options` beside a dump.
+
+
+_MOST_FLAGS: Final = 4  # each takes about half a line of a terminal
+_DUMP_FLAGS: Final = "xla_dump_"
+"""The begin of flags that do not change the program, and that differ between any two directories."""
+
+
+def _different_flags(old: Input, new: Input) -> str:
+    """The flags that two compilations had with different values, in words; empty if they are equal or not known."""
+    if (old.options is None) != (new.options is None):
+        return ""  # the file has only what differs from the defaults
+    before, after = _settings(old), _settings(new)
+    if before is None or after is None:
+        return ""
+    changed = [
+        f"--{name} {before.get(name, 'default')} → {after.get(name, 'default')}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name) and not name.startswith(_DUMP_FLAGS)
+    ]
+    more = [f"{len(changed) - _MOST_FLAGS:,} more"] if len(changed) > _MOST_FLAGS else []
+    return ", ".join([*changed[:_MOST_FLAGS], *more])
+
+
+def _settings(given: Input) -> Mapping[str, str] | None:
+    """The flags of a compilation by name; None if they are not known."""
+    from hlo_cli.syntax.compiler_files.flags import settings_in_options, settings_in_text
+    from hlo_cli.syntax.compiler_files.text_format import read_text_message
+
+    if given.options is not None:
+        return settings_in_options(given.options)
+    text = text_beside(given, "debug_options")
+    return None if text is None else settings_in_text(read_text_message(text))
 
 
 # --- --passes: dumps of each pass ---

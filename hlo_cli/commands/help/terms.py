@@ -111,7 +111,8 @@ def _singulars(name: str) -> Iterator[str]:
         yield singular(name)
 
 
-_FLAG: Final = lazy_regex(r"(?:flag )?-{0,2}((?:xla|tpu|jax|libtpu|megascale)_\w+)(?:=.*)?")
+_FLAG: Final = lazy_regex(r"(flag |--)?-{0,2}(\w+)(?:=.*)?")
+_NAMED_AS_FLAGS: Final = ("xla_", "libtpu_", "megascale_")
 _STATES: Final = {
     "deprecated": "It is deprecated",
     "no-effect": "It is accepted and does nothing",
@@ -133,9 +134,11 @@ def _of_flag(word: str) -> Iterator[str]:
     found = _FLAG.fullmatch(word.strip())
     if found is None:
         return
-    name = found[1]
+    name = found[2]
     flag = compiler_flags().get(name)
     if flag is None:
+        if not found[1] and not name.startswith(_NAMED_AS_FLAGS):
+            return
         near = nearest(name, compiler_flags())
         yield f"**--{name}** is not a flag of XLA or libtpu" + (f"; the nearest is `--{near}`." if near else ".")
         return

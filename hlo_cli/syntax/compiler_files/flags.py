@@ -15,7 +15,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.syntax.compiler_files.text_format import TextMessage
-from hlo_cli.wire import FIXED32, FIXED64, VARINT, field_spans, signed
+from hlo_cli.wire import FIXED32, FIXED64, VARINT, all_bytes, bytes_in, field_spans, read_fields, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,35 @@ def settings_in_bytes(options: bytes) -> Settings:
         shown = _shown(flag.type if flag is not None else "", tag & 7, value, options[value:end])
         found[name] = f"{found[name]},{shown}" if name in found else shown
     return found
+
+
+def settings_in_options(options: bytes) -> Settings:
+    """The flags in the bytes of a `CompileOptionsProto`: those of the process, and `compiler_options` of `.compile()`.
+
+    Mirrors xla/pjrt/proto/compile_options.proto.
+    """
+    found: dict[str, str] = {}
+    for number, value in read_fields(options):
+        if isinstance(value, int):
+            continue
+        if number == _BUILD_OPTIONS:
+            for debug_options in all_bytes(read_fields(value), _DEBUG_OPTIONS):
+                found |= settings_in_bytes(debug_options)
+        elif number == _OVERRIDES:
+            entry = dict(read_fields(value))
+            found |= {bytes_in(entry, 1).decode("utf-8", "replace"): _override(bytes_in(entry, 2))}
+    return found
+
+
+_BUILD_OPTIONS, _DEBUG_OPTIONS, _OVERRIDES = 3, 3, 7
+
+
+def _override(encoded: bytes) -> str:
+    """The value of one option: a text, a truth value, a whole number, or a float, each with its own field."""
+    kinds = {1: "string", 2: "bool"}
+    for tag, value, end in field_spans(encoded, 0, len(encoded)):
+        return _shown(kinds.get(tag >> 3, ""), tag & 7, value, encoded[value:end])
+    return ""
 
 
 _FLOATS: Final = {FIXED32: "<f", FIXED64: "<d"}
