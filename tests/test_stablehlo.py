@@ -54,7 +54,7 @@ OPERATIONS = [
      "f32[2,4] slice(a), slice={[1:3:1], [0:8:2]}"),
     (('"stablehlo.slice"(%a) <{start_indices = array<i64: 1, 0>, limit_indices = array<i64: 3, 8>, strides = array<i64: '
      "1, 1>}> : (tensor<4x8xf32>) -> tensor<2x8xf32>"), "f32[2,8] slice(a), slice={[1:3], [0:8]}"),
-    ("stablehlo.iota dim = 1 : tensor<8x8xi32>", "s32[8,8] iota(), iota_dimension=1"),
+    ("stablehlo.iota dim = 1 : tensor<8x8xi32>", "s32[8,8] broadcast(iota), dimensions={1}"),
     ("stablehlo.reverse %a, dims = [0, 1] : tensor<4x8xf32>", "f32[4,8] reverse(a), dimensions={0,1}"),
     ("stablehlo.reduce_precision %a, format = e5m10 : tensor<4x8xf32>",
      "f32[4,8] reduce-precision(a), exponent_bits=5, mantissa_bits=10"),

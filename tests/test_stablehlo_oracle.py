@@ -88,19 +88,32 @@ def test_programs_are_those_of_xla(folder: Path, tmp_path: Path) -> None:
         if not are_same(*(parse_module((tmp_path / f"{name}.{side}.after").read_text()) for side in ("ours", "theirs")))
     ]
     assert not wrong
-    assert len(differing) <= MOST_SIMPLIFIED
+    assert len(differing) <= MOST_SIMPLIFIED, differing
     assert len(names(folder)) > 190
 
 
-MOST_SIMPLIFIED = 90
+MOST_SIMPLIFIED = 6
 """Programs that XLA simplifies in other ways than we do."""
+
+
+def structure(module: Module) -> list[object]:
+    """All of a module but names and metadata."""
+    numbers = {each: number for number, each in enumerate(module.computations)}
+    return [
+        (
+            *(numbers[i.computation], i.opcode, str(i.shape), *[o.index for o in i.operands], i.text.argument),
+            *(numbers[each] for each in i.called_computations),
+            *(str(a) for a in i.attributes if a.name != "metadata" and "%" not in a.value),
+        )
+        for i in module.instructions
+    ]
 
 
 def test_all_forms_are_one_program(folder: Path) -> None:
     for name in names(folder):
         plain, located, generic = (load(folder / f"{name}{form}.mlir") for form in ("", ".located", ".generic"))
-        assert diff(plain, generic).is_same_program, name
-        assert diff(plain, located).is_same_program, name
+        assert structure(plain) == structure(generic), name
+        assert structure(plain) == structure(located), name
 
 
 def test_the_work_is_that_of_xla(folder: Path) -> None:

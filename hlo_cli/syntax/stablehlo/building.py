@@ -14,8 +14,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import Literal
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
+from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.notation import quoted
-from hlo_cli.ir.shape import OpaqueShape, Shape, TupleShape
+from hlo_cli.ir.operations import ELEMENTWISE
+from hlo_cli.ir.shape import ArrayShape, OpaqueShape, Shape, TupleShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.literal_dense import literal_of
 from hlo_cli.syntax.literal_reading import literal_at
@@ -30,6 +32,7 @@ from hlo_cli.syntax.stablehlo.scanning import (
     NamedLocation,
     Text,
 )
+from hlo_cli.syntax.stablehlo.simplify import Splat, Step, simplified, splat_of, used
 from hlo_cli.syntax.stablehlo.values import Mesh, hlo_sharding, shape_of, shardings_in
 from hlo_cli.syntax.values.attribute_values import WrittenReader
 
@@ -185,6 +188,11 @@ class _Reader(WrittenReader):
         """Takes a constant whose numbers are read later."""
         self._constants[index] = (text, body, shape)
 
+    def move(self, moved: Mapping[int, int]) -> None:
+        """Takes new places of instructions."""
+        self._constants = {moved[at]: each for at, each in self._constants.items() if at in moved}
+        self._made = {moved[at]: each for at, each in self._made.items() if at in moved}
+
     def read(self, index: int) -> InstructionText:
         """The text of a constant, with its numbers."""
         if index not in self._made:
@@ -225,7 +233,8 @@ _MOST_NOTES: Final = 100
 class Program:
     """State while a module is made: functions by name, computations in order, meshes, names, and notes.
 
-    `called` has the computation of each function; `free_values` are those that a text without functions uses.
+    `called` has the computation of each function, `unchanged` the values that each loop passes through. In a text that
+    `is_loose`, operations are outside of functions, and what they use is a parameter.
     """
 
     source: Source
@@ -238,7 +247,7 @@ class Program:
     copies: dict[str, int] = field(default_factory=dict)
     notes: list[Diagnostic] = field(default_factory=list)
     noted: set[tuple[str, str]] = field(default_factory=set)
-    callers: list[Instruction] = field(default_factory=list)
+    unchanged: dict[Operation, frozenset[int]] = field(default_factory=dict)
     is_loose: bool = False
 
     def computation(self, name: str, span: Span | None = None) -> Computation:
@@ -265,7 +274,10 @@ class Program:
 
 @dataclass(slots=True)
 class Body:
-    """One computation while it is made: `values` are those of the region by name, `parent` is the region around."""
+    """One computation while it is made: `values` are those of the region by name, `parent` is the region around.
+
+    `constants` are those made so far, and `parts` has what each broadcast was made of.
+    """
 
     program: Program
     computation: Computation
@@ -273,6 +285,8 @@ class Body:
     values: dict[str, tuple[Instruction, ...]] = field(default_factory=dict)
     instructions: list[Instruction] = field(default_factory=list)
     parameter_count: int = 0
+    constants: dict[tuple[str, Shape], Instruction] = field(default_factory=dict)
+    parts: dict[Instruction, tuple[Instruction, tuple[int, ...]]] = field(default_factory=dict)
 
     @property
     def source(self) -> Source:
@@ -313,15 +327,12 @@ class Body:
 
     def copy(self, instruction: Instruction) -> Instruction | None:
         """A copy of a constant, or of one that is broadcast; None for everything else."""
-        operands = []
-        if instruction.opcode == opcodes.BROADCAST:
-            first = self.copy(instruction.operands[0])
-            if first is None:
-                return None
-            operands.append(first)
-        elif instruction.opcode not in (opcodes.CONSTANT, opcodes.IOTA):
+        text = splat_of(instruction)
+        if text is not None:
+            return self.splat(Operation("", instruction.text.span or Span(0, 0)), instruction.shape, text)
+        if instruction.opcode != opcodes.CONSTANT:
             return None
-        return self._append(instruction.opcode, instruction.shape, operands, instruction.text)
+        return self._append(instruction.opcode, instruction.shape, (), instruction.text)
 
     def _free(self, name: str, index: int, operation: Operation) -> Instruction:
         """A parameter for a value that the text uses and does not define."""
@@ -363,9 +374,22 @@ class Body:
         *,
         argument: str = "",
         is_decorated: bool = False,
+        is_exact: bool = False,
     ) -> Instruction:
-        """Appends an instruction; with `is_decorated`, it has the sharding and the attributes for frontends."""
-        listed = [*pairs, *(self.decorations(operation) if is_decorated else ())]
+        """Appends an instruction, or returns the one that XLA has in its place, unless the instruction `is_exact`.
+
+        With `is_decorated`, it has the sharding and the attributes for frontends.
+        """
+        decorations = self.decorations(operation) if is_decorated else []
+        step = Step(opcode, following(opcode, shape, operands), list(operands), list(pairs))
+        if not is_exact and not decorations and operation.name:
+            found = simplified(step)
+            if isinstance(found, Splat):
+                return self.splat(operation, shape, found.text)
+            if found is not None:
+                return found
+        opcode, shape, operands = step.opcode, step.shape, step.operands
+        listed = [*step.pairs, *decorations]
         metadata = self.program.frames.metadata(operation.location)
         if metadata:
             at = next((i for i, pair in enumerate(listed) if pair[0] == "backend_config"), len(listed))
@@ -373,8 +397,26 @@ class Body:
         text = InstructionText(tuple([Attribute(*pair) for pair in listed]), argument, operation.span)
         made = self._append(opcode, shape, operands, text)
         made.called_computations = tuple(called)
-        if called:
-            self.program.callers.append(made)
+        return made
+
+    def splat(self, operation: Operation, shape: Shape, text: str) -> Instruction:
+        """A constant with one value for all elements; XLA broadcasts it to more than one element."""
+        if isinstance(shape, ArrayShape) and shape.rank:
+            order = tuple(reversed(range(shape.rank)))
+            shape = ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, Layout(order))
+        known = self.constants.get((text, shape))
+        if known is not None:
+            return known
+        if isinstance(shape, ArrayShape) and shape.elements > 1:
+            scalar = ArrayShape(shape.element_type, (), (), Layout(()))
+            one = self.add(operation, opcodes.CONSTANT, scalar, argument=text, is_exact=True)
+            pairs = [("dimensions", "{}")]
+            made = self.add(operation, opcodes.BROADCAST, shape, [one], pairs, is_exact=True)
+        else:
+            rank = shape.rank if isinstance(shape, ArrayShape) else 0
+            nested_text = "{ " * (rank - 1) + "{" + text + "}" + " }" * (rank - 1) if rank else text
+            made = self.add(operation, opcodes.CONSTANT, shape, argument=nested_text, is_exact=True)
+        self.constants[text, shape] = made
         return made
 
     def constant(self, operation: Operation, value: Dense, body: Span, shape: Shape) -> Instruction:
@@ -386,7 +428,10 @@ class Body:
                 argument = literal_of(self.source.slice(body), shape)
             except HloError as error:
                 raise self.program.error(error.diagnostic.message, body) from None
-            return self.add(operation, opcodes.CONSTANT, shape, argument=argument)
+            if (argument, shape) not in self.constants:
+                made = self.add(operation, opcodes.CONSTANT, shape, argument=argument)
+                self.constants[splat_of(made) or argument, shape] = self.constants[argument, shape] = made
+            return self.constants[argument, shape]
         made = self.add(operation, opcodes.CONSTANT, shape)
         reader = self.computation.reader
         assert isinstance(reader, _Reader)
@@ -400,12 +445,14 @@ class Body:
         self.parameter_count += 1
         return self._append(opcodes.PARAMETER, shape, (), text, hlo_name(name))
 
-    def elements(self, operation: Operation, made: Instruction, pairs: Pairs = ()) -> list[Instruction]:
-        """The elements of a tuple, each as an instruction."""
+    def elements(
+        self, operation: Operation, made: Instruction, pairs: Pairs = (), count: int | None = None
+    ) -> list[Instruction]:
+        """The elements of a tuple, or the first of them, each as an instruction."""
         shapes = made.shape.elements if isinstance(made.shape, TupleShape) else ()
         return [
             self.add(operation, opcodes.GET_TUPLE_ELEMENT, shape, [made], [("index", str(i)), *pairs])
-            for i, shape in enumerate(shapes)
+            for i, shape in enumerate(shapes[:count])
         ]
 
     def results(
@@ -438,11 +485,38 @@ class Body:
     def finish(self, root: Instruction) -> Computation:
         """Completes the computation, which becomes part of the program."""
         computation = self.computation
-        computation.instructions = tuple(self.instructions)
-        computation.parameters = tuple([i for i in self.instructions if i.opcode == opcodes.PARAMETER])
+        kept = used(self.instructions, root)
+        if len(kept) != len(self.instructions):
+            _renumber(computation, kept)
+        computation.instructions = tuple(kept)
+        computation.parameters = tuple([i for i in kept if i.opcode == opcodes.PARAMETER])
         computation.root = root
         self.program.computations.append(computation)
         return computation
+
+
+_SAME_LAYOUT: Final = ELEMENTWISE - {"select", "clamp"} | {"reverse", "dynamic-update-slice"}
+"""Opcodes whose result is laid out as their first operand (`ShapeInference` of xla/service)."""
+
+
+def following(opcode: str, shape: Shape, operands: Sequence[Instruction]) -> Shape:
+    """The shape of a result, in the layout of the operand that XLA follows."""
+    if opcode not in _SAME_LAYOUT or not operands or not isinstance(shape, ArrayShape):
+        return shape
+    given = operands[0].shape
+    if not isinstance(given, ArrayShape) or given.rank != shape.rank or given.layout == shape.layout:
+        return shape
+    return ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, given.layout)
+
+
+def _renumber(computation: Computation, kept: Sequence[Instruction]) -> None:
+    """Sets the places of instructions after others were omitted."""
+    reader = computation.reader
+    moved = {each.index: index for index, each in enumerate(kept)}
+    for index, each in enumerate(kept):
+        each.index = index
+    if isinstance(reader, _Reader):
+        reader.move(moved)
 
 
 def decorations(

@@ -17,11 +17,12 @@ from hlo_cli.ir.notation import index_text, quoted
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.literal_dense import is_splat
+from hlo_cli.syntax.literal_dense import is_splat, literal_of
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.stablehlo.building import Body, Unfit
 from hlo_cli.syntax.stablehlo.grammar import Operation
 from hlo_cli.syntax.stablehlo.scanning import AttributeOf, Dense, Entries, ListOf, Number, Other, Text, Word
+from hlo_cli.syntax.stablehlo.simplify import splat_of
 from hlo_cli.syntax.stablehlo.values import enumerated, integers, split_commas, text_of
 
 Results = Sequence[Instruction]
@@ -118,7 +119,8 @@ def _scalar_in(body: Body, operation: Operation, value: Instruction, shape: Shap
         or not shape.rank
     ):
         return value
-    return body.add(operation, opcodes.BROADCAST, _retyped(shape, value.shape), [value], [("dimensions", "{}")])
+    pairs = [("dimensions", "{}")]
+    return body.add(operation, opcodes.BROADCAST, _retyped(shape, value.shape), [value], pairs, is_exact=True)
 
 
 def _reduce_precision(body: Body, operation: Operation) -> Results:
@@ -150,9 +152,15 @@ def constant(body: Body, operation: Operation) -> Results:
         and is_splat(text[: value.body.length])
     ):
         scalar = parse_shape(f"{shape.element_type.name}[]")
-        one = body.constant(operation, value, value.body, scalar)
-        return [body.add(operation, opcodes.BROADCAST, shape, [one], [("dimensions", "{}")], is_decorated=True)]
+        return [body.splat(operation, shape, _literal(body, value, scalar))]
     return [body.constant(operation, value, value.body, shape)]
+
+
+def _literal(body: Body, value: Dense, shape: Shape) -> str:
+    try:
+        return literal_of(body.source.slice(value.body), shape)
+    except HloError as error:
+        raise body.program.error(error.diagnostic.message, value.body) from None
 
 
 def broadcast_in_dim(body: Body, operation: Operation) -> Results:
@@ -172,22 +180,43 @@ def broadcast(
     given = _array(value.shape, "its operand")
     if len(dimensions) != given.rank or any(not 0 <= d < shape.rank for d in dimensions):
         raise Unfit("its dimensions are not those of its operand")
-    if given.elements == shape.elements and sorted(dimensions) == list(dimensions) and not shape.is_dynamic:
-        return body.add(operation, "reshape", shape, [value], is_decorated=True)
+    text = splat_of(value)
+    if text is not None and not shape.is_dynamic:
+        return body.splat(operation, shape, text)
+    if value in body.parts:  # a broadcast of a broadcast is one
+        value, own = body.parts[value]
+        return broadcast(body, operation, value, shape, [dimensions[d] for d in own])
+    if given.elements == shape.elements and not shape.is_dynamic:
+        if sorted(dimensions) == list(dimensions):
+            return body.add(operation, "reshape", shape, [value], is_decorated=True)
+        if given.rank == shape.rank:
+            turned = [dimensions.index(d) for d in range(shape.rank)]
+            return transposed(body, operation, value, shape, turned)
+    made = _broadcast_in_steps(body, operation, value, shape, dimensions)
+    body.parts[made] = value, tuple(dimensions)
+    return made
+
+
+def _broadcast_in_steps(
+    body: Body, operation: Operation, value: Instruction, shape: ArrayShape, dimensions: Sequence[int]
+) -> Instruction:
+    """The instructions of `XlaBuilder::BroadcastInDim`: dimensions of size 1 that grow are dropped on the way."""
+    given = _array(value.shape, "its operand")
     sizes = list(shape.dimensions)
     for own, d in zip(given.dimensions, dimensions, strict=True):
         sizes[d] = own
     name = shape.element_type.name
     if tuple(sizes) == shape.dimensions:
         pairs = [("dimensions", index_text(dimensions))]
-        return body.add(operation, opcodes.BROADCAST, shape, [value], pairs, is_decorated=True)
+        return body.add(operation, opcodes.BROADCAST, shape, [value], pairs, is_decorated=True, is_exact=True)
     inner = parse_shape(f"{name}[{','.join(map(_size, sizes))}]")
-    first = body.add(operation, opcodes.BROADCAST, inner, [value], [("dimensions", index_text(dimensions))])
+    pairs = [("dimensions", index_text(dimensions))]
+    first = body.add(operation, opcodes.BROADCAST, inner, [value], pairs, is_exact=True)
     kept = [d for d in range(shape.rank) if sizes[d] == shape.dimensions[d]]
     squeezed = parse_shape(f"{name}[{','.join(_size(sizes[d]) for d in kept)}]")
-    second = body.add(operation, "reshape", squeezed, [first])
+    second = body.add(operation, "reshape", squeezed, [first], is_exact=True)
     pairs = [("dimensions", index_text(kept))]
-    return body.add(operation, opcodes.BROADCAST, shape, [second], pairs, is_decorated=True)
+    return body.add(operation, opcodes.BROADCAST, shape, [second], pairs, is_decorated=True, is_exact=True)
 
 
 def _size(size: int) -> str:
@@ -202,8 +231,16 @@ def _broadcast(body: Body, operation: Operation) -> Results:
 
 
 def _iota(body: Body, operation: Operation) -> Results:
-    pairs = [("iota_dimension", str(_number(body, operation, "dim", "iota_dimension")))]
-    return [body.add(operation, "iota", one_shape(body, operation), (), pairs, is_decorated=True)]
+    """An iota, of one dimension if it has several."""
+    dimension, shape = _number(body, operation, "dim", "iota_dimension"), _array(one_shape(body, operation))
+    if shape.is_dynamic or dimension >= shape.rank:
+        raise Unfit("its dimension does not exist")
+    if shape.dimensions[dimension] == 1 and shape.element_type.kind in ("signed", "unsigned", "float"):
+        return [body.splat(operation, shape, "0")]
+    if shape.rank == 1:
+        return [body.add(operation, "iota", shape, (), [("iota_dimension", "0")], is_decorated=True)]
+    one = body.add(operation, "iota", _resized(shape, [shape.dimensions[dimension]]), (), [("iota_dimension", "0")])
+    return [broadcast(body, operation, one, shape, [dimension])]
 
 
 def _transpose(body: Body, operation: Operation) -> Results:
@@ -610,14 +647,14 @@ def _all_to_all(body: Body, operation: Operation) -> Results:
         return [made]
     sizes = list(given.dimensions)
     sizes[split : split + 1] = [count, given.dimensions[split] // count]
-    made = body.add(operation, "reshape", _resized(given, sizes), [made])
+    made = body.add(operation, "reshape", _resized(given, sizes), [made], is_exact=True)
     order: list[int] = []
     for d in range(given.rank):
         order += [split] if d == concat else []
         order.append(d + (d >= split))
     moved = _resized(given, [sizes[d] for d in order])
     made = transposed(body, operation, made, moved, order)
-    return [body.add(operation, "reshape", shape, [made])]
+    return [body.add(operation, "reshape", shape, [made], is_exact=True)]
 
 
 def _resized(shape: ArrayShape, sizes: Sequence[int]) -> ArrayShape:

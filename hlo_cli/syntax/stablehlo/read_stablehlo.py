@@ -62,13 +62,15 @@ class _Assembly:
                 text = operation.text("mesh").removeprefix("#sdy.mesh")
                 program.meshes[operation.text("sym_name")] = mesh_of(text)
         entry, function = self._entry()
-        suspects = [i for each in program.computations for i in suspects_among(each.instructions, _elements(each))]
-        opaque = set_aside(suspects, program.callers, program.computations)
+        computations = _reached(program.computations, entry)
+        suspects = [i for each in computations for i in suspects_among(each.instructions, _elements(each))]
+        callers = [i for each in computations for i in each.instructions if i.called_computations]
+        opaque = set_aside(suspects, callers, computations)
         name = hlo_name(self.outer.text("sym_name")) if self.outer is not None else "_"
         tables = program.frames.tables()
         return Module(
             name if name != "_" else "module",
-            tuple(program.computations),
+            computations,
             entry,
             self.source,
             tuple(self._header(entry, function)),
@@ -151,6 +153,16 @@ class _Assembly:
             listed = ", ".join(f"{name} = #sdy.mesh{mesh.text}" for name, mesh in self.program.meshes.items())
             found.append(f"xla.sdy.meshes={{{listed}}}")
         return found
+
+
+def _reached(computations: Sequence[Computation], entry: Computation) -> tuple[Computation, ...]:
+    """The computations that the entry needs, in their order."""
+    needed, pending = {entry}, [entry]
+    while pending:
+        called = {one for each in pending.pop().instructions for one in each.called_computations}
+        pending += called - needed
+        needed |= called
+    return tuple([each for each in computations if each in needed])
 
 
 def _elements(computation: Computation) -> list[tuple[int, Instruction]]:

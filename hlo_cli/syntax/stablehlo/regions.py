@@ -6,7 +6,8 @@ becomes one more operand. Mirrors `GetImplicitOperands` of xla/hlo/translate/mhl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.ir import opcodes
@@ -33,8 +34,10 @@ from hlo_cli.syntax.stablehlo.conversion import (
 )
 from hlo_cli.syntax.stablehlo.grammar import Argument, Operation, Region, ValueName
 from hlo_cli.syntax.stablehlo.scanning import Entries, Number, Text
+from hlo_cli.syntax.stablehlo.simplify import is_constant, splat_of
 from hlo_cli.syntax.stablehlo.values import hlo_sharding, text_of
 
+NO_NAMES: Final[Mapping[str, ValueName]] = MappingProxyType({})
 _RETURNS: Final = ("return", "func.return", "stablehlo.return", "mhlo.return", "sdy.return")
 
 # --- the operations of a region ---
@@ -68,33 +71,50 @@ def _made(body: Body, operation: Operation) -> Results:
 # --- values from outside ---
 
 
-def free_values(regions: Sequence[Region]) -> list[ValueName]:
-    """The values that regions use and do not define, in the order of their use."""
+def free_values(regions: Sequence[Region], renamed: Mapping[str, ValueName] = NO_NAMES) -> list[ValueName]:
+    """The values that regions use and do not define, in the order of their use.
+
+    Arguments that are `renamed` are other values, which stay the same in a loop: that the loop returns them is no use.
+    """
     found: dict[ValueName, None] = {}
     for region in regions:
-        _collect(region, set(), found)
+        _collect(region, set(), found, renamed)
     return list(found)
 
 
-def _collect(region: Region, outer: set[str], found: dict[ValueName, None]) -> None:
-    defined = outer | {each.name for each in region.arguments}
+def _collect(
+    region: Region, outer: set[str], found: dict[ValueName, None], renamed: Mapping[str, ValueName], depth: int = 0
+) -> None:
+    defined = outer | {each.name for each in region.arguments if each.name not in renamed}
     for operation in region.operations:
-        found.update(dict.fromkeys(each for each in operation.operands if each[0] not in defined))
+        is_return = not depth and operation.name in _RETURNS
+        for each in operation.operands:
+            if each[0] in renamed:
+                found.update({} if is_return else {renamed[each[0]]: None})
+            elif each[0] not in defined:
+                found[each] = None
         for inner in operation.regions:
-            _collect(inner, defined, found)
+            _collect(inner, defined, found, renamed, depth + 1)
         defined.update(name for name, _ in operation.results)
 
 
-def _captured(body: Body, operation: Operation, regions: Sequence[Region]) -> dict[ValueName, Instruction]:
+def _captured(
+    body: Body, operation: Operation, regions: Sequence[Region], renamed: Mapping[str, ValueName] = NO_NAMES
+) -> dict[ValueName, Instruction]:
     """The values of this computation that regions use, without constants, which they copy."""
     found = {}
-    for name, index in free_values(regions):
+    for name, index in free_values(regions, renamed):
         value = _visible(body, name, index)
         if value is None:
             found[name, index] = body.value(name, index, operation)  # undefined, an error with its place
-        elif value.opcode not in (opcodes.CONSTANT, opcodes.IOTA) and not _is_splat(value):
+        elif not is_constant(value):
             found[name, index] = body.value(name, index, operation)
     return found
+
+
+def _once(captured: Mapping[ValueName, Instruction]) -> list[Instruction]:
+    """The captured values, each once."""
+    return list(dict.fromkeys(captured.values()))
 
 
 def _visible(body: Body, name: str, index: int) -> Instruction | None:
@@ -102,10 +122,6 @@ def _visible(body: Body, name: str, index: int) -> Instruction | None:
     if values is not None:
         return values[index] if index < len(values) else None
     return body.outer(name, index)
-
-
-def _is_splat(value: Instruction) -> bool:
-    return value.opcode == opcodes.BROADCAST and value.operands[0].opcode == opcodes.CONSTANT
 
 
 # --- computations ---
@@ -145,19 +161,30 @@ def _root(
 
 
 def _state_region(
-    body: Body, operation: Operation, region: Region, captured: Mapping[ValueName, Instruction], *, is_body: bool
+    body: Body,
+    operation: Operation,
+    region: Region,
+    captured: Mapping[ValueName, Instruction],
+    same: Mapping[int, ValueName],
+    *,
+    is_body: bool,
 ) -> Computation:
-    """The body or the condition of a loop: a parameter with all values, and those captured."""
+    """The body or the condition of a loop: a parameter with all values that change, and those captured."""
     inner = _inner(body, operation, "body" if is_body else "condition")
-    shapes = _argument_shapes(body, operation, region.arguments)
-    shapes += [each.shape for each in captured.values()]
+    varying = [each for number, each in enumerate(region.arguments) if number not in same]
+    shapes = _argument_shapes(body, operation, varying)
+    shapes += [each.shape for each in _once(captured)]
     parts = _parts(inner, operation, shapes, "arg_tuple" if len(shapes) != 1 else "arg")
-    for argument, part in zip(region.arguments, parts, strict=False):
+    for argument, part in zip(varying, parts, strict=False):
         inner.values[argument.name] = (part,)
-    passed = parts[len(region.arguments) :]
+    passed = parts[len(varying) :]
     _bind(inner, captured, passed)
+    for number, (name, index) in same.items():
+        if number < len(region.arguments):
+            inner.values[region.arguments[number].name] = (inner.value(name, index, operation),)
     returned = fill(inner, region.operations)
-    return inner.finish(_root(inner, operation, [*returned, *passed] if is_body else returned[:1]))
+    kept = [each for number, each in enumerate(returned) if number not in same]
+    return inner.finish(_root(inner, operation, [*kept, *passed] if is_body else returned[:1]))
 
 
 def _parts(body: Body, operation: Operation, shapes: Sequence[Shape], name: str) -> list[Instruction]:
@@ -169,11 +196,12 @@ def _parts(body: Body, operation: Operation, shapes: Sequence[Shape], name: str)
 
 
 def _bind(body: Body, captured: Mapping[ValueName, Instruction], parts: Sequence[Instruction]) -> None:
-    """Names values from outside as they are named there."""
-    for (name, index), part in zip(captured, parts, strict=True):
+    """Names values from outside as they are named there; `parts` are what stands for each of them."""
+    part_of = dict(zip(_once(captured), parts, strict=True))
+    for (name, index), value in captured.items():
         known = list(body.values.get(name, ()))
-        known += [part] * (index + 1 - len(known))
-        known[index] = part
+        known += [part_of[value]] * (index + 1 - len(known))
+        known[index] = part_of[value]
         body.values[name] = tuple(known)
 
 
@@ -295,22 +323,85 @@ def _reduce_scatter(body: Body, operation: Operation) -> Results:
 
 
 def _while(body: Body, operation: Operation) -> Results:
-    """A loop: its state is a tuple unless it is one value."""
+    """A loop: its state is a tuple unless it is one value; what no iteration changes is captured instead."""
     _need_regions(operation, 2)
     condition, step = operation.regions
-    captured = _captured(body, operation, operation.regions)
-    initial = [*body.operands(operation), *captured.values()]
+    same = {number: operation.operands[number] for number in _unchanged(operation, body.program.unchanged)}
+    renamed = {
+        region.arguments[number].name: value
+        for number, value in same.items()
+        for region in operation.regions
+        if number < len(region.arguments)
+    }
+    captured = _captured(body, operation, operation.regions, renamed)
+    operands = body.operands(operation)
+    initial = [each for number, each in enumerate(operands) if number not in same]
+    initial += _once(captured)
     called = [
-        _state_region(body, operation, step, captured, is_body=True),
-        _state_region(body, operation, condition, captured, is_body=False),
+        _state_region(body, operation, step, captured, same, is_body=True),
+        _state_region(body, operation, condition, captured, same, is_body=False),
     ]
     pairs = [("condition", f"%{called[1].name}"), ("body", f"%{called[0].name}")]
     if len(initial) == 1:
-        return [body.add(operation, opcodes.WHILE, initial[0].shape, initial, pairs, called, is_decorated=True)]
-    shape = TupleShape(tuple([each.shape for each in initial]))
-    packed = body.add(operation, opcodes.TUPLE, shape, initial)
-    made = body.add(operation, opcodes.WHILE, shape, [packed], pairs, called, is_decorated=True)
-    return body.elements(operation, made)[: len(operation.operands)]
+        made = [body.add(operation, opcodes.WHILE, initial[0].shape, initial, pairs, called, is_decorated=True)]
+    else:
+        shape = TupleShape(tuple([each.shape for each in initial]))
+        packed = body.add(operation, opcodes.TUPLE, shape, initial)
+        loop = body.add(operation, opcodes.WHILE, shape, [packed], pairs, called, is_decorated=True)
+        made = body.elements(operation, loop, count=len(operands) - len(same))
+    varying = iter(made)
+    return [each if number in same else next(varying) for number, each in enumerate(operands)]
+
+
+def _unchanged(loop: Operation, known: dict[Operation, frozenset[int]]) -> frozenset[int]:
+    """The numbers of the values that every iteration of a loop returns as it got them, or as they were before it."""
+    if loop in known:
+        return known[loop]
+    known[loop] = frozenset()
+    step = loop.regions[1]
+    returned = step.operations[-1].operands if step.operations and step.operations[-1].name in _RETURNS else []
+    inner = {name: (each, at) for each in step.operations if each.kind == "while" for name, at in _numbered(each)}
+    arguments = {each.name: number for number, each in enumerate(step.arguments)}
+    found: set[int] = set()
+    for _ in returned:  # each round that finds none is the last
+        before = len(found)
+        for number, value in enumerate(returned[: len(loop.operands)]):
+            origin = _origin(value, inner, known)
+            passed = arguments.get(origin[0])
+            is_same = origin == loop.operands[number] or passed == number
+            if is_same or (passed in found and loop.operands[passed or 0] == loop.operands[number]):
+                found.add(number)
+        if len(found) == before:
+            break
+    known[loop] = frozenset(found) if len(found) < len(loop.operands) else frozenset()
+    return known[loop]
+
+
+def _numbered(operation: Operation) -> Iterator[tuple[str, int]]:
+    """The names of an operation's results, with the number of the first result of each."""
+    at = 0
+    for name, count in operation.results:
+        yield name, at
+        at += count
+
+
+def _origin(
+    value: ValueName, loops: Mapping[str, tuple[Operation, int]], known: dict[Operation, frozenset[int]]
+) -> ValueName:
+    """The value that loops in the same region pass through unchanged."""
+    for _ in range(_LONGEST_CHAIN):
+        if value[0] not in loops:
+            break
+        loop, at = loops[value[0]]
+        number = at + value[1]
+        if len(loop.regions) != 2 or number not in _unchanged(loop, known):
+            break
+        value = loop.operands[number]
+    return value
+
+
+_LONGEST_CHAIN: Final = 1000
+"""Loops one after the other that pass a value through."""
 
 
 def _conditional(body: Body, operation: Operation) -> Results:
@@ -320,19 +411,32 @@ def _conditional(body: Body, operation: Operation) -> Results:
         raise Unfit("it has no branches")
     _need_regions(operation, len(operation.regions))
     operands, called = body.operands(operation)[:1], []
+    taken = splat_of(operands[0]) if operands else None
+    if taken is not None:
+        return _inlined(body, operation, taken)
     for region in operation.regions:
         captured = _captured(body, operation, [region])
         inner = _inner(body, operation, "branch")
-        shapes = [each.shape for each in captured.values()]
+        shapes = [each.shape for each in _once(captured)]
         parts = _parts(inner, operation, shapes, "arg" if len(shapes) == 1 else "arg_tuple")
         _bind(inner, captured, parts)
         called.append(inner.finish(_root(inner, operation, fill(inner, region.operations))))
-        operands.append(_root(body, operation, list(captured.values())))
+        operands.append(_root(body, operation, _once(captured)))
     names = [f"%{each.name}" for each in called]
     pairs = [("branch_computations", f"{{{', '.join(names)}}}")]
     if is_if:
         pairs = [("true_computation", names[0]), ("false_computation", names[1])]
     return body.results(operation, opcodes.CONDITIONAL, operands, pairs, called)
+
+
+def _inlined(body: Body, operation: Operation, index: str) -> Results:
+    """The only branch that is ever taken, in the place of the conditional."""
+    number = {"true": 0, "false": 1}.get(index, int(index) if index.isdecimal() and len(index) < 9 else -1)
+    last = len(operation.regions) - 1
+    outer = dict(body.values)
+    made = fill(body, operation.regions[number if 0 <= number <= last else last].operations)
+    body.values = outer
+    return made
 
 
 # --- calls ---
@@ -408,12 +512,12 @@ def _manual_computation(body: Body, operation: Operation) -> Results:
     inner = _inner(body, operation, _BODY)
     for argument, shape in zip(region.arguments, shapes, strict=True):
         inner.values[argument.name] = (inner.parameter(argument.name, shape, argument.span),)
-    _bind(inner, captured, [inner.parameter(name, each.shape, operation.span) for (name, _), each in captured.items()])
+    _bind(inner, captured, [inner.parameter(each.name, each.shape, operation.span) for each in _once(captured)])
     returned = fill(inner, region.operations)
     called = inner.finish(_root(inner, operation, returned))
     pairs = [("to_apply", f"%{called.name}"), ("frontend_attributes", '{inlineable="false"}')]
     assert called.root is not None
-    made = body.add(operation, opcodes.CALL, called.root.shape, [*local, *captured.values()], pairs, [called])
+    made = body.add(operation, opcodes.CALL, called.root.shape, [*local, *_once(captured)], pairs, [called])
     results = [made] if len(returned) == 1 else body.elements(operation, made)
     return _converted(body, operation, _TO_GLOBAL, results, body.result_shapes(operation), (axes, outward))
 
