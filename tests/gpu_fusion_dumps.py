@@ -17,7 +17,7 @@ from pathlib import Path
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_rules import is_triton
-from hlo_cli.analysis.fusion.mutable_graph import Node, graph_of
+from hlo_cli.analysis.fusion.mutable_graph import Node, mutable_graph_of
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device, gpu_devices
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
@@ -151,7 +151,7 @@ def _computation_of(steps: list[Step], waiting: list[Computation]) -> Computatio
 
 
 def _fusion_of(computation: Computation, text: str, model: KernelModel, names: ModuleNames) -> PriorityFusion:
-    graph = graph_of(computation, text)
+    graph = mutable_graph_of(computation, text)
     fusion = PriorityFusion(graph, model, names, {node: number for number, node in enumerate(graph.nodes)})
     fusion.start()
     return fusion
@@ -187,7 +187,7 @@ def named_kernels(module: Module) -> dict[str, list[tuple[str, Kernel]]]:
     return {
         computation.name: [
             (node.name, _kernel(node))
-            for node in graph_of(computation).nodes
+            for node in mutable_graph_of(computation).nodes
             if node.body is not None and node.kind != "kCustom" and (node.users or computation.root is node.instruction)
         ]
         for computation in gpu_computations(module)

@@ -12,7 +12,7 @@ import pytest
 from edits import Draft
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.changes import KINDS
-from hlo_cli.analysis.matching.graph import Keys, graph_of
+from hlo_cli.analysis.matching.graph import Keys, module_graph_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.analysis.matching.pairs import Pairs, pair_by_arguments
 from hlo_cli.cli import main
@@ -120,7 +120,7 @@ def test_parameters_that_are_pairs_stay_so() -> None:
     lines = "x = s8[2] parameter(0)", "ROOT y = s8[2] fusion(x, x), kind=kLoop, calls=f"
     one, two = (entry(*lines, functions=functions) for _ in range(2))
     numbers = Keys()
-    pairs = Pairs(graph_of(one, numbers), graph_of(two, numbers))
+    pairs = Pairs(module_graph_of(one, numbers), module_graph_of(two, numbers))
     p, q = (pairs.one.node(parameter) for parameter in one.computations[0].parameters)
     x = pairs.one.node(one.entry.parameters[0])
     pairs.add(x, x)

@@ -14,7 +14,7 @@ from gpu_fusion_dumps import Program, Step, follow, programs, steps_of
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_work import f32, microseconds
-from hlo_cli.analysis.fusion.mutable_graph import Node, graph_of
+from hlo_cli.analysis.fusion.mutable_graph import Node, mutable_graph_of
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, Update
 
@@ -54,7 +54,7 @@ def test_the_programs_have_many_times_and_reasons() -> None:
 def test_an_update_of_nibbles_takes_the_time_that_xla_printed() -> None:
     text = """ENTRY e { x = u4[1000]{0:E(4)} parameter(0)  y = u4[1000]{0:E(4)} parameter(1)  i = s64[] constant(0)
     s = u4[500]{0:E(4)} slice(x), slice={[0:500]}  ROOT u = u4[1000]{0:E(4)} dynamic-update-slice(y, s, i) }"""
-    update = graph_of(parse_module(text).entry).root
+    update = mutable_graph_of(parse_module(text).entry).root
     assert update is not None
     fused = KernelModel(gpu_device("a100-80gb")).fused_time(update.operands[1], update)
     assert (fused.blocks, fused.threads, microseconds(fused.ticks)) == (2, 128, 0.00275)

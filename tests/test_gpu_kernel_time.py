@@ -22,7 +22,7 @@ from hlo_cli.analysis.fusion import gpu_kernels as home
 from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel, gpu_kernels
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
-from hlo_cli.analysis.fusion.mutable_graph import graph_of
+from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
 from hlo_cli.analysis.hardware.chip_specs import read_throughputs
 from hlo_cli.analysis.hardware.gpu_devices import device_of, gpu_device
 from hlo_cli.analysis.hardware.time_model import KERNEL_SLOWDOWN, LAUNCH_SECONDS
@@ -89,7 +89,7 @@ def test_every_command_has_the_same_time(dump: Dump, chip: str) -> None:
     """That of the fusion passes, and for kernels that they do not know the general estimate."""
     module, spec = module_of(dump), chip_spec(chip)
     model = KernelModel(gpu_device(chip))
-    nodes = {node.instruction: node for each in gpu_computations(module) for node in graph_of(each).nodes}
+    nodes = {node.instruction: node for each in gpu_computations(module) for node in mutable_graph_of(each).nodes}
     times, costs = KernelTimes(spec), costs_of_kernels(module.instructions)
     scheduled = estimate_time(analyze_overlap(module), spec).predicted
     profiled = predicted_times(module.instructions, spec)

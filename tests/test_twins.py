@@ -9,7 +9,7 @@ import pytest
 
 from edits import Draft
 from hlo_cli import parse_module
-from hlo_cli.analysis.matching.graph import Graph, Keys, graph_of
+from hlo_cli.analysis.matching.graph import Keys, ModuleGraph, module_graph_of
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.statements.statements import module_metrics
@@ -31,7 +31,7 @@ ENTRY e {
 """
 
 
-def twins(graph: Graph) -> list[str]:
+def twins(graph: ModuleGraph) -> list[str]:
     """The names of the computations that were taken over."""
     return [computation.name for computation, unit in graph.unit_of.items() if unit.twin is not None]
 
@@ -44,8 +44,8 @@ def test_what_is_taken_over_is_what_would_be_found(path: Path) -> None:
         draft.edit(random)
     for after, are_same in ((parse_module(draft.text({})), False), (parse_module(dump_text(path)), True)):
         numbers = Keys()
-        one = graph_of(before, numbers)
-        two, looked_at = graph_of(after, numbers, other=one), graph_of(after, numbers)
+        one = module_graph_of(before, numbers)
+        two, looked_at = module_graph_of(after, numbers, earlier=one), module_graph_of(after, numbers)
         for part in PARTS:
             assert getattr(two, part) == getattr(looked_at, part), part
         for computation, unit in looked_at.unit_of.items():
@@ -60,7 +60,7 @@ def test_what_is_taken_over_is_what_would_be_found(path: Path) -> None:
 def test_who_calls_what_differs_is_no_twin() -> None:
     before, after = parse_module(TEXT), parse_module(TEXT.replace("not(", "negate("))
     numbers = Keys()
-    assert not twins(graph_of(after, numbers, other=graph_of(before, numbers)))
+    assert not twins(module_graph_of(after, numbers, earlier=module_graph_of(before, numbers)))
     assert [each.before.name for each in diff(before, after).changed] == ["n"]
 
 
@@ -70,7 +70,9 @@ def test_who_is_called_otherwise_is_no_twin() -> None:
         "  ROOT r = s8[2]{0} call(p)", "  q = s8[2]{0} call(p), to_apply=f\n  ROOT r = s8[2]{0} call(q)"
     )
     numbers = Keys()
-    assert not twins(graph_of(parse_module(twice), numbers, other=graph_of(parse_module(TEXT), numbers)))
+    assert not twins(
+        module_graph_of(parse_module(twice), numbers, earlier=module_graph_of(parse_module(TEXT), numbers))
+    )
 
 
 @pytest.mark.parametrize("path", dumps(), ids=name_of)

@@ -117,16 +117,16 @@ def _async_partners(instruction: Instruction, users: Users) -> Iterator[Instruct
         yield from (user for user in users[instruction] if user.opcode.endswith(_ENDS))
 
 
-def _called(module: Module, kept: Iterable[Instruction]) -> tuple[Computation, ...]:
+def _called(module: Module, instructions: Iterable[Instruction]) -> tuple[Computation, ...]:
     """Computations called by the instructions, transitively, in the order of the module."""
-    waiting = [called for instruction in kept for called in instruction.called_computations]
-    found: set[Computation] = set()
+    waiting = [called for instruction in instructions for called in instruction.called_computations]
+    reached: set[Computation] = set()
     while waiting:
         computation = waiting.pop()
-        if computation not in found:
-            found.add(computation)
+        if computation not in reached:
+            reached.add(computation)
             waiting.extend(c for i in computation.instructions for c in i.called_computations)
-    return tuple(computation for computation in module.computations if computation in found)
+    return tuple(computation for computation in module.computations if computation in reached)
 
 
 def _need_frames(computations: Iterable[Computation]) -> bool:

@@ -148,14 +148,14 @@ class _Precedence:
 
     def add_edge(self, reader: int, writer: int) -> bool:
         """Makes a writer depend on a reader, unless the reader depends on the writer; whether it does now."""
-        seen, waiting = {reader}, [reader]
+        visited, waiting = {reader}, [reader]
         while waiting:
             for index in self.before[waiting.pop()]:
                 # A cycle: then only a copy helps.
                 if index == writer:
                     return False
-                if index not in seen:
-                    seen.add(index)
+                if index not in visited:
+                    visited.add(index)
                     waiting.append(index)
         self.before[writer].add(reader)
         return True
@@ -228,13 +228,13 @@ def _with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[F
 
 def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
     """Plans one copy for every position where the reader uses the value."""
-    places, at = facts.places, facts.dataflow.value
+    places, value_at = facts.places, facts.dataflow.value
     root = fix.computation.root
     if fix.reader is None:
         assert root is not None
         first = places.first_of(root)
         for ordinal, index in enumerate(places.parts(root).indices):
-            if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+            if value_at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
                 # With places, each gets a copy of its own, as elements must not share a buffer; else one for all.
                 own = first + ordinal if fix.places else -1
                 if root.opcode == opcodes.TUPLE and index:
@@ -248,7 +248,7 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
             continue
         first = places.operand_place(fix.reader, number)
         for ordinal, index in enumerate(places.parts(operand).indices):
-            if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+            if value_at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
                 own = first + ordinal if fix.places else -1
                 _plan(plan, fix.reader, number, index, fix.before, own)
 
@@ -302,11 +302,11 @@ class _Rewriter:
     def rewrite(self, copies: dict[Computation, ComputationCopy]) -> Computation:
         """Copies all instructions and returns the new computation."""
         plan, copy, old = self._plan, self._copy, self._copy.original
-        at: dict[int, list[_Source]] = {}
+        sources_before: dict[int, list[_Source]] = {}
         for source in plan.sources:
-            at.setdefault(source.before, []).append(source)
+            sources_before.setdefault(source.before, []).append(source)
         for instruction in old.instructions:
-            self._write_copies(at.get(instruction.index, ()), instruction)
+            self._write_copies(sources_before.get(instruction.index, ()), instruction)
             operands = copy.operands(instruction)
             for number, operand in enumerate(instruction.operands):
                 if (parts := plan.operands.get((instruction.index, number))) is not None:
@@ -315,17 +315,17 @@ class _Rewriter:
         root = old.root
         if root is None:
             return copy.finish(None)
-        self._write_copies(at.get(len(old.instructions), ()), root)
+        self._write_copies(sources_before.get(len(old.instructions), ()), root)
         if not plan.root:
             return copy.finish(copy.copies[root])
         return copy.finish(self._with_parts(root, (), copy.copies[root], plan.root, root))
 
-    def _write_copies(self, sources: Sequence[_Source], here: Instruction) -> None:
+    def _write_copies(self, sources: Sequence[_Source], place: Instruction) -> None:
         for source in sources:
             value = self._copy.copies[source.origin]
             for number in source.index:
-                value = self._element(value, number, here)
-            cause = self._plan.sources[source] or here
+                value = self._element(value, number, place)
+            cause = self._plan.sources[source] or place
             # The copy is blamed on the reader, whose metadata it gets.
             metadata = tuple(attribute for attribute in cause.attributes if attribute.name == "metadata")
             name = self._names.new("copy")
@@ -339,12 +339,12 @@ class _Rewriter:
         index: ShapeIndex,
         value: Instruction | None,
         parts: dict[ShapeIndex, _Source],
-        here: Instruction,
+        place: Instruction,
     ) -> Instruction:
         """Value with some parts replaced by copies."""
         shape = subshape(old.shape, index)
         if index in parts:
-            return self._like(self._made[parts[index]], shape, here)
+            return self._like(self._made[parts[index]], shape, place)
         assert value is not None
         if not any(each[: len(index)] == index for each in parts) or not isinstance(shape, TupleShape):
             return value
@@ -352,27 +352,27 @@ class _Rewriter:
         for number in range(len(shape.elements)):
             part = (*index, number)
             is_copy = part in parts
-            element = None if is_copy else self._element(value, number, here)
-            elements.append(self._with_parts(old, part, element, parts, here))
-        text = InstructionText((), span=here.span)
+            element = None if is_copy else self._element(value, number, place)
+            elements.append(self._with_parts(old, part, element, parts, place))
+        text = InstructionText((), span=place.span)
         operands = [(element, ()) for element in elements]
-        return self._copy.add(self._names.new(opcodes.TUPLE), shape, opcodes.TUPLE, operands, source=here, text=text)
+        return self._copy.add(self._names.new(opcodes.TUPLE), shape, opcodes.TUPLE, operands, source=place, text=text)
 
-    def _like(self, value: Instruction, shape: Shape | None, here: Instruction) -> Instruction:
+    def _like(self, value: Instruction, shape: Shape | None, place: Instruction) -> Instruction:
         """Copy with the required shape: a bitcast follows if the source was before a bitcast."""
         # Bitcasts may be copied through, since a copy keeps the bytes.
         if shape is None or value.shape == shape:
             return value
-        text = InstructionText((), span=here.span)
-        return self._copy.add(self._names.new("bitcast"), shape, "bitcast", [(value, ())], source=here, text=text)
+        text = InstructionText((), span=place.span)
+        return self._copy.add(self._names.new("bitcast"), shape, "bitcast", [(value, ())], source=place, text=text)
 
-    def _element(self, value: Instruction, number: int, here: Instruction) -> Instruction:
+    def _element(self, value: Instruction, number: int, place: Instruction) -> Instruction:
         shape = subshape(value.shape, (number,))
         if shape is None:
             raise HloError(f"{value.name} has no element {number}")
-        text = InstructionText((Attribute("index", str(number)),), span=here.span)
+        text = InstructionText((Attribute("index", str(number)),), span=place.span)
         name = self._names.new(opcodes.GET_TUPLE_ELEMENT)
-        return self._copy.add(name, shape, opcodes.GET_TUPLE_ELEMENT, [(value, ())], source=here, text=text)
+        return self._copy.add(name, shape, opcodes.GET_TUPLE_ELEMENT, [(value, ())], source=place, text=text)
 
 
 # --- hazards of a rewritten module ---
@@ -412,11 +412,11 @@ def copies_note(copies: Sequence[str]) -> tuple[str, ...]:
 
 
 @no_garbage_collection()
-def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
+def fix_in_place_hazards(module: Module, original: Module) -> RewrittenModule:
     """Moves in-place updates of a rewritten module after other reads of the values, or inserts copies.
 
     A copy is inserted if an update cannot move, and for arguments that are not donated and constants. Hazards that the
-    `given` module already has stay. A module that is not scheduled is returned unchanged, as XLA will insert copies.
+    `original` module already has stay. A module that is not scheduled is returned unchanged, as XLA will insert copies.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
@@ -430,17 +430,17 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
     >>> [i.name for i in kept.module.entry.instructions], kept.copies
     (['a', 'i', 'b', 'u', 'n', 'copy', 'd', 'r'], ('copy',))
     """
-    if not module.is_scheduled or module is given:
+    if not module.is_scheduled or module is original:
         return RewrittenModule(module)
     facts = order_independent_facts(module)
     walk = overwritten_values(facts)
     if not walk.count:
         return RewrittenModule(module)
     # Hazards that the input has are its own: a rewrite must not add any.
-    known = _known_hazards(given)
+    known_hazards = _known_hazards(original)
     copies: list[str] = []
     for _ in range(_MAX_ROUNDS):
-        new = _new_hazards(facts, walk, known)
+        new = _new_hazards(facts, walk, known_hazards)
         if not new.count:
             return RewrittenModule(module, tuple(copies))
         # Copies need elements as instructions, not as indices of operands.
@@ -454,7 +454,7 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
             moved_facts = order_independent_facts(moved)
             moved_walk = overwritten_values(moved_facts)
             # Only orders with fewer hazards are taken, so that rounds end.
-            if _new_hazards(moved_facts, moved_walk, known).count < new.count:
+            if _new_hazards(moved_facts, moved_walk, known_hazards).count < new.count:
                 module, facts, walk = moved, moved_facts, moved_walk
                 continue
         module, names = _with_copies(module, facts, list(_fixes(facts, new)))
@@ -466,11 +466,11 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
     raise HloError(f"{where} would read a value that is overwritten in place", hint="use a stage before scheduling")
 
 
-def _known_hazards(given: Module) -> frozenset[Key]:
+def _known_hazards(original: Module) -> frozenset[Key]:
     """Hazards of the given module."""
-    if not given.is_scheduled:
+    if not original.is_scheduled:
         return frozenset()
-    facts = order_independent_facts(given)
+    facts = order_independent_facts(original)
     walk = overwritten_values(facts)
     return frozenset(
         (
@@ -481,21 +481,21 @@ def _known_hazards(given: Module) -> frozenset[Key]:
     )
 
 
-def _new_hazards(facts: OrderIndependentFacts, walk: Walk, known: frozenset[Key]) -> Walk:
+def _new_hazards(facts: OrderIndependentFacts, walk: Walk, known_hazards: frozenset[Key]) -> Walk:
     """Hazards that the given module does not have."""
-    if not known:
+    if not known_hazards:
         return walk
     return Walk(
         walk.accesses,
-        tuple(each for each in walk.overwritten if _key_of(facts, each) not in known),
-        frozenset(value for value in walk.fixed if _key_of_value(facts, value) not in known),
-        tuple(each for each in walk.together if ("together", each[0].name, str(each[1])) not in known),
+        tuple(each for each in walk.overwritten if _key_of(facts, each) not in known_hazards),
+        frozenset(value for value in walk.fixed if _key_of_value(facts, value) not in known_hazards),
+        tuple(each for each in walk.together if ("together", each[0].name, str(each[1])) not in known_hazards),
     )
 
 
-def _key_of(facts: OrderIndependentFacts, found: Overwritten) -> Key:
-    reader = found.reader.end.name if found.reader.end is not None else found.reader.path[-1].name
-    return "read", reader, _key_of_value(facts, found.reader.value)[1]
+def _key_of(facts: OrderIndependentFacts, hazard: Overwritten) -> Key:
+    reader = hazard.reader.end.name if hazard.reader.end is not None else hazard.reader.path[-1].name
+    return "read", reader, _key_of_value(facts, hazard.reader.value)[1]
 
 
 def _key_of_value(facts: OrderIndependentFacts, value: int) -> Key:
@@ -535,14 +535,14 @@ def _separate_elements(facts: OrderIndependentFacts, body: Computation, elements
 
 def _copy_bindings(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
     """Yields copies wherever an argument or constant is bound to a buffer that is written."""
-    places, at = facts.places, facts.dataflow.value
+    places, value_at = facts.places, facts.dataflow.value
     roots = {computation.root: computation for computation in places.base}
     for pair in aliased_places(facts.module, facts.dataflow, facts.in_place):
-        for place, other in (pair, pair[::-1]):
+        for place, bound in (pair, pair[::-1]):
             # Pairs of places with one buffer: a copy is where a fixed value would come into a buffer that is written.
-            if at[place] != value or at[other] == value:
+            if value_at[place] != value or value_at[bound] == value:
                 continue
-            holder, user = places.instructions[places.owner[place]], places.instructions[places.owner[other]]
+            holder, user = places.instructions[places.owner[place]], places.instructions[places.owner[bound]]
             computation = roots.get(holder)
             if computation is not None and (user.computation is not computation or user.opcode == opcodes.PARAMETER):
                 yield Fix(computation, None, value, None, frozenset((place,)))
@@ -550,9 +550,9 @@ def _copy_bindings(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
                 yield Fix(user.computation, user, value, user, frozenset((place,)))
 
 
-def _copy_for_reader(facts: OrderIndependentFacts, found: Overwritten) -> Fix:
+def _copy_for_reader(facts: OrderIndependentFacts, hazard: Overwritten) -> Fix:
     """Copy for the later reader, made before the value is overwritten."""
-    reader, writer = found.reader, found.writer
+    reader, writer = hazard.reader, hazard.writer
     if reader.path == writer.path and reader.end is None:
         return _copy_own_operands(facts, reader)
     # Where the paths part, reader and writer are in one computation and can be ordered.
@@ -586,12 +586,14 @@ def _holds(facts: OrderIndependentFacts, user: Instruction, number: int, value: 
 
 def _carried_positions(facts: OrderIndependentFacts, caller: Instruction, value: int) -> frozenset[int]:
     """Positions of a while loop's operand with a value that is loop invariant."""
-    places, at = facts.places, facts.dataflow.value
+    places, value_at = facts.places, facts.dataflow.value
     # Only loops carry values; the position must have the same value inside, or it is another one.
     if caller.opcode != opcodes.WHILE:
         return frozenset()
-    given, parameter = places.operand_place(caller, 0), caller.called_computations[0].parameters[0]
+    first_carried, parameter = places.operand_place(caller, 0), caller.called_computations[0].parameters[0]
     first = places.first_of(parameter)
     return frozenset(
-        given + n for n in range(len(places.parts(parameter))) if at[given + n] == value and at[first + n] == value
+        first_carried + n
+        for n in range(len(places.parts(parameter)))
+        if value_at[first_carried + n] == value and value_at[first + n] == value
     )

@@ -52,14 +52,14 @@ def with_trip_counts(module: Module, trips: Mapping[str, int]) -> Module:
     if not chosen:
         return module
     copies = begin_copies(module)
-    made = []
+    computations = []
     for computation in module.computations:
         copy = copies[computation]
         for each in computation.instructions:
             attributes = _attributes(each, chosen[each]) if each in chosen else None
             copy.copy(each, copy.operands(each), copied_calls(each, copies), attributes=attributes)
-        made.append(copy.finish(None if computation.root is None else copy.copies[computation.root]))
-    return with_computations(module, made, copies)
+        computations.append(copy.finish(None if computation.root is None else copy.copies[computation.root]))
+    return with_computations(module, computations, copies)
 
 
 def _attributes(loop: Instruction, trips: int) -> tuple[Attribute, ...]:

@@ -115,18 +115,18 @@ class _Normalizer:
         ends = sorted(self._ends(computation), key=self._digests.__getitem__)
         root = () if computation.root is None else (computation.root,)
         order = list(computation.parameters)
-        seen = set(order)
+        entered = set(order)
         # Iterative, as chains of operands are longer than Python's recursion limit.
         for start in (*root, *ends, *computation.instructions):
-            waiting = [] if start in seen else [(start, needed(start))]
-            seen.add(start)
+            waiting = [] if start in entered else [(start, needed(start))]
+            entered.add(start)
             while waiting:
-                at, rest = waiting[-1]
-                if (inner := next((i for i in rest if i not in seen), None)) is None:
-                    order.append(at)
+                instruction, rest = waiting[-1]
+                if (inner := next((i for i in rest if i not in entered), None)) is None:
+                    order.append(instruction)
                     waiting.pop()
                 else:
-                    seen.add(inner)
+                    entered.add(inner)
                     waiting.append((inner, needed(inner)))
         return tuple(order)
 
@@ -135,20 +135,20 @@ class _Normalizer:
     ) -> Iterator[tuple[Computation, str]]:
         """Yields computations, callees first, with their roles; uncalled computations come first."""
         roles = {called: role for order in orders.values() for i in order for called, role in _called(i)}
-        seen: set[Computation] = set()
+        entered: set[Computation] = set()
         # Uncalled computations are kept: a golden file has to show them.
         uncalled = [c for c in orders if c not in roles and c is not self.old.entry]
         for start in (*sorted(uncalled, key=self._contents.__getitem__), self.old.entry):
-            seen.add(start)
+            entered.add(start)
             waiting = [(start, (called for i in orders[start] for called, _ in _called(i)))]
             while waiting:
                 computation, rest = waiting[-1]
-                inner = next((c for c in rest if c not in seen), None)
+                inner = next((c for c in rest if c not in entered), None)
                 if inner is None:
                     waiting.pop()
                     yield computation, roles.get(computation, "uncalled")
                 else:
-                    seen.add(inner)
+                    entered.add(inner)
                     waiting.append((inner, (called for i in orders[inner] for called, _ in _called(i))))
 
     def _rewrite(self, old: Computation, order: tuple[Instruction, ...], role: str) -> Computation:

@@ -86,7 +86,7 @@ def reorder(
     (['p', 's', 'n', 'd', 'a'], True)
     """
     expect_one_of("goal", goal, get_args(Goal))
-    return fix_in_place_hazards(_found(module, goal, limits or {}, latency_model)[0], module).module
+    return fix_in_place_hazards(_reordered(module, goal, limits or {}, latency_model)[0], module).module
 
 
 def reorder_with_peaks(
@@ -101,7 +101,7 @@ def reorder_with_peaks(
     >>> new.before.whole, new.after.whole
     ({0: 576}, {0: 352})
     """
-    new, before, after = _found(module, goal, limits or {}, latency_model)
+    new, before, after = _reordered(module, goal, limits or {}, latency_model)
     # Only the goals that compare orders have measured it.
     if before is None:
         before = peaks_of(order_independent_facts(module), {})
@@ -112,7 +112,7 @@ def reorder_with_peaks(
 
 
 @no_garbage_collection()
-def _found(
+def _reordered(
     module: Module, goal: Goal, limits: Limits, latency_model: LatencyModel | None
 ) -> tuple[Module, Peaks | None, Peaks | None]:
     """New module, with the peaks before and after where they were measured."""
@@ -243,13 +243,13 @@ def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yields the ranges of the new order that moved and were consecutive in the old one."""
     # The longest increasing run stays: fewest blocks have moved.
     stays = longest_increasing(positions)
-    at = 0
-    while at < len(positions):
-        if at in stays:
-            at += 1
+    start = 0
+    while start < len(positions):
+        if start in stays:
+            start += 1
             continue
-        end = at + 1
+        end = start + 1
         while end < len(positions) and end not in stays and positions[end] == positions[end - 1] + 1:
             end += 1
-        yield at, end
-        at = end
+        yield start, end
+        start = end

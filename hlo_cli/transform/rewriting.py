@@ -68,22 +68,22 @@ def _problems(
         yield f"{computation.name} has no root", computation.span
     if any(p.parameter_number != number for number, p in enumerate(computation.parameters)):
         yield f"the parameters of {computation.name} are not numbered consecutively from 0", computation.span
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     controls = control_predecessors(computation, text)
     for instruction in computation.instructions:
-        for words in _instruction_problems(instruction, seen, earlier):
+        for words in _instruction_problems(instruction, earlier_names, earlier):
             yield words, instruction.span
         if any(index >= instruction.index for index in controls.get(instruction.index, ())):
             yield f"{instruction.name} has a control predecessor that is defined after it", instruction.span
-        seen.add(instruction.name)
+        earlier_names.add(instruction.name)
 
 
 def _instruction_problems(
-    instruction: Instruction, seen: Collection[str], earlier: Collection[Computation]
+    instruction: Instruction, earlier_names: Collection[str], earlier: Collection[Computation]
 ) -> Iterator[str]:
     """Yields the problems of an instruction, given the names and computations before it."""
     name, operands, called = instruction.name, instruction.operands, instruction.called_computations
-    if name in seen:
+    if name in earlier_names:
         yield f"duplicate instruction name '{name}'"
     for operand in operands:
         if operand.computation is not instruction.computation or operand.index >= instruction.index:

@@ -52,7 +52,7 @@ from hlo_cli.analysis.evaluate.host import Shared, Stub, UnknownFunctions, check
 from hlo_cli.analysis.evaluate.program import Noise, Observer
 from hlo_cli.analysis.evaluate.run import Probe, Run, evaluate, run
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, Limits
-from hlo_cli.analysis.matching.matching import match
+from hlo_cli.analysis.matching.match_modules import match
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import devices_of

@@ -190,7 +190,7 @@ class FusionBody:
 
 
 @dataclass(slots=True, eq=False)
-class Graph:
+class MutableGraph:
     """Nodes of a computation; `order` is the order of the text, with None for a removed node.
 
     `position` maps a node to its index in `order`. `controlled` has the instructions with control predecessors. `text`
@@ -312,12 +312,12 @@ class Graph:
         return [node for index in order if (node := self.order[index]) is not None]
 
 
-def graph_of(computation: Computation, text: str = "") -> Graph:
+def mutable_graph_of(computation: Computation, text: str = "") -> MutableGraph:
     """Graph of a computation with the bodies of its fusions.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT q = f32[2] add(p, p) }"
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> graph.root, list(graph.root.operands[0].users)
     (<node add q>, [<node add q>])
     """
@@ -328,7 +328,7 @@ def graph_of(computation: Computation, text: str = "") -> Graph:
         for index, needed in control_predecessors(computation, text).items()
     }
     root = None if computation.root is None else nodes[computation.root]
-    return Graph(computation, order, root, {node: n for n, node in enumerate(nodes.values())}, before, text)
+    return MutableGraph(computation, order, root, {node: n for n, node in enumerate(nodes.values())}, before, text)
 
 
 def _nodes_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> dict[Instruction, Node]:
@@ -426,8 +426,8 @@ def is_elementwise(node: Node) -> bool:
     """Whether each element of the result is computed from the operand elements at the same index.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> root = graph_of(parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry).root
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> root = mutable_graph_of(parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry).root
     >>> is_elementwise(root), _reuses_operand(root, 1), _reuses_operand(root, 2)
     (False, False, True)
     """
@@ -494,8 +494,8 @@ def is_fusible(node: Node) -> bool:
     """Whether XLA can fuse the operation: it has no side effects.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> [is_fusible(node) for node in graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> [is_fusible(node) for node in mutable_graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
     [False, True]
     """
     if node.opcode in _ALWAYS_FUSIBLE:
@@ -537,9 +537,9 @@ def is_expensive(node: Node) -> bool:
     """Whether the CPU compiler stores the result of an operation rather than computing it more than once.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> def root(text):
-    ...     return graph_of(parse_module(text).entry).root
+    ...     return mutable_graph_of(parse_module(text).entry).root
     >>> is_expensive(root("r = f32[4] tanh(f32[4] a)")), is_expensive(root("r = bf16[4] convert(f32[4] a)"))
     (True, True)
     >>> is_expensive(root("r = f32[4] abs(c64[4] a)")), is_expensive(root("r = f32[4] convert(bf16[4] a)"))
@@ -585,11 +585,11 @@ class EmissionCounter:
     """Number of emissions of each node of a fusion, updated while operations are fused.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''f { p = f32[9] parameter(0)  s = f32[3] slice(p), slice={[0:3]}  t = f32[3] slice(p), slice={[6:9]}
     ... ROOT r = f32[3] add(s, t) }
     ... ENTRY e { a = f32[9] parameter(0) ROOT r = f32[3] fusion(a), kind=kLoop, calls=f }'''
-    >>> fusion = graph_of(parse_module(text).entry).root
+    >>> fusion = mutable_graph_of(parse_module(text).entry).root
     >>> EmissionCounter(fusion).of(fusion.operands[0])
     2
     """

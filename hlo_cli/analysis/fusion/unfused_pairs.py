@@ -12,7 +12,7 @@ from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, cost_analysis
 from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.fusion import cpu_rules as by
 from hlo_cli.analysis.fusion.cpu_rules import SHIPPED, FusionDecider, FusionRules, Rule
-from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, fusible_computations, graph_of, is_fusible
+from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, fusible_computations, is_fusible, mutable_graph_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, IneligibleStep, PriorityStep
@@ -49,7 +49,9 @@ def kernel_pairs(module: Module) -> tuple[KernelPair, ...]:
         costs = cost_analysis(module)
         text = module.source.text
         return tuple(
-            pair for each in fusible_computations(module) for pair in _pairs_of_kernels(graph_of(each, text), costs)
+            pair
+            for each in fusible_computations(module)
+            for pair in _pairs_of_kernels(mutable_graph_of(each, text), costs)
         )
 
 
@@ -71,7 +73,7 @@ def saved_bytes(
     return round(saved - instead)
 
 
-def _pairs_of_kernels(graph: Graph, costs: Mapping[Instruction, Cost]) -> Iterator[KernelPair]:
+def _pairs_of_kernels(graph: MutableGraph, costs: Mapping[Instruction, Cost]) -> Iterator[KernelPair]:
     origin = _origins(graph)
     read = {node: [origin[operand] for operand in node.operands] for node in graph.nodes if _is_kernel(node)}
     users: dict[Node, set[Node]] = {}
@@ -90,7 +92,7 @@ def _is_kernel(node: Node) -> bool:
     return node.opcode not in NO_KERNELS
 
 
-def _origins(graph: Graph) -> dict[Node, Node]:
+def _origins(graph: MutableGraph) -> dict[Node, Node]:
     """The node that computes the value of each node, behind bitcasts and elements of tuples."""
     origin: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -142,11 +144,13 @@ def unfused_pairs(module: Module, rules: FusionRules = SHIPPED) -> tuple[Unfused
         return tuple(
             pair
             for each in fusible_computations(module)
-            for pair in _pairs_kept_apart(graph_of(each, module.source.text), rules, costs)
+            for pair in _pairs_kept_apart(mutable_graph_of(each, module.source.text), rules, costs)
         )
 
 
-def _pairs_kept_apart(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[UnfusedPair]:
+def _pairs_kept_apart(
+    graph: MutableGraph, rules: FusionRules, costs: Mapping[Instruction, Cost]
+) -> Iterator[UnfusedPair]:
     taken = {node: list(node.operands) for node in graph.nodes}
     seen_as = _unfused_roots(graph)
     decider = FusionDecider(rules, None if graph.root is None else seen_as[graph.root])
@@ -161,7 +165,7 @@ def _pairs_kept_apart(graph: Graph, rules: FusionRules, costs: Mapping[Instructi
                 yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
 
 
-def _unfused_roots(graph: Graph) -> dict[Node, Node]:
+def _unfused_roots(graph: MutableGraph) -> dict[Node, Node]:
     """Maps fusions to their roots as if these were not fused, and redirects the users to them."""
     # Only kLoop: output fusions are made in one step, and custom ones exist before the pass.
     seen_as = {node: _root_outside(node) if node.kind == "kLoop" else node for node in graph.nodes}

@@ -7,7 +7,7 @@ from dataclasses import field, fields
 from typing import Final, Literal, get_args
 
 from hlo_cli.alignment import longest_increasing
-from hlo_cli.analysis.matching.graph import CONTENT, FULL, Graph, Node
+from hlo_cli.analysis.matching.graph import CONTENT, FULL, ModuleGraph, Node
 from hlo_cli.analysis.matching.pairs import NONE, ElementMap, Pairs, is_passed_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -417,7 +417,7 @@ class OperandDiff:
         # The flattened graphs know that a fused parameter is the operand, which `plain` ones do not.
         return one is not self.pairs.plain[0] and self._are_same_value_in(one, two, one.value[a], two.value[b])
 
-    def _are_same_value_in(self, one: Graph, two: Graph, a: Node, b: Node) -> bool:
+    def _are_same_value_in(self, one: ModuleGraph, two: ModuleGraph, a: Node, b: Node) -> bool:
         """Whether two operands are one value in these graphs: equal expressions, or one replaces the other.
 
         An added or removed operand replaces the other one if both derive from one pair.
@@ -465,18 +465,18 @@ def _names(instructions: Sequence[Instruction]) -> str:
     return ", ".join(instruction.name for instruction in instructions)
 
 
-def _nearest_paired(node: Node, operands: Sequence[tuple[Node, ...]], other: Sequence[Node]) -> set[Node]:
+def _nearest_paired(node: Node, operands: Sequence[tuple[Node, ...]], partners: Sequence[Node]) -> set[Node]:
     """Nearest paired nodes that a node is computed from; itself if it is paired."""
-    found, waiting, seen = set(), [node], {node}
-    while waiting and len(seen) < _MAX_VISITED:
-        at = waiting.pop()
-        if other[at] >= 0:
-            found.add(at)
+    paired, waiting, visited = set(), [node], {node}
+    while waiting and len(visited) < _MAX_VISITED:
+        current = waiting.pop()
+        if partners[current] >= 0:
+            paired.add(current)
             continue
-        new = [operand for operand in operands[at] if operand not in seen]
-        seen.update(new)
+        new = [operand for operand in operands[current] if operand not in visited]
+        visited.update(new)
         waiting.extend(new)
-    return found
+    return paired
 
 
 # --- paired instructions ---
@@ -487,7 +487,7 @@ class InstructionDiff:
     """Compares paired instructions; operands and callees are compared under the current pairs.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.matching import match
+    >>> from hlo_cli.analysis.matching.match_modules import match
     >>> before = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] add(p, p) }")
     >>> after = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] subtract(p, p) }")
     >>> matching = match(before, after)
@@ -555,7 +555,7 @@ class InstructionDiff:
         yield Change(FUSED, how, old.name, new.name)
 
 
-def is_inlined_parameter(graph: Graph, node: Node) -> bool:
+def is_inlined_parameter(graph: ModuleGraph, node: Node) -> bool:
     """Whether a node is a parameter of a computation with a single fusion or call as caller: it only forwards an
     operand.
     """
@@ -563,7 +563,7 @@ def is_inlined_parameter(graph: Graph, node: Node) -> bool:
     return instruction.opcode == opcodes.PARAMETER and instruction.computation in graph.bodies
 
 
-def _is_fused(graph: Graph, computation: Computation) -> bool:
+def _is_fused(graph: ModuleGraph, computation: Computation) -> bool:
     caller = graph.bodies.get(computation)
     return caller is not None and caller.opcode == opcodes.FUSION
 
@@ -587,7 +587,7 @@ def header_changes(pairs: Pairs, *, is_equal: bool) -> Iterator[Change]:
     """Yields changed header attributes; `is_equal` means that no instruction differs.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.matching import match
+    >>> from hlo_cli.analysis.matching.match_modules import match
     >>> text = "HloModule m, buffer_donor={{ ({}, {{}}) }} ENTRY e {{ {} ROOT p = s8[4] parameter({}) }}"
     >>> one, two = (parse_module(text.format(*each)) for each in ((0, "", 0), (1, "q = s8[] parameter(0)", 1)))
     >>> list(header_changes(match(one, two).pairs, is_equal=False))
@@ -612,10 +612,12 @@ def header_changes(pairs: Pairs, *, is_equal: bool) -> Iterator[Change]:
             yield Change("header", name, before, after)
 
 
-def _differing(items: _Items, other: _Items, ignored: tuple[str, ...]) -> str:
+def _differing(items: _Items, other_items: _Items, ignored: tuple[str, ...]) -> str:
     """Text of the items that the other module has not, or not so."""
-    found = [text for key, (value, text) in items.items() if key not in ignored and other.get(key, ("",))[0] != value]
-    return ", ".join(dict.fromkeys(found))
+    texts = [
+        text for key, (value, text) in items.items() if key not in ignored and other_items.get(key, ("",))[0] != value
+    ]
+    return ", ".join(dict.fromkeys(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -682,8 +684,8 @@ def _results(pairs: Pairs) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (0 if any(kept) else NONE,), tuple([0 if is_kept else NONE for is_kept in kept])
 
 
-def _first(kept: list[bool]) -> int:
-    return kept.index(True) if any(kept) else NONE
+def _first(flags: list[bool]) -> int:
+    return flags.index(True) if any(flags) else NONE
 
 
 def _layout_items(side: _Interface) -> _Items | None:
@@ -703,10 +705,10 @@ def _layout_items(side: _Interface) -> _Items | None:
     return items
 
 
-def _add_shape(items: _Items, what: str, number: int, old: int, shapes: tuple[Shape, Shape]) -> None:
+def _add_shape(items: _Items, noun: str, number: int, old: int, shapes: tuple[Shape, Shape]) -> None:
     if old >= 0:
         text = str(shapes[0])
-        items[what, old] = "" if text == str(shapes[1]) else text, f"{what} {number} {text}"
+        items[noun, old] = "" if text == str(shapes[1]) else text, f"{noun} {number} {text}"
 
 
 def _elements(shape: Shape) -> tuple[Shape, ...]:
@@ -747,7 +749,7 @@ def _old(side: _Interface, number: int) -> int:
     return side.arguments[number] if 0 <= number < len(side.arguments) else NONE
 
 
-def _flag_items(flags: tuple[bool, ...], numbers: tuple[int, ...], what: str) -> _Items | None:
+def _flag_items(flags: tuple[bool, ...], numbers: tuple[int, ...], noun: str) -> _Items | None:
     """Flags of arguments or results; a single flag is that of all."""
     # A single flag holds for all arguments or results (xla.proto, ExecutionOptions).
     if len(flags) == 1:
@@ -756,7 +758,7 @@ def _flag_items(flags: tuple[bool, ...], numbers: tuple[int, ...], what: str) ->
         return None
     texts = [str(flag).lower() for flag in flags]
     return {
-        (what, old): (text, f"{what} {number} {text}")
+        (noun, old): (text, f"{noun} {number} {text}")
         for number, (old, text) in enumerate(zip(numbers, texts, strict=True))
         if old >= 0
     }

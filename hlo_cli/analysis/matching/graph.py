@@ -38,7 +38,7 @@ _NAMES = re.compile(
 )
 _ANNOTATION = re.compile(rf", (?:{'|'.join(map(re.escape, attributes_with('annotates')))})=")
 _METADATA_REST = re.compile(r'[^{}"\\]*+(?:"[^"\\]*+"[^{}"\\]*+)*+\}')
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_INSTRUCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _OP_NAME = re.compile(r'(?<![a-z_])op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
@@ -64,9 +64,9 @@ def content_of(instruction: Instruction) -> InstructionContent:
     argument, attributes = instruction.raw
     if not attributes:
         return InstructionContent(argument, "", "")
-    before, found, rest = attributes.partition(", metadata={")
+    before, has_metadata, rest = attributes.partition(", metadata={")
     metadata = ""
-    if found:
+    if has_metadata:
         # A brace or comma in a string would cut the text in two: then the parser of attributes decides.
         match = None if _may_be_quoted(before) else _METADATA_REST.match(rest)
         if match is None:
@@ -98,7 +98,7 @@ def renamed_value(value: str, names: Mapping[str, str]) -> str:
     >>> renamed_value("{%f, %g}", {"f": "h"})
     '{%h, %g}'
     """
-    return _NAME.sub(lambda match: names.get(match[0], match[0]), value)
+    return _INSTRUCTION_NAME.sub(lambda match: names.get(match[0], match[0]), value)
 
 
 def op_name_in(metadata: str) -> str:
@@ -204,7 +204,7 @@ class Unit:
     twin: Computation | None = None
 
 
-class Graph:
+class ModuleGraph:
     """Nodes with their `operands` and `users`; a user comes with the position of the operand.
 
     - `keys[level][n]` is the key of node n at one of four levels of detail.
@@ -338,18 +338,18 @@ class IdenticalComputations:
     """Copies graph data of computations from one graph to another where their text is identical.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = "HloModule m\\n\\nENTRY e {\\n  p = s8[2] parameter(0)\\n  ROOT n = s8[2] not(p)\\n}\\n"
-    >>> one = graph_of(parse_module(text), numbers := Keys())
-    >>> two = Graph(module := parse_module(text), numbers)
+    >>> one = module_graph_of(parse_module(text), numbers := Keys())
+    >>> two = ModuleGraph(module := parse_module(text), numbers)
     >>> IdenticalComputations(one, two).reuse(module.entry), two.keys == one.keys, two.operands
     (True, True, [(), (0,)])
     """
 
     __slots__ = ("_by_text", "_one", "_two")
 
-    def __init__(self, one: Graph, two: Graph) -> None:
+    def __init__(self, one: ModuleGraph, two: ModuleGraph) -> None:
         self._one = one
         self._two = two
         self._by_text = {text: c for c in one.module.computations if (text := c.reader.whole())}
@@ -412,22 +412,24 @@ _NO_INDEX: Final = "\0"
 """Prefix of the attributes of a get-tuple-element, whose keys do not contain its index."""
 
 
-def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: Graph | None = None) -> Graph:
+def module_graph_of(
+    module: Module, numbers: Keys, *, same_frames: bool = True, earlier: ModuleGraph | None = None
+) -> ModuleGraph:
     """Builds the graph of a module.
 
-    `same_frames` means that both modules have the same table of stack frames. `other` is the graph of the other module,
-    if it exists already.
+    `same_frames` means that both modules have the same table of stack frames. `earlier` is the graph of the other
+    module, if it exists already.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
-    >>> graph = graph_of(module, Keys())
+    >>> graph = module_graph_of(module, Keys())
     >>> graph.operands, graph.users, graph.roots
     ([(), (0,)], [[(1, 0)], []], {1})
     """
-    graph = Graph(module, numbers)
+    graph = ModuleGraph(module, numbers)
     # Lines of equal opcode, shape, and text have equal keys: thousands of instructions are looked up, not hashed anew.
     key_builder = _KeyBuilder(graph, same_frames=same_frames)
-    identical = IdenticalComputations(other, graph) if other is not None else None
+    identical = IdenticalComputations(earlier, graph) if earlier is not None else None
     for computation in graph.order:
         if identical is not None and identical.reuse(computation):
             continue
@@ -443,7 +445,7 @@ def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: 
     return graph
 
 
-def _set_comparable(graph: Graph, unit: Unit) -> None:
+def _set_comparable(graph: ModuleGraph, unit: Unit) -> None:
     """Sets `graph.comparable` for the nodes of a computation.
 
     In a fused computation it stays -1 for values that depend on parameters, because a compiler can renumber these.
@@ -464,7 +466,7 @@ class _KeyBuilder:
 
     __slots__ = ("_graph", "_same_frames", "_shapes")
 
-    def __init__(self, graph: Graph, *, same_frames: bool) -> None:
+    def __init__(self, graph: ModuleGraph, *, same_frames: bool) -> None:
         self._graph = graph
         self._same_frames = same_frames
         self._shapes: dict[int, tuple[Key, Key]] = {}
@@ -539,17 +541,17 @@ class _KeyBuilder:
 # xla/hlo/tools/hlo_diff/graph/hlo_gumgraph.h inlines the same computations before it matches two modules.
 
 
-def flattened(graph: Graph) -> Graph:
+def flattened(graph: ModuleGraph) -> ModuleGraph:
     """Copy of a graph with edges from value to value across fusions and calls.
 
     The fusion, the parameters of its computation, and the elements of its result tuple only forward a value.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = '''f { a = s8[] parameter(0)  ROOT n = s8[] not(a) }
     ... ENTRY e { p = s8[] parameter(0)  ROOT r = s8[] fusion(p), kind=kLoop, calls=f }'''
-    >>> flat = flattened(graph_of(parse_module("HloModule m " + text), Keys()))
+    >>> flat = flattened(module_graph_of(parse_module("HloModule m " + text), Keys()))
     >>> flat.value, flat.operands[1]
     ([2, 1, 2, 1], (2,))
     """
@@ -564,7 +566,7 @@ def flattened(graph: Graph) -> Graph:
     return flat
 
 
-def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
+def _add(graph: ModuleGraph, computation: Computation, unit: Unit) -> None:
     """Links the nodes of a computation and of all computations inlined in it."""
     first, value, bodies = graph.first_nodes[computation], graph.value, graph.bodies
     if (caller := bodies.get(computation)) is not None:
@@ -587,7 +589,7 @@ def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
             graph.expression[node] = graph.expression[value[node]]
 
 
-def _element(graph: Graph, instruction: Instruction, node: Node) -> Node:
+def _element(graph: ModuleGraph, instruction: Instruction, node: Node) -> Node:
     """Node of a tuple element of an inlined computation; `node` itself for elements of other tuples."""
     operand = graph.node(instruction.operands[0])
     made = graph.value[operand]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change, InstructionDiff, is_inlined_parameter
-from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, LEVELS, Graph, Key, Node, Unit
+from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, LEVELS, Key, ModuleGraph, Node, Unit
 from hlo_cli.analysis.matching.pairs import NONE, Pairs, pair_by_number
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -118,7 +118,7 @@ class IncrementalDiffCost:
     two instructions so far.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.matching import match
+    >>> from hlo_cli.analysis.matching.match_modules import match
     >>> texts = (f"HloModule m  ENTRY e {{ p = s8[2] parameter(0)  ROOT n = s8[2] {op}(p) }}" for op in ("not", "abs"))
     >>> matching = match(*map(parse_module, texts))
     >>> cost = IncrementalDiffCost(matching.pairs, matching.computations, matching.pair_nodes)
@@ -335,7 +335,7 @@ class IncrementalDiffCost:
         return {*ones, *operands, *(pairs.before[y] for y in of_two if pairs.before[y] >= 0)}
 
 
-def _control_successors_of(graph: Graph) -> dict[Node, list[Node]]:
+def _control_successors_of(graph: ModuleGraph) -> dict[Node, list[Node]]:
     """Control successors of each node that is a control predecessor."""
     successors: dict[Node, list[Node]] = {}
     for computation in {graph.nodes[node].computation for node in graph.controlled}:
@@ -347,29 +347,29 @@ def _control_successors_of(graph: Graph) -> dict[Node, list[Node]]:
     return successors
 
 
-def _nodes(graph: Graph, computation: Computation | None) -> range:
+def _nodes(graph: ModuleGraph, computation: Computation | None) -> range:
     if computation is None:
         return range(0)
     first = graph.first_nodes[computation]
     return range(first, first + len(computation.instructions))
 
 
-def _with_users(graphs: Iterable[Graph], other: list[Node], nodes: list[Node]) -> set[Node]:
+def _with_users(graphs: Iterable[ModuleGraph], partners: list[Node], nodes: list[Node]) -> set[Node]:
     """Nodes with their users, transitively through unpaired users and from fused parameters to the fusion."""
     # A removed operand changes what its users' users take, hence through unpaired ones.
-    found, waiting, starts = set(nodes), list(nodes), set(nodes)
-    while waiting and len(found) <= _MAX_AFFECTED + len(starts):
+    affected, waiting, starts = set(nodes), list(nodes), set(nodes)
+    while waiting and len(affected) <= _MAX_AFFECTED + len(starts):
         node = waiting.pop()
-        if node not in starts and other[node] >= 0:
+        if node not in starts and partners[node] >= 0:
             continue
         for graph in graphs:
-            new = [user for user, _ in graph.users[node] if user not in found]
+            new = [user for user, _ in graph.users[node] if user not in affected]
             if graph.nodes[node].opcode == opcodes.PARAMETER:
                 caller = graph.bodies.get(graph.nodes[node].computation)
-                new += [graph.node(caller)] if caller is not None and graph.node(caller) not in found else []
-            found.update(new)
+                new += [graph.node(caller)] if caller is not None and graph.node(caller) not in affected else []
+            affected.update(new)
             waiting.extend(new)
-    return found
+    return affected
 
 
 # --- candidate pairs ---
@@ -394,8 +394,8 @@ class CandidatePairs:
     """
 
     pairs: Pairs
-    one: Graph
-    two: Graph
+    one: ModuleGraph
+    two: ModuleGraph
 
     def inconsistent_neighbors(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
         """Operands and users at the same positions of `a` and `b` that are not paired with each other."""
@@ -464,19 +464,19 @@ def _have_same_shape(one: Instruction, two: Instruction) -> bool:
     return one.shape.to_string(layout=False) == two.shape.to_string(layout=False)
 
 
-def _nearby(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Iterator[Node]:
+def _nearby(graph: ModuleGraph, opposite: ModuleGraph, node: Node, partners: list[Node]) -> Iterator[Node]:
     """Nodes of the opposite graph at the position of a node, as given by its paired users and operands, or one node
     further.
     """
     for user, position in graph.users[node][:_MAX_USERS]:
-        if (pair := other[user]) >= 0:
+        if (pair := partners[user]) >= 0:
             yield pair
             for operand in opposite.operands[pair][position : position + 1]:
                 yield operand
                 # One node further, as compilers insert one bitcast, copy, or convert.
                 yield from opposite.operands[operand][:1]
     for operand in graph.operands[node][:_MAX_USERS]:
-        if (pair := other[operand]) >= 0:
+        if (pair := partners[operand]) >= 0:
             yield pair
             for user, _ in opposite.users[pair][:_MAX_USERS]:
                 yield user

@@ -13,7 +13,7 @@ from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.matching.changes import PLACE_KINDS, Change, header_changes, is_inlined_parameter
 from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.local_search import IncrementalDiffCost, improve_matching
-from hlo_cli.analysis.matching.matching import Matching, match
+from hlo_cli.analysis.matching.match_modules import Matching, match
 from hlo_cli.analysis.matching.pairs import ElementSources, is_passed_on
 from hlo_cli.dataclass import brief_name, dataclass
 from hlo_cli.displayed import Tabular
@@ -395,14 +395,14 @@ class RowCosts:
             return 0
         return times * sum(value.shape.padded_bytes for value in values_made_by(instruction))
 
-    def of_changed(self, each: Changed) -> int:
+    def of_changed(self, changed: Changed) -> int:
         """Difference of the bytes, or all bytes if these are equal, as the array is written in another way.
 
         0 for changes of metadata and of the compiler's estimates.
         """
-        if is_quiet(each.changes):
+        if is_quiet(changed.changes):
             return 0
-        before, after = self.of(each.before), self.of(each.after)
+        before, after = self.of(changed.before), self.of(changed.after)
         # Equal sizes: the array is written in another way, so all of it counts.
         return abs(after - before) or after
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Final, TypeVar
 
 from hlo_cli.alignment import aligned
-from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, FULL, SHAPELESS, Graph, Key, Node, op_name_in
+from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, FULL, SHAPELESS, Key, ModuleGraph, Node, op_name_in
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -47,7 +47,7 @@ class ElementSources:
     ((2, -1), (3, -1))
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: ModuleGraph) -> None:
         self.graph = graph
         self._known: dict[Node, tuple[Source, ...]] = {}
 
@@ -114,7 +114,7 @@ class ElementSources:
         return caller.operands[number] if number < len(caller.operands) else None
 
 
-def is_passed_on(graph: Graph, node: Node) -> bool:
+def is_passed_on(graph: ModuleGraph, node: Node) -> bool:
     """Whether a tuple only carries values within the program, to instructions that take its elements.
 
     >>> from hlo_cli import parse_module
@@ -165,7 +165,7 @@ class ElementPairs:
 
     __slots__ = ("_after", "_before", "_known", "_one", "_two", "sources")
 
-    def __init__(self, one: Graph, two: Graph, after: Sequence[Node], before: Sequence[Node]) -> None:
+    def __init__(self, one: ModuleGraph, two: ModuleGraph, after: Sequence[Node], before: Sequence[Node]) -> None:
         self._one = one
         self._two = two
         self._after = after
@@ -181,7 +181,7 @@ class ElementPairs:
         """The elements of two tuples, paired or not, that correspond.
 
         >>> from hlo_cli import parse_module
-        >>> from hlo_cli.analysis.matching.matching import match
+        >>> from hlo_cli.analysis.matching.match_modules import match
         >>> text = "HloModule m  ENTRY e { a = s8[] parameter(0)  b = s8[4] iota()  ROOT t = (%s) tuple(%s) }"
         >>> texts = text % ("s8[], s8[4]", "a, b"), text % ("s8[4], s8[]", "b, a")
         >>> match(*map(parse_module, texts)).pairs.elements.of(2, 2).after
@@ -228,27 +228,27 @@ class ElementPairs:
 class _Elements:
     """Elements of one tuple; `opposite` is the graph of the other one."""
 
-    graph: Graph
+    graph: ModuleGraph
     sources: ElementSources
     node: Node
     shape: TupleShape
-    opposite: Graph
+    opposite: ModuleGraph
     is_new: bool
 
-    def keys(self, other: Sequence[Node]) -> _Keys:
-        """What elements are compared by, strongest first; `other` has the partner of each node."""
+    def keys(self, partners: Sequence[Node]) -> _Keys:
+        """What elements are compared by, strongest first; `partners` has the partner of each node."""
         sources = self.sources.of(self.node)
-        paired = [self._paired(*source, other) for source in sources]
+        paired = [self._paired(*source, partners) for source in sources]
         hints = self._loop_uses(len(sources))
         texts = [element.to_string(layout=False) for element in self.shape.elements]
         contents = [
             self._content(*source) if known is None else known for known, source in zip(paired, sources, strict=True)
         ]
-        derived = [self._derived(*source, other) for source in sources]
+        derived = [self._derived(*source, partners) for source in sources]
         return _Keys(
             # Exact keys pair at any index, strongest first: aliasing, then the paired source.
             (
-                self._aliases(len(sources), other),
+                self._aliases(len(sources), partners),
                 [None if known is None else (known, hint) for known, hint in zip(paired, hints, strict=True)],
                 paired,
                 [None if made is None else (made, content) for made, content in zip(derived, contents, strict=True)],
@@ -263,24 +263,24 @@ class _Elements:
             ),
         )
 
-    def _aliases(self, count: int, other: Sequence[Node]) -> list[Hashable]:
+    def _aliases(self, count: int, partners: Sequence[Node]) -> list[Hashable]:
         """The paired argument that each element of the program's result overwrites; None for other elements."""
-        found: list[Hashable] = [None] * count
+        arguments: list[Hashable] = [None] * count
         instruction, module = self.graph.nodes[self.node], self.graph.module
         if not (instruction.is_root and instruction.computation is module.entry):
-            return found
+            return arguments
         for alias in module.input_output_alias:
             if len(alias.output_index) == 1 and not alias.parameter_index and alias.output_index[0] < count:
                 parameter = self.graph.node(module.entry.parameters[alias.parameter_number])
-                found[alias.output_index[0]] = self._paired(parameter, WHOLE, other)
-        return found
+                arguments[alias.output_index[0]] = self._paired(parameter, WHOLE, partners)
+        return arguments
 
-    def _paired(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
+    def _paired(self, node: Node, element: int, partners: Sequence[Node]) -> Hashable:
         """Key of a paired source: its value, if that is equal in both modules, or its pair; None if it is not paired.
 
         Sources of equal values, such as several buffers of zeros, are paired by chance.
         """
-        if (partner := other[node]) < 0:
+        if (partner := partners[node]) < 0:
             return None
         if (value := self.graph.comparable[node]) >= 0 and value == self.opposite.comparable[partner]:
             return value, element
@@ -289,11 +289,11 @@ class _Elements:
     def _content(self, node: Node, element: int) -> Hashable:
         return self.graph.keys[ESSENTIAL][node], op_name_in(self.graph.metadata[node]), element
 
-    def _derived(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
+    def _derived(self, node: Node, element: int, partners: Sequence[Node]) -> Hashable:
         """Key of the nearest paired source along the first operands, also through the tuples of loops."""
         graph = self.graph
         for _ in range(_MAX_STEPS):
-            if (found := self._paired(node, element, other)) is not None:
+            if (found := self._paired(node, element, partners)) is not None:
                 return found
             if not graph.operands[node]:
                 break
@@ -362,10 +362,10 @@ def _map_of(one: _Keys, two: _Keys) -> ElementMap:
     return ElementMap(tuple(after), tuple(before))
 
 
-def _free(other: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+def _free(partners: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
     """Elements without partner by key."""
     groups: dict[Hashable, list[int]] = {}
-    for i, j in enumerate(other):
+    for i, j in enumerate(partners):
         if j < 0:
             groups.setdefault(keys[i], []).append(i)
     return groups
@@ -385,7 +385,7 @@ class Pairs:
 
     __slots__ = ("_bags", "after", "before", "elements", "found", "one", "plain", "two")
 
-    def __init__(self, one: Graph, two: Graph) -> None:
+    def __init__(self, one: ModuleGraph, two: ModuleGraph) -> None:
         self.one = one
         self.two = two
         self.plain = one, two
@@ -396,7 +396,7 @@ class Pairs:
         self._bags: dict[Computation, Counter[Key]] = {}
 
     @property
-    def sides(self) -> tuple[tuple[Graph, list[Node]], tuple[Graph, list[Node]]]:
+    def sides(self) -> tuple[tuple[ModuleGraph, list[Node]], tuple[ModuleGraph, list[Node]]]:
         """Both graphs, each with the partners of its nodes."""
         return (self.one, self.after), (self.two, self.before)
 
@@ -475,7 +475,7 @@ class Pairs:
         common = sum(min(count, twos[key]) for key, count in ones.items() if key in twos)
         return 2 * common / max(ones.total() + twos.total(), 1)
 
-    def _bag(self, graph: Graph, computation: Computation) -> Counter[Key]:
+    def _bag(self, graph: ModuleGraph, computation: Computation) -> Counter[Key]:
         """Number of nodes for each essential key in a computation."""
         if (bag := self._bags.get(computation)) is None:
             first, keys = graph.first_nodes[computation], graph.keys[ESSENTIAL]
@@ -553,16 +553,16 @@ def pair_by_callees(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) ->
             pairs.add(group[0], others[0])
 
 
-def _key_and_name(graph: Graph, node: Node) -> object:
+def _key_and_name(graph: ModuleGraph, node: Node) -> object:
     return graph.keys[ESSENTIAL][node], graph.nodes[node].name
 
 
-def _key_and_op_name(graph: Graph, node: Node) -> object:
+def _key_and_op_name(graph: ModuleGraph, node: Node) -> object:
     op_name = op_name_in(graph.metadata[node])
     return (graph.keys[ESSENTIAL][node], op_name) if op_name else None
 
 
-def _operation_and_op_name(graph: Graph, node: Node) -> object:
+def _operation_and_op_name(graph: ModuleGraph, node: Node) -> object:
     op_name, opcode = op_name_in(graph.metadata[node]), graph.nodes[node].opcode
     return (operation_of(opcode), op_name) if op_name else None
 
@@ -650,7 +650,7 @@ def _pair_unique(
     pairs: Pairs,
     ones: Sequence[Instruction],
     twos: Sequence[Instruction],
-    key_of: Callable[[Graph, Instruction], Hashable],
+    key_of: Callable[[ModuleGraph, Instruction], Hashable],
 ) -> None:
     """Pairs parameters by keys that only one parameter of each module has."""
     old, new = _by_key(pairs.one, ones, key_of), _by_key(pairs.two, twos, key_of)
@@ -661,7 +661,7 @@ def _pair_unique(
 
 
 def _by_key(
-    graph: Graph, parameters: Sequence[Instruction], key_of: Callable[[Graph, Instruction], Hashable]
+    graph: ModuleGraph, parameters: Sequence[Instruction], key_of: Callable[[ModuleGraph, Instruction], Hashable]
 ) -> dict[Hashable, Instruction | None]:
     """Parameters by key; None for a key that several parameters have."""
     found: dict[Hashable, Instruction | None] = {}
@@ -671,17 +671,17 @@ def _by_key(
     return found
 
 
-def _path_and_sizes(_: Graph, parameter: Instruction) -> Hashable:
+def _path_and_sizes(_: ModuleGraph, parameter: Instruction) -> Hashable:
     path = parameter.metadata.op_name
     return (path, _sizes(parameter)) if path else None
 
 
-def _path_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+def _path_and_uses(graph: ModuleGraph, parameter: Instruction) -> Hashable:
     path = parameter.metadata.op_name
     return (path, _sizes_and_uses(graph, parameter)) if path else None
 
 
-def _path(_: Graph, parameter: Instruction) -> Hashable:
+def _path(_: ModuleGraph, parameter: Instruction) -> Hashable:
     """The op_name of a parameter; None for a numbered one, such as `args[2]`, which an insertion changes."""
     path = parameter.metadata.op_name
     return path if path and not _NUMBERED.search(path) else None
@@ -691,7 +691,7 @@ def _align(
     pairs: Pairs,
     ones: Sequence[Instruction],
     twos: Sequence[Instruction],
-    key_of: Callable[[Graph, Instruction], Hashable],
+    key_of: Callable[[ModuleGraph, Instruction], Hashable],
 ) -> None:
     """Pairs unpaired parameters of one key, in their order, between those that are paired."""
     old: list[Hashable] = []
@@ -708,7 +708,7 @@ def _align(
             pairs.add(a, b)
 
 
-def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+def _sizes_and_uses(graph: ModuleGraph, parameter: Instruction) -> Hashable:
     """The shape of a parameter, and what takes it at which position."""
     users = graph.users[graph.node(parameter)][:_MAX_USERS_OF_A_PARAMETER]
     keys = graph.keys[SHAPELESS]
@@ -716,16 +716,16 @@ def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
     return _sizes(parameter), tuple(sorted([(keys[user], _position(graph, user, at)) for user, at in users]))
 
 
-def _uses(graph: Graph, parameter: Instruction) -> Hashable:
+def _uses(graph: ModuleGraph, parameter: Instruction) -> Hashable:
     return _sizes_and_uses(graph, parameter) if graph.users[graph.node(parameter)] else None
 
 
-def _position(graph: Graph, user: Node, position: int) -> int:
+def _position(graph: ModuleGraph, user: Node, position: int) -> int:
     """The position of an operand; 0 in a tuple, where positions shift."""
     return 0 if graph.nodes[user].opcode == opcodes.TUPLE else position
 
 
-def _name_sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+def _name_sizes_and_uses(graph: ModuleGraph, parameter: Instruction) -> Hashable:
     return parameter.name, _sizes_and_uses(graph, parameter)
 
 
@@ -756,19 +756,19 @@ def _pair_moved(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instru
             pairs.add(pairs.one.node(x), pairs.two.node(y))
 
 
-def _any_path(_: Graph, parameter: Instruction) -> Hashable:
+def _any_path(_: ModuleGraph, parameter: Instruction) -> Hashable:
     return parameter.metadata.op_name or None
 
 
-def _path_or_name(_: Graph, parameter: Instruction) -> Hashable:
+def _path_or_name(_: ModuleGraph, parameter: Instruction) -> Hashable:
     return parameter.metadata.op_name or parameter.name
 
 
-def _name_and_sizes(_: Graph, parameter: Instruction) -> Hashable:
+def _name_and_sizes(_: ModuleGraph, parameter: Instruction) -> Hashable:
     return parameter.name, _sizes(parameter)
 
 
-def _only_sizes(_: Graph, parameter: Instruction) -> Hashable:
+def _only_sizes(_: ModuleGraph, parameter: Instruction) -> Hashable:
     return _sizes(parameter)
 
 

@@ -19,11 +19,11 @@ from hlo_cli.analysis.fusion.cpu_rules import (
 )
 from hlo_cli.analysis.fusion.mutable_graph import (
     FusionBody,
-    Graph,
+    MutableGraph,
     Node,
     fusible_computations,
-    graph_of,
     is_fusible,
+    mutable_graph_of,
     sizes_of,
 )
 from hlo_cli.analysis.hardware.target import target_of
@@ -64,9 +64,9 @@ class FusionChecker:
     """Raises HloError for pairs of one computation that cannot be fused.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> module = parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT t = f32[9] tanh(p) }")
-    >>> graph = graph_of(module.entry)
+    >>> graph = mutable_graph_of(module.entry)
     >>> FusionChecker(module, graph).check_producer_consumer(*graph.nodes, keep=False)
     Traceback (most recent call last):
     hlo_cli.source.HloError: error: cannot fuse p into t
@@ -75,7 +75,7 @@ class FusionChecker:
 
     __slots__ = ("_graph", "_hazards", "_is_cpu", "_module")
 
-    def __init__(self, module: Module, graph: Graph) -> None:
+    def __init__(self, module: Module, graph: MutableGraph) -> None:
         self._module = module
         self._graph = graph
         # Without a platform in the text, the rules are those of the CPU, whose fusions are the strictest.
@@ -109,28 +109,28 @@ class FusionChecker:
         elif len(producer.users) == 1 and producer is not self._graph.root:
             self._check_paths(self._graph.control_successors.get(producer, []), producer, consumer)
 
-    def check_siblings(self, one: Node, other: Node) -> None:
+    def check_siblings(self, first: Node, second: Node) -> None:
         """Raises HloError if two nodes cannot form a multi-output fusion."""
-        self._check_kinds(one, other)
-        for node, needed in ((other, one), (one, other)):
+        self._check_kinds(first, second)
+        for node, needed in ((second, first), (first, second)):
             if self._graph.reaches((needed,), node):
                 raise _cannot_combine(by.INDIRECT_DEPENDENCY, needed, node)
-        if one.aliasing:
-            raise _cannot_combine(by.ALIASED, one, other)
-        for writer, reader in ((one, other), (other, one)):
+        if first.aliasing:
+            raise _cannot_combine(by.ALIASED, first, second)
+        for writer, reader in ((first, second), (second, first)):
             if {writer.operands[number] for number, _ in in_place_operands(writer)} & set(reader.operands):
                 raise _cannot_combine(by.SIBLING_OVERWRITES_OPERAND, reader, writer)
-        self._check_results(one, other)
+        self._check_results(first, second)
 
-    def _check_kinds(self, one: Node, other: Node) -> None:
+    def _check_kinds(self, first: Node, second: Node) -> None:
         if self._graph.computation not in set(fusible_computations(self._module)):
             raise HloError(
                 f"{self._graph.computation.name} is a fused or applied computation", hint="fuse its caller instead"
             )
-        for node, rule in ((one, by.PRODUCER_NOT_FUSIBLE), (other, by.CONSUMER_NOT_FUSIBLE)):
+        for node, rule in ((first, by.PRODUCER_NOT_FUSIBLE), (second, by.CONSUMER_NOT_FUSIBLE)):
             if not is_fusible(node) or node.opcode in _NO_KERNELS or node.opcode.endswith(_ASYNC_SUFFIXES):
-                raise _cannot_fuse(rule, one, other)
-        for node in (one, other):
+                raise _cannot_fuse(rule, first, second)
+        for node in (first, second):
             if node.kind == "kCustom":
                 raise HloError(f"{node.name} is a library call or custom kernel (kCustom) and cannot be fused")
 
@@ -148,19 +148,19 @@ class FusionChecker:
         if waiting and not self._hazards.has_no_writes(self._graph, producer, consumer):
             raise _cannot_fuse(by.OVERWRITTEN, producer, consumer)
 
-    def _check_results(self, one: Node, other: Node) -> None:
+    def _check_results(self, first: Node, second: Node) -> None:
         """Raises HloError if the results cannot be computed in one loop."""
-        if not (are_elements_used(one) and are_elements_used(other)):
-            raise _cannot_combine(by.USED_AS_TUPLE, one, other)
-        shapes = result_shape(one), result_shape(other)
+        if not (are_elements_used(first) and are_elements_used(second)):
+            raise _cannot_combine(by.USED_AS_TUPLE, first, second)
+        shapes = result_shape(first), result_shape(second)
         # CPU emits one loop for all results, so shapes must be equal with layouts; elsewhere the sizes suffice.
         are_alike = shapes[0] == shapes[1] if self._is_cpu else sizes_of(shapes[0]) == sizes_of(shapes[1])
         if not are_alike:
-            raise _cannot_combine(by.SHAPE_MISMATCH, one, other)
-        if self._is_cpu and not all(map(gives_elements, (one, other))):
-            raise _cannot_combine(by.SIBLINGS_NOT_ELEMENTWISE, one, other)
-        if not self._hazards.has_no_writes(self._graph, one, other):
-            raise _cannot_combine(by.OVERWRITTEN, one, other)
+            raise _cannot_combine(by.SHAPE_MISMATCH, first, second)
+        if self._is_cpu and not all(map(gives_elements, (first, second))):
+            raise _cannot_combine(by.SIBLINGS_NOT_ELEMENTWISE, first, second)
+        if not self._hazards.has_no_writes(self._graph, first, second):
+            raise _cannot_combine(by.OVERWRITTEN, first, second)
 
 
 def _no_loop(producer: Node, consumer: Node, rule: Rule) -> Rule | None:
@@ -191,8 +191,8 @@ def _cannot_fuse(rule: Rule, producer: Node, consumer: Node) -> HloError:
     )
 
 
-def _cannot_combine(rule: Rule, one: Node, other: Node) -> HloError:
-    return HloError(f"cannot fuse {one.name} and {other.name}", hint=rule.explain(one.name, other.name))
+def _cannot_combine(rule: Rule, first: Node, second: Node) -> HloError:
+    return HloError(f"cannot fuse {first.name} and {second.name}", hint=rule.explain(first.name, second.name))
 
 
 # --- fusing a pair ---
@@ -237,21 +237,21 @@ def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fal
     check_rewritable(module)
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
-    graph = graph_of(first.computation, module.source.text)
+    graph = mutable_graph_of(first.computation, module.source.text)
     nodes = {node.instruction: node for node in graph.nodes}
-    one, other = nodes[first], nodes[second]
-    are_siblings = one not in other.operands
-    is_kept = are_siblings or (keep and (len(one.users) > 1 or one is graph.root))
+    producer_node, consumer_node = nodes[first], nodes[second]
+    are_siblings = producer_node not in consumer_node.operands
+    is_kept = are_siblings or (keep and (len(producer_node.users) > 1 or producer_node is graph.root))
     checker = FusionChecker(module, graph)
     if are_siblings:
-        checker.check_siblings(one, other)
+        checker.check_siblings(producer_node, consumer_node)
     else:
-        checker.check_producer_consumer(one, other, keep=is_kept)
+        checker.check_producer_consumer(producer_node, consumer_node, keep=is_kept)
     names = ModuleNames(module)
     if is_kept:
-        _fuse_siblings(graph, one, other, names)
+        _fuse_siblings(graph, producer_node, consumer_node, names)
     else:
-        _fuse_nodes(graph, one, other, names)
+        _fuse_nodes(graph, producer_node, consumer_node, names)
     graph.sort_topologically()
     return fix_in_place_hazards(rebuild(module, {first.computation: graph}), module)
 
@@ -269,12 +269,12 @@ def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
     if first not in second.operands:
         # The CPU compiler's pass has multi-output fusion off by default.
         return by.MULTI_OUTPUT_DISABLED
-    graph = graph_of(first.computation)
+    graph = mutable_graph_of(first.computation)
     nodes = {node.instruction: node for node in graph.nodes}
     return FusionDecider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
 
 
-def _fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
+def _fuse_nodes(graph: MutableGraph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
     """Fusion of two nodes, which replaces the consumer."""
     is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT_FUSION
     kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_KIND_ORDER.index)
@@ -292,21 +292,21 @@ def _fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames
     return fusion
 
 
-def _fuse_siblings(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
+def _fuse_siblings(graph: MutableGraph, sibling: Node, into: Node, names: ModuleNames) -> Node:
     """Multi-output fusion of two nodes that replaces `into`; call `graph.sort_topologically` afterwards."""
-    kind = max(other.kind, into.kind, key=_KIND_ORDER.index) or "kLoop"
-    fusion = _fusion_of(graph, other, into, names)
+    kind = max(sibling.kind, into.kind, key=_KIND_ORDER.index) or "kLoop"
+    fusion = _fusion_of(graph, sibling, into, names)
     fusion.kind = kind
-    make_multi_output(graph, fusion, other, names)
+    make_multi_output(graph, fusion, sibling, names)
     return fusion
 
 
-def _fusion_of(graph: Graph, other: Node, node: Node, names: ModuleNames) -> Node:
+def _fusion_of(graph: MutableGraph, producer: Node, node: Node, names: ModuleNames) -> Node:
     """Node itself if it is a fusion, else a new fusion of it, named after both."""
     # Named as by InstructionFusion::AddFusionInstruction: the producer, then the consumer.
     if node.body is not None:
         return node
-    name = f"{(other if other.body is None else other.body.root).opcode}_{node.opcode}_fusion"
+    name = f"{(producer if producer.body is None else producer.body.root).opcode}_{node.opcode}_fusion"
     return create_fusion(graph, node, "kLoop", names, name=name, body_name="fused_computation")
 
 
@@ -375,7 +375,7 @@ def unfused(module: Module, names: Collection[str] | None = None) -> RewrittenMo
 
 def _unfused(module: Module, names: Collection[str] | None) -> Module:
     text = module.source.text
-    graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
+    graphs = {computation: mutable_graph_of(computation, text) for computation in fusible_computations(module)}
     fusions = {n.name: (graph, n) for graph in graphs.values() for n in graph.nodes if n.body is not None}
     if names is None:
         # kCustom is a library's kernel: its body does not say all that it does.
@@ -383,7 +383,7 @@ def _unfused(module: Module, names: Collection[str] | None) -> Module:
     else:
         chosen = [_known(name.removeprefix("%"), fusions, module) for name in names]
     taken = _remaining_names(module, {fusions[name][1] for name in chosen})
-    touched: dict[Graph, dict[Node, list[Node]]] = {}
+    touched: dict[MutableGraph, dict[Node, list[Node]]] = {}
     for name in dict.fromkeys(chosen):
         graph, fusion = fusions[name]
         touched.setdefault(graph, {})[fusion] = _inline(graph, fusion, taken)
@@ -414,30 +414,30 @@ def _remaining_names(module: Module, inlined: Collection[Node]) -> Names:
     return Names(i.name for c in kept for i in c.instructions if i.name not in fused)
 
 
-def _inline(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
+def _inline(graph: MutableGraph, fusion: Node, taken: Names) -> list[Node]:
     """Nodes that replace a fusion, in order; the users of the fusion use them."""
     body = fusion.body
     assert body is not None
-    made: dict[Node, Node] = dict(zip(body.parameters, fusion.operands, strict=False))
+    copies: dict[Node, Node] = dict(zip(body.parameters, fusion.operands, strict=False))
     new: list[Node] = []
     # A tuple at the root is only a form of several results: users take the elements themselves.
     is_split = body.root.opcode == opcodes.TUPLE and fusion is not graph.root and all(map(_takes_element, fusion.users))
     for node in _order(body):
         if node is body.root and is_split:
             continue
-        copy = Node(node.instruction, [made[operand] for operand in node.operands], opcode=node.opcode)
+        copy = Node(node.instruction, [copies[operand] for operand in node.operands], opcode=node.opcode)
         copy.name, copy.shape, copy.body, copy.kind = taken.new(node.name), node.shape, node.body, node.kind
-        made[node] = copy
+        copies[node] = copy
         new.append(copy)
     if is_split:
         for user in list(fusion.users):
-            element = made[body.root.operands[user.element]]
+            element = copies[body.root.operands[user.element]]
             user.replace_by(element)
             _redirect(graph, user, element)
             graph.remove(user)
     else:
-        fusion.replace_by(made[body.root])
-        _redirect(graph, fusion, made[body.root])
+        fusion.replace_by(copies[body.root])
+        _redirect(graph, fusion, copies[body.root])
     for node in new:
         # Only the first of the new nodes need the fusion's predecessors; the others follow these.
         if not set(node.operands) & set(new):
@@ -450,7 +450,7 @@ def _takes_element(user: Node) -> bool:
     return user.opcode == opcodes.GET_TUPLE_ELEMENT
 
 
-def _redirect(graph: Graph, old: Node, new: Node) -> None:
+def _redirect(graph: MutableGraph, old: Node, new: Node) -> None:
     """Makes control successors of `old`, and the root, refer to `new`."""
     for waiting in list(graph.control_successors.get(old, ())):
         graph.add_control_dependencies(waiting, (new,))
@@ -458,7 +458,7 @@ def _redirect(graph: Graph, old: Node, new: Node) -> None:
         graph.root = new
 
 
-def _insert(graph: Graph, inlined: dict[Node, list[Node]]) -> None:
+def _insert(graph: MutableGraph, inlined: dict[Node, list[Node]]) -> None:
     """Inserts the nodes at the positions of their fusions."""
     order: list[Node | None] = []
     for node in graph.nodes:
@@ -469,7 +469,7 @@ def _insert(graph: Graph, inlined: dict[Node, list[Node]]) -> None:
     graph.position = {node: place for place, node in enumerate(order) if node is not None}
 
 
-def _wrap_scatters(graph: Graph, inlined: dict[Node, list[Node]], names: ModuleNames) -> None:
+def _wrap_scatters(graph: MutableGraph, inlined: dict[Node, list[Node]], names: ModuleNames) -> None:
     """Wraps scatters in fusions, as the CPU compiler runs no others."""
     for node in [node for nodes in inlined.values() for node in nodes if node.opcode == opcodes.SCATTER]:
         create_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
@@ -499,11 +499,11 @@ def _order(body: FusionBody) -> Iterator[Node]:
 
 def _after(writer: Node) -> set[Node]:
     """Node and all its transitive users."""
-    found = {writer}
+    reached = {writer}
     waiting = [writer]
     while waiting:
         for user in waiting.pop().users:
-            if user not in found:
-                found.add(user)
+            if user not in reached:
+                reached.add(user)
                 waiting.append(user)
-    return found
+    return reached

@@ -23,7 +23,7 @@ from hlo_cli.analysis.fusion.cpu_rules import (
     must_materialize,
     shared_bytes,
 )
-from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, fusible_computations, graph_of, is_fusible
+from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, fusible_computations, is_fusible, mutable_graph_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -55,12 +55,12 @@ class InPlaceHazards:
     """Positions at which buffers of a scheduled module are overwritten; none if the module is not scheduled.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] copy(a)  n = f32[9] negate(b)  u = f32[2] constant({1, 2})
     ... d = f32[9] dynamic-update-slice(b, u, i)  ROOT r = f32[9] add(n, d) }'''
     >>> module = parse_module(text)
-    >>> graph = graph_of(module.entry)
+    >>> graph = mutable_graph_of(module.entry)
     >>> nodes = {node.name: node for node in graph.nodes}
     >>> InPlaceHazards(module).is_between(graph, nodes["n"], nodes["r"])
     True
@@ -86,24 +86,24 @@ class InPlaceHazards:
                     places.setdefault(buffer, []).append(instruction.index)
             self._writes[run.computation] = places
 
-    def is_between(self, graph: Graph, producer: Node, consumer: Node) -> bool:
+    def is_between(self, graph: MutableGraph, producer: Node, consumer: Node) -> bool:
         """Whether an operand of the producer is overwritten before the consumer runs."""
         places = self._writes.get(graph.computation)
         if not places:
             return False
         first, last = producer.instruction.index, consumer.instruction.index
-        return any(first < place < last for buffer in self._read(producer) for place in _of(places, buffer))
+        return any(first < place < last for buffer in self._buffers_of(producer) for place in _of(places, buffer))
 
-    def has_no_writes(self, graph: Graph, one: Node, other: Node) -> bool:
+    def has_no_writes(self, graph: MutableGraph, node: Node, partner: Node) -> bool:
         """Whether nothing is overwritten between the two nodes, so that all nodes between them can move."""
         places = self._writes.get(graph.computation)
         if not places:
             return True
         # Positions in the new graph: nodes between both may have to move.
-        first, last = sorted((graph.position[one], graph.position[other]))
+        first, last = sorted((graph.position[node], graph.position[partner]))
         return not any(first <= place <= last for written in places.values() for place in written)
 
-    def _read(self, node: Node) -> set[int]:
+    def _buffers_of(self, node: Node) -> set[int]:
         return self._buffers_read.get(node.instruction, set())
 
 
@@ -125,7 +125,7 @@ Pair = tuple[Node, Node]
 class InstructionFusion:
     """Fusion pass over one computation; `created` and `rejected` have the final decision on each pair."""
 
-    graph: Graph
+    graph: MutableGraph
     rules: FusionRules
     names: ModuleNames
     hazards: InPlaceHazards
@@ -247,9 +247,9 @@ class Reachability:
     """Transitive dependencies of each node, as bits; after a merge one node represents both.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "ENTRY e { p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] negate(p)  ROOT c = s8[] add(a, b) }"
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> p, a, b, c = graph.nodes
     >>> reachability = Reachability(graph.sorted_nodes(), graph.dependencies, lambda node: True)
     >>> reachability.are_connected(a, b), reachability.are_connected(c, p)
@@ -266,31 +266,31 @@ class Reachability:
         self._reachable: dict[Node, int] = {}
         # One Python integer as bits for each node: unions are single operations.
         for node in order:
-            found = 0
+            reachable = 0
             for other in needed(node):
-                found |= self._reachable.get(other, 0)
+                reachable |= self._reachable.get(other, 0)
             if is_tracked(node):
                 self._bit[node] = len(self._bit)
-                found |= 1 << self._bit[node]
-            self._reachable[node] = found
+                reachable |= 1 << self._bit[node]
+            self._reachable[node] = reachable
 
-    def are_connected(self, one: Node, other: Node) -> bool:
+    def are_connected(self, first: Node, second: Node) -> bool:
         """Whether one of the two nodes depends on the other."""
-        return self._reaches(one, other) or self._reaches(other, one)
+        return self._reaches(first, second) or self._reaches(second, first)
 
-    def merge(self, one: Node, other: Node, gone: Collection[Node]) -> None:
+    def merge(self, first: Node, second: Node, gone: Collection[Node]) -> None:
         """Makes every node that depends on one of the two depend on both, and on all their dependencies."""
         for node in self._bit:
             if node in gone:
                 continue
-            reaches_one, reaches_other = self._reaches(node, one), self._reaches(node, other)
-            if reaches_other and not reaches_one:
-                self._reachable[node] |= self._reachable[one]
-            if self._reaches(node, one) and not reaches_other:
-                self._reachable[node] |= self._reachable[other]
+            reaches_first, reaches_second = self._reaches(node, first), self._reaches(node, second)
+            if reaches_second and not reaches_first:
+                self._reachable[node] |= self._reachable[first]
+            if self._reaches(node, first) and not reaches_second:
+                self._reachable[node] |= self._reachable[second]
 
-    def _reaches(self, node: Node, other: Node) -> bool:
-        return bool(self._reachable[node] >> self._bit[other] & 1)
+    def _reaches(self, node: Node, target: Node) -> bool:
+        return bool(self._reachable[node] >> self._bit[target] & 1)
 
 
 # --- multi-output fusion ---
@@ -308,7 +308,7 @@ _MAX_USERS: Final = 128
 class MultiOutputFusion:
     """Pass over one computation; `created` has the fused pairs."""
 
-    graph: Graph
+    graph: MutableGraph
     names: ModuleNames
     hazards: InPlaceHazards
     created: list[tuple[Node, Node, Rule]] = field(default_factory=list)
@@ -316,7 +316,7 @@ class MultiOutputFusion:
     _removed: set[Node] = field(default_factory=set)
     _partners: dict[Node, dict[Node, int]] = field(default_factory=dict)
     _queue: list[tuple[int, int, Node, Node]] = field(default_factory=list)
-    _found: int = 0
+    _enqueued: int = 0
     _reachability: Reachability = field(init=False)
 
     def run(self) -> None:
@@ -357,23 +357,23 @@ class MultiOutputFusion:
         is_found_later = user.opcode == opcodes.FUSION and self._index[node] < self._index[user]
         return not is_found_later and self._is_legal(node, user)
 
-    def _is_legal(self, one: Node, other: Node) -> bool:
+    def _is_legal(self, first: Node, second: Node) -> bool:
         return (
-            can_fuse_siblings(one, other)
+            can_fuse_siblings(first, second)
             # A node without users is dead after fusion.
-            and not any(not node.users and node is not self.graph.root for node in (one, other))
-            and not self._reachability.are_connected(one, other)
-            and self.hazards.has_no_writes(self.graph, one, other)
+            and not any(not node.users and node is not self.graph.root for node in (first, second))
+            and not self._reachability.are_connected(first, second)
+            and self.hazards.has_no_writes(self.graph, first, second)
         )
 
-    def _enqueue(self, fusion: Node, other: Node, profit: int) -> None:
-        heapq.heappush(self._queue, (-profit, -self._found, fusion, other))
-        self._found += 1
+    def _enqueue(self, fusion: Node, partner: Node, profit: int) -> None:
+        heapq.heappush(self._queue, (-profit, -self._enqueued, fusion, partner))
+        self._enqueued += 1
 
-    def _fuse(self, one: Node, other: Node) -> None:
-        self._reachability.merge(one, other, self._removed)
-        partners = self._partners_of_both(one, other)
-        remaining, fused = one, other
+    def _fuse(self, first: Node, second: Node) -> None:
+        self._reachability.merge(first, second, self._removed)
+        partners = self._partners_of_both(first, second)
+        remaining, fused = first, second
         # multi_output_fusion.cc swaps them in this case, so that a tuple that exists is extended.
         if fused.has_several_results and not remaining.has_several_results:
             remaining, fused = fused, remaining
@@ -388,19 +388,19 @@ class MultiOutputFusion:
             if not old_profit:
                 self._partners.setdefault(remaining, {})[partner] = profit
 
-    def _partners_of_both(self, one: Node, other: Node) -> dict[Node, int]:
-        """Candidates for the new fusion with their known profit: 0 for those of `other`."""
-        own = self._partners.setdefault(one, {})
-        for node in [node for node in own if not self._is_free(one, node)]:
+    def _partners_of_both(self, first: Node, second: Node) -> dict[Node, int]:
+        """Candidates for the new fusion with their known profit: 0 for those of `second`."""
+        own = self._partners.setdefault(first, {})
+        for node in [node for node in own if not self._is_free(first, node)]:
             del own[node]
         found = dict(own)
-        for node in self._partners.pop(other, {}):
-            if node is not one and self._is_free(one, node):
+        for node in self._partners.pop(second, {}):
+            if node is not first and self._is_free(first, node):
                 found.setdefault(node, 0)
         return found
 
-    def _is_free(self, one: Node, node: Node) -> bool:
-        return node not in self._removed and not self._reachability.are_connected(one, node)
+    def _is_free(self, fusion: Node, node: Node) -> bool:
+        return node not in self._removed and not self._reachability.are_connected(fusion, node)
 
 
 # --- lone operations ---
@@ -418,14 +418,14 @@ _COPIED_IN_LOOPS: Final = frozenset("pred s8 s16 s32 s64 f16 bf16 f32 f64".split
 """Element types for which a layout-changing copy is a loop; jaxlib 0.10.2 does not wrap copies of others."""
 
 
-def _wrap_lone_operations(graph: Graph, rules: FusionRules, names: ModuleNames) -> None:
+def _wrap_lone_operations(graph: MutableGraph, rules: FusionRules, names: ModuleNames) -> None:
     """Replaces each lone operation of a computation with a fusion of it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.fusion.cpu_rules import SHIPPED
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[9] parameter(0)  ROOT t = f32[9] tanh(p) }")
-    >>> graph = graph_of(module.entry)
+    >>> graph = mutable_graph_of(module.entry)
     >>> _wrap_lone_operations(graph, SHIPPED, ModuleNames(module))
     >>> graph.root, graph.root.body.name
     (<node fusion wrapped_tanh>, 'wrapped_tanh_computation')
@@ -499,7 +499,7 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> FusionResult:
 def _fused(module: Module, rules: FusionRules) -> FusionResult:
     text = module.source.text
     names = ModuleNames(module)
-    graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
+    graphs = {computation: mutable_graph_of(computation, text) for computation in fusible_computations(module)}
     hazards = InPlaceHazards(module)
     fused: list[FusionDecision] = []
     rejected: list[FusionDecision] = []
@@ -526,15 +526,15 @@ def _fused(module: Module, rules: FusionRules) -> FusionResult:
 
 
 def _make_together(
-    module: Module, graphs: Mapping[Computation, Graph], names: ModuleNames, hazards: InPlaceHazards
+    module: Module, graphs: Mapping[Computation, MutableGraph], names: ModuleNames, hazards: InPlaceHazards
 ) -> tuple[FusionDecision, ...]:
     """Runs multi-output fusion, and removes dead code."""
-    made: list[FusionDecision] = []
+    decisions: list[FusionDecision] = []
     for graph in graphs.values():
         together = MultiOutputFusion(graph, names, hazards)
         together.run()
-        made += [FusionDecision(one.instruction, into.instruction, rule) for one, into, rule in together.created]
+        decisions += [FusionDecision(one.instruction, into.instruction, rule) for one, into, rule in together.created]
     effects = effects_of(module.computations)
     for graph in graphs.values():
         without_dead(graph, effects)
-    return tuple(made)
+    return tuple(decisions)

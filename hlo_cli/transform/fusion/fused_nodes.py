@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, users_first
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, MutableGraph, Node, users_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
@@ -27,7 +27,7 @@ from hlo_cli.transform.schedule.constraints import Effects
 # `RemoveParameter` of xla/hlo/ir/hlo_computation.cc.
 
 
-def create_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, name: str, body_name: str) -> Node:
+def create_fusion(graph: MutableGraph, root: Node, kind: str, names: ModuleNames, *, name: str, body_name: str) -> Node:
     """Creates a fusion of one operation, which it replaces."""
     # Duplicate operands become one parameter, as in HloFusionInstruction's constructor.
     fusion = Node(
@@ -43,7 +43,7 @@ def create_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, na
     return fusion
 
 
-def merge_producer(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> Node:
+def merge_producer(graph: MutableGraph, fusion: Node, producer: Node, names: ModuleNames) -> Node:
     """Fuses an operand into a fusion and returns its clone.
 
     The producer is removed from the graph if it has no other users; the fusion takes over its control predecessors.
@@ -56,7 +56,7 @@ def merge_producer(graph: Graph, fusion: Node, producer: Node, names: ModuleName
     return clone
 
 
-def merge_fusion(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
+def merge_fusion(graph: MutableGraph, fusion: Node, producer: Node, names: ModuleNames) -> None:
     """Fuses the operations of a fusion, an operand of another, into the other one, users first.
 
     The producer is removed from the graph if it has no other users.
@@ -163,8 +163,10 @@ def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
 # xla/hlo/ir/hlo_instructions.cc.
 
 
-def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleNames) -> None:
-    """Adds the results of `other` to those of `fusion`, which can use them; call `graph.sort_topologically` afterwards.
+def make_multi_output(graph: MutableGraph, fusion: Node, sibling: Node, names: ModuleNames) -> None:
+    """Adds the results of `sibling` to those of `fusion`, which can use them.
+
+    Call `graph.sort_topologically` afterwards.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
@@ -178,26 +180,26 @@ def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleName
     >>> print(nodes["x"].shape, [node.name for node in graph.nodes])
     (s8[9]{0}, s8[9]{0}) ['p', 'x', 'get-tuple-element', 'get-tuple-element.1', 'r']
     """
-    before, successors = graph.control_predecessors.get(other, ()), list(graph.control_successors.get(other, ()))
+    before, successors = graph.control_predecessors.get(sibling, ()), list(graph.control_successors.get(sibling, ()))
     # Control edges of both become those of the fusion.
     graph.add_control_dependencies(fusion, before)
-    if other.body is None:
-        _add_result(graph, fusion, other, names)
-        graph.remove(other)
+    if sibling.body is None:
+        _add_result(graph, fusion, sibling, names)
+        graph.remove(sibling)
     else:
-        _merge(graph, fusion, other, names)
+        _merge(graph, fusion, sibling, names)
     for successor in successors:
         graph.add_control_dependencies(successor, (fusion,))
 
 
-def _add_result(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
+def _add_result(graph: MutableGraph, fusion: Node, producer: Node, names: ModuleNames) -> None:
     """Adds a clone of the producer as a result; the producer stays without users."""
     clone = _clone_into_fusion(fusion, producer, names)
     if producer.users or producer is graph.root:
         _add_output(graph, fusion, clone, producer, names)
 
 
-def _add_output(graph: Graph, fusion: Node, clone: Node, old: Node, names: ModuleNames) -> None:
+def _add_output(graph: MutableGraph, fusion: Node, clone: Node, old: Node, names: ModuleNames) -> None:
     """Makes a fused operation a result of the fusion that replaces `old` in its users."""
     body = fusion.body
     assert body is not None
@@ -219,7 +221,7 @@ def _add_output(graph: Graph, fusion: Node, clone: Node, old: Node, names: Modul
     _redirect(graph, old, _element(graph, fusion, len(elements) - 1, clone.shape, names), list(old.users))
 
 
-def _element(graph: Graph, fusion: Node, number: int, shape: Shape, names: ModuleNames) -> Node:
+def _element(graph: MutableGraph, fusion: Node, number: int, shape: Shape, names: ModuleNames) -> Node:
     name = names.instructions.new(opcodes.GET_TUPLE_ELEMENT)
     element = Node(fusion.instruction, (fusion,), opcode=opcodes.GET_TUPLE_ELEMENT, name=name)
     element.shape, element.number = shape, number
@@ -227,7 +229,7 @@ def _element(graph: Graph, fusion: Node, number: int, shape: Shape, names: Modul
     return element
 
 
-def _redirect(graph: Graph, old: Node, new: Node, users: list[Node]) -> None:
+def _redirect(graph: MutableGraph, old: Node, new: Node, users: list[Node]) -> None:
     """Replaces `old` with `new` in these users and as root."""
     for user in users:
         for position, operand in enumerate(user.operands):
@@ -237,7 +239,7 @@ def _redirect(graph: Graph, old: Node, new: Node, users: list[Node]) -> None:
         graph.root = new
 
 
-def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None:
+def _merge(graph: MutableGraph, fusion: Node, merged: Node, names: ModuleNames) -> None:
     """Fuses the operations of one fusion into another, users first, with its results."""
     body = merged.body
     assert body is not None
@@ -264,7 +266,7 @@ def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None
         copy.detach()
 
 
-def _remove_element(graph: Graph, element: Node, fusion: Node) -> None:
+def _remove_element(graph: MutableGraph, element: Node, fusion: Node) -> None:
     """Removes a get-tuple-element; its control successors depend on the fusion instead."""
     successors = list(graph.control_successors.get(element, ()))
     graph.remove(element)
@@ -293,7 +295,7 @@ def _copies_outside(body: FusionBody, operands: list[Node], names: ModuleNames) 
 # Mirrors xla/hlo/transforms/simplifiers/hlo_dce.cc.
 
 
-def without_dead(graph: Graph, effects: Effects) -> None:
+def without_dead(graph: MutableGraph, effects: Effects) -> None:
     """Removes the nodes without users and side effects.
 
     >>> from hlo_cli import parse_module
@@ -313,15 +315,15 @@ def without_dead(graph: Graph, effects: Effects) -> None:
             graph.remove(node)
 
 
-def without_uncalled(module: Module, *, kept: frozenset[str] = frozenset()) -> Module:
-    """Module without computations that are not reachable from the entry or from those named in `kept`.
+def without_uncalled(module: Module, *, names: frozenset[str] = frozenset()) -> Module:
+    """Module without computations that are not reachable from the entry or from those named in `names`.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("f { ROOT p = s8[] parameter(0) }  ENTRY e { ROOT q = s8[] parameter(0) }")
     >>> [computation.name for computation in without_uncalled(module).computations]
     ['e']
     """
-    waiting = [module.entry, *(each for each in module.computations if each.name in kept)]
+    waiting = [module.entry, *(each for each in module.computations if each.name in names)]
     called = set(waiting)
     while waiting:
         for instruction in waiting.pop().instructions:
@@ -359,7 +361,7 @@ _ELEMENT_ATTRIBUTES: Final = ("frontend_attributes", "metadata")
 """Attributes that a get-tuple-element takes from its fusion."""
 
 
-def rebuild(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
+def rebuild(module: Module, graphs: Mapping[Computation, MutableGraph]) -> Module:
     """Module with computations replaced by their graphs; fused computations without a caller are omitted.
 
     >>> from hlo_cli import parse_module
@@ -376,7 +378,7 @@ class _Writer:
     """Module that is being built; `new` maps old computations to new ones."""
 
     module: Module
-    graphs: Mapping[Computation, Graph]
+    graphs: Mapping[Computation, MutableGraph]
     new: dict[Computation, Computation] = field(default_factory=dict)
     computations: list[Computation] = field(default_factory=list)
     controlled: frozenset[Instruction] = field(init=False)
@@ -433,22 +435,26 @@ class _Writer:
         self.new[old].operand_indices = old.operand_indices
         self.computations.append(self.new[old])
 
-    def _write_graph(self, graph: Graph) -> None:
+    def _write_graph(self, graph: MutableGraph) -> None:
         """Adds a computation, preceded by the new fused computations in it."""
         old = graph.computation
         lines = _Lines(self.new[old], old)
-        made: dict[Node, Instruction] = {}
+        written: dict[Node, Instruction] = {}
         for node in graph.nodes:
-            made[node] = self._write(
-                node, lines, made, [other.name for other in graph.control_predecessors.get(node, ())]
+            written[node] = self._write(
+                node, lines, written, [other.name for other in graph.control_predecessors.get(node, ())]
             )
-        root = None if graph.root is None else made[graph.root]
+        root = None if graph.root is None else written[graph.root]
         # By number, as parameters may stand in any order in the text.
-        by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == opcodes.PARAMETER}
+        by_number = {
+            node.number: instruction for node, instruction in written.items() if node.opcode == opcodes.PARAMETER
+        }
         lines.finish(root, (by_number[number] for number in sorted(by_number)))
         self.computations.append(self.new[old])
 
-    def _write(self, node: Node, lines: _Lines, made: Mapping[Node, Instruction], controls: list[str]) -> Instruction:
+    def _write(
+        self, node: Node, lines: _Lines, written: Mapping[Node, Instruction], controls: list[str]
+    ) -> Instruction:
         called = [self.new[each] for each in node.instruction.called_computations]
         if node.body is not None:
             is_nested = lines.computation is not self.new[lines.original]
@@ -458,7 +464,7 @@ class _Writer:
             called = []
         calls = called[0].name if node.body is not None else ""
         text = _text_of(node, controls, calls, is_controlled=node.instruction in self.controlled)
-        new = lines.add(node.instruction, node.name, [made[operand] for operand in node.operands], called, text)
+        new = lines.add(node.instruction, node.name, [written[operand] for operand in node.operands], called, text)
         new.opcode, new.shape = node.opcode, node.shape
         return new
 

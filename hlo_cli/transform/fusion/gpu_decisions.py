@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.fusion import gpu_rules
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelBreakdown, KernelModel, KernelParts, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
-from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
+from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, mutable_graph_of
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -90,7 +90,7 @@ def pairs_of(module: Module, chip: str, names: Sequence[str], *, as_is: bool = F
         module = desugar(module)
         passing = ModuleNames(module)
         for home in gpu_computations(module):
-            graph = graph_of(home, module.source.text)
+            graph = mutable_graph_of(home, module.source.text)
             if is_fused:
                 nodes = {node.name: {node} for node in graph.nodes if node.name in names}
                 found = list(_pairs(graph, model, [nodes.get(name, set()) for name in names]))
@@ -124,81 +124,82 @@ def pairs_of_dump(module: Module, process: FusionProcess, chip: str, names: Sequ
     model = KernelBreakdown(gpu_device(chip))
     with no_garbage_collection():
         module = desugar(module)
-        graphs = [graph_of(each, module.source.text) for each in gpu_computations(module)]
+        graphs = [mutable_graph_of(each, module.source.text) for each in gpu_computations(module)]
         return list(_pairs_in_dump(Replay(graphs, model, ModuleNames(module)), process, model, names))
 
 
 def _pairs_in_dump(
     done: Replay, process: FusionProcess, model: KernelBreakdown, names: Sequence[str]
 ) -> Iterator[GpuPair]:
-    held = [{done.nodes[name]} if name in done.nodes else set[Node]() for name in names]
+    holders = [{done.nodes[name]} if name in done.nodes else set[Node]() for name in names]
     steps = (step for step in process.steps if isinstance(step, FusedStep))
     for name, together in groupby(steps, key=lambda step: step.producer):
         fused = list(together)
         producer = done.nodes.get(name)
         consumers = [done.nodes[step.consumer] for step in fused if step.consumer in done.nodes]
-        if producer is not None and (found := list(_fused_now(producer, consumers, held))):
+        if producer is not None and (consumers_now := list(_fused_now(producer, consumers, holders))):
             rules = GpuFusionRules(model, done.graph_with(producer).root)
-            yield from (_pair(model, rules, producer, consumer, is_fused=True) for consumer in found)
+            yield from (_pair(model, rules, producer, consumer, is_fused=True) for consumer in consumers_now)
             # Of two names, the first decision on both is the answer.
-            if len(held) > 1:
+            if len(holders) > 1:
                 return
         for step in fused:
             first, second = producer, done.nodes.get(step.consumer)
             node = done.fuse(step)
-            for each, wanted in zip(held, names, strict=True):
+            for each, wanted in zip(holders, names, strict=True):
                 if node is not None and (first in each or second in each or step.fusion == wanted):
                     each.add(node)
-    home = next((done.graph_with(node) for each in held for node in each), None)
+    home = next((done.graph_with(node) for each in holders for node in each), None)
     if home is not None:
-        yield from _pairs(home, model, held)
+        yield from _pairs(home, model, holders)
 
 
-def _fused_now(producer: Node, consumers: Sequence[Node], held: Sequence[set[Node]]) -> Iterator[Node]:
+def _fused_now(producer: Node, consumers: Sequence[Node], holders: Sequence[set[Node]]) -> Iterator[Node]:
     """The consumers into which a producer is fused now, if that is the decision on the held instructions."""
     # Bitcast users are passed over in fusing; they only count in times.
     users = [each for each in consumers if not is_fusible_bitcast(each)]
-    if len(held) == 1:
-        yield from users if producer in held[0] else ()
+    if len(holders) == 1:
+        yield from users if producer in holders[0] else ()
         return
     for one, other in ((0, 1), (1, 0)):
-        if producer in held[one] and (found := [each for each in users if each in held[other]]):
+        if producer in holders[one] and (found := [each for each in users if each in holders[other]]):
             yield found[0]
             return
 
 
 def _pairs_in_pass(
-    graph: Graph, model: KernelBreakdown, names: ModuleNames, wanted: Sequence[str]
+    graph: MutableGraph, model: KernelBreakdown, names: ModuleNames, wanted: Sequence[str]
 ) -> Iterator[GpuPair]:
     """Runs the pass up to the fusion of two instructions, or to its end."""
     fusion = PriorityFusion(graph, model, names, identities_of(graph)[0])
-    held = [{node for node in graph.nodes if node.name == name} for name in wanted]
+    holders = [{node for node in graph.nodes if node.name == name} for name in wanted]
     fusion.start()
     while (producer := fusion.next_producer()) is not None:
         consumers = fusion.consumers_of(producer)
-        if found := list(_fused_now(producer, consumers, held)):
-            yield from (_pair(model, fusion.rules, producer, each, is_fused=True) for each in found)
-            if len(held) > 1:
+        if consumers_now := list(_fused_now(producer, consumers, holders)):
+            yield from (_pair(model, fusion.rules, producer, each, is_fused=True) for each in consumers_now)
+            if len(holders) > 1:
                 return
         made = len(fusion.fused)
         fusion.fuse_into(producer, consumers)
         for node, first, second in fusion.fused[made:]:
-            for each, name in zip(held, wanted, strict=True):
+            for each, name in zip(holders, wanted, strict=True):
                 if first in each or second in each or node.name == name:
                     each.add(node)
     # Constants are fused last, after the queue is empty.
-    if not all(held):
+    if not all(holders):
         fusion.fuse_constants()  # names of fusions that only constants make
-        held = [
-            each or {node for node in graph.nodes if node.name == name} for each, name in zip(held, wanted, strict=True)
+        holders = [
+            each or {node for node in graph.nodes if node.name == name}
+            for each, name in zip(holders, wanted, strict=True)
         ]
-    yield from _pairs(graph, model, held)
+    yield from _pairs(graph, model, holders)
 
 
-def _pairs(graph: Graph, model: KernelBreakdown, held: Sequence[set[Node]]) -> Iterator[GpuPair]:
+def _pairs(graph: MutableGraph, model: KernelBreakdown, holders: Sequence[set[Node]]) -> Iterator[GpuPair]:
     """Decisions on the nodes of a graph that hold the instructions of each name."""
     rules = GpuFusionRules(model, graph.root)
-    left = [[node for node in each if node in graph.position] for each in held]
+    left = [[node for node in each if node in graph.position] for each in holders]
     if len(left) > 1:
         if both := [node for node in left[0] if node in left[1]]:
             # Both are in one kernel already, so no decision is left on them.
@@ -253,23 +254,23 @@ def _pair(
     model: KernelBreakdown, rules: GpuFusionRules, producer: Node, consumer: Node, *, is_fused: bool = False
 ) -> GpuPair:
     users = list(producer.users)
-    found: dict[Node, str | None] = {
+    reasons: dict[Node, str | None] = {
         user: rules.reason(producer, user) for user in users if not is_fusible_bitcast(user)
     }
-    reason, blocker = found.get(consumer), None
+    reason, blocker = reasons.get(consumer), None
     # XLA's reason if all users are bitcasts.
-    if not found:
+    if not reasons:
         reason = gpu_rules.ONLY_BITCASTS
     elif reason is None and not is_fused:
-        other = next((user for user, why in found.items() if why is not None), None)
+        other = next((user for user, why in reasons.items() if why is not None), None)
         if other is not None:
-            reason, blocker = found[other], other.name
+            reason, blocker = reasons[other], other.name
     # A consumer of a bitcast of the producer has no pair of its own.
     is_direct = consumer in users
     is_known = not any(map(is_triton, (producer, consumer)))
     parts = [model.parts_of(node) if is_known and can_be_fused(node) else None for node in (producer, consumer)]
     fused = unfused = together = None
-    if is_direct and found.get(consumer) is None and is_known and None not in parts:
+    if is_direct and reasons.get(consumer) is None and is_known and None not in parts:
         together = model.fused_parts(producer, consumer)
     if reason is None and is_known and None not in parts and producer.opcode not in _ALWAYS_FUSED:
         # One launch for each kernel: users when fused, one more when apart (PriorityFusionQueue).
@@ -288,7 +289,7 @@ def _pair(
         unfused,
         (parts[0], parts[1], together),
         uses,
-        tuple(_user(model, producer, user, found.get(user)) for user in users),
+        tuple(_user(model, producer, user, reasons.get(user)) for user in users),
     )
 
 
@@ -321,10 +322,10 @@ def kernels_of_dump(
     (3999, 'loop')
     """
     model = KernelModel(gpu_device(chip))
-    found: dict[str, tuple[int, dict[str, KernelTimes]]] = {}
+    kernels: dict[str, tuple[int, dict[str, KernelTimes]]] = {}
     with no_garbage_collection():
         module = desugar(module)
-        graphs = [graph_of(each, module.source.text) for each in gpu_computations(module)]
+        graphs = [mutable_graph_of(each, module.source.text) for each in gpu_computations(module)]
         done = Replay(graphs, model, ModuleNames(module))
         for step in _steps_of(process, producers):
             done.fuse(step)
@@ -332,12 +333,12 @@ def kernels_of_dump(
             producer = done.nodes.get(name)
             if producer is None or not _is_known(producer) or not all(map(_is_known, producer.users)):
                 continue
-            one = model.time(producer)
-            times = {user.name: (one, model.time(user), model.fused_time(producer, user)) for user in producer.users}
+            alone = model.time(producer)
+            times = {user.name: (alone, model.time(user), model.fused_time(producer, user)) for user in producer.users}
             # Times of users with the producer replace times of users and of the producer, and one launch is saved.
-            saved = LAUNCH + one.ticks + sum(other.ticks - both.ticks for _, other, both in times.values())
-            found[name] = saved, times
-    return found
+            saved = LAUNCH + alone.ticks + sum(other.ticks - both.ticks for _, other, both in times.values())
+            kernels[name] = saved, times
+    return kernels
 
 
 def _steps_of(process: FusionProcess, producers: Collection[str]) -> list[FusedStep]:

@@ -10,7 +10,7 @@ from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import TRITON, GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND, microseconds
-from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, graph_of
+from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, mutable_graph_of
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -134,7 +134,7 @@ class _Pipeline:
     def run(self) -> GpuFusion:
         """Runs the passes on all computations, then builds the module."""
         text = self.module.source.text
-        graphs = {each: graph_of(each, text) for each in gpu_computations(self.module)}
+        graphs = {each: mutable_graph_of(each, text) for each in gpu_computations(self.module)}
         before = sum(self._time(graph) for graph in graphs.values())
         if "priority" in self.passes:
             for graph in graphs.values():
@@ -152,10 +152,10 @@ class _Pipeline:
             certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
         # Without the second pass, only what fusion has made uncalled is removed.
         kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
-        made = without_uncalled(rebuild(self.module, graphs), kept=kept)  # XLA removes them between the passes
+        made = without_uncalled(rebuild(self.module, graphs), names=kept)  # XLA removes them between the passes
         return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
 
-    def _time(self, graph: Graph) -> int:
+    def _time(self, graph: MutableGraph) -> int:
         """Ticks of all kernels of a computation that the model knows."""
         kernels = (node for node in graph.nodes if _is_kernel(node))
         return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
@@ -179,19 +179,19 @@ def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
     [(('n', 's'), 'the consumer is not fusible')]
     """
     model = KernelModel(gpu_device(chip))
-    found: list[GpuDecision] = []
+    decisions: list[GpuDecision] = []
     with no_garbage_collection():
         module = desugar(module)
         names = ModuleNames(module)
         for computation in gpu_computations(module):
-            graph = graph_of(computation, module.source.text)
+            graph = mutable_graph_of(computation, module.source.text)
             if not module.is_scheduled:
                 PriorityFusion(graph, model, names, identities_of(graph)[0]).run()
-            found += _apart(graph, GpuFusionRules(model, graph.root), model)
-    return sorted(found, key=lambda each: (-each.saved_bytes, *each.names))
+            decisions += _apart(graph, GpuFusionRules(model, graph.root), model)
+    return sorted(decisions, key=lambda each: (-each.saved_bytes, *each.names))
 
 
-def _apart(graph: Graph, rules: GpuFusionRules, model: KernelModel) -> Iterator[GpuDecision]:
+def _apart(graph: MutableGraph, rules: GpuFusionRules, model: KernelModel) -> Iterator[GpuDecision]:
     """Decisions on the pairs of kernels that are left."""
     for producer in graph.nodes:
         if not _is_producer(producer):
@@ -271,14 +271,14 @@ def pairs_by_chip(module: Module, fusions: Mapping[str, GpuFusion]) -> list[Chip
     []
     """
     kernels = {chip: _kernels_with(fusion) for chip, fusion in fusions.items()}
-    found = []
+    pairs = []
     for producer, consumer in _edges(module):
-        on = frozenset(
+        fused_on = frozenset(
             chip for chip, homes in kernels.items() if not _homes(homes, producer).isdisjoint(_homes(homes, consumer))
         )
-        if 0 < len(on) < len(fusions):
-            found.append(ChipPair(producer, consumer, on, 2 * bytes_of(producer.shape)))
-    return sorted(found, key=lambda pair: (-pair.saving_bytes, pair.producer.name, pair.consumer.name))
+        if 0 < len(fused_on) < len(fusions):
+            pairs.append(ChipPair(producer, consumer, fused_on, 2 * bytes_of(producer.shape)))
+    return sorted(pairs, key=lambda pair: (-pair.saving_bytes, pair.producer.name, pair.consumer.name))
 
 
 def _edges(module: Module) -> Iterator[tuple[Instruction, Instruction]]:
@@ -340,12 +340,12 @@ def gpu_kernel_times(module: Module, chip: str) -> GpuKernelTimes:
     GpuKernelTimes(seconds={'n': 1.00075e-06}, unknown=1)
     """
     model = KernelModel(gpu_device(chip))
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     unknown = 0
     for computation in gpu_computations(module):
-        for node in graph_of(computation, module.source.text).nodes:
+        for node in mutable_graph_of(computation, module.source.text).nodes:
             if can_be_fused(node) and node.opcode not in _WITHOUT_KERNEL and not is_triton(node):
-                found[node.name] = (LAUNCH + model.time(node).ticks) / TICKS_PER_SECOND
+                seconds[node.name] = (LAUNCH + model.time(node).ticks) / TICKS_PER_SECOND
             else:
                 unknown += node.opcode not in NO_KERNELS
-    return GpuKernelTimes(found, unknown)
+    return GpuKernelTimes(seconds, unknown)

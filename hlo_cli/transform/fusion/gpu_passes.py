@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.fusion import gpu_rules as by
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel
 from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules
-from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Graph, Node, Users, graph_of, users_first
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, MutableGraph, Node, Users, mutable_graph_of, users_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -42,10 +42,10 @@ class CommonSubexpressions:
     """Merges equal operations in fusions; remembers the computations compared.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''f { p = s8[9] parameter(0)  a = s8[9] not(p)  b = s8[9] not(p)  ROOT r = s8[9] add(a, b) }
     ... ENTRY e { p = s8[9] parameter(0)  ROOT r = s8[9] fusion(p), kind=kLoop, calls=f }'''
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> CommonSubexpressions().merge_in(graph)
     1
     >>> [node.name for node in graph.root.body.operations]
@@ -57,7 +57,7 @@ class CommonSubexpressions:
     def __init__(self) -> None:
         self._contents: dict[Computation, Hashable] = {}
 
-    def merge_in(self, graph: Graph) -> int:
+    def merge_in(self, graph: MutableGraph) -> int:
         """Merges equal operations in all fusions of a graph; returns how many there were."""
         return sum(self._merge(node.body) for node in graph.nodes if node.body is not None and node.kind != "kCustom")
 
@@ -112,8 +112,8 @@ class CommonSubexpressions:
 
     def _computation(self, computation: Computation) -> Hashable:
         """Instructions of a computation, whatever their names."""
-        known = self._contents.get(computation)
-        if known is None:
+        content = self._contents.get(computation)
+        if content is None:
             lines = []
             for instruction in computation.instructions:
                 places = tuple(operand.index for operand in instruction.operands)
@@ -121,8 +121,8 @@ class CommonSubexpressions:
                 lines.append(
                     (instruction.opcode, str(instruction.shape), places, number, self._content_of(instruction))
                 )
-            known = self._contents[computation] = tuple(lines)
-        return known
+            content = self._contents[computation] = tuple(lines)
+        return content
 
 
 def _remove(node: Node, body: FusionBody) -> None:
@@ -149,9 +149,9 @@ class Dependence:
     """Dependence between nodes of a graph; `merged` reports nodes that were merged.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "ENTRY e { p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] negate(p)  ROOT c = s8[] add(a, b) }"
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> p, a, b, c = graph.nodes
     >>> dependence = Dependence(graph)
     >>> dependence.are_connected(a, b), dependence.are_connected(c, p)
@@ -160,7 +160,7 @@ class Dependence:
 
     __slots__ = ("_ends", "_graph", "_last", "_starts")
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: MutableGraph) -> None:
         self._graph = graph
         self._last = {node: place for place, node in enumerate(graph.sorted_nodes())}
         self._starts: list[int] = []
@@ -186,14 +186,14 @@ class Dependence:
         """Whether `target` depends on `source`, directly or indirectly."""
         # The place of a node is no smaller than those that it needs, so the search stops at the source's place.
         lowest = self._floor(self._last.get(source, 0))
-        seen = {target}
+        visited = {target}
         waiting = [target]
         while waiting:
             for node in self._graph.dependencies(waiting.pop()):
                 if node is source:
                     return True
-                if node not in seen and self._last.get(node, lowest) >= lowest:
-                    seen.add(node)
+                if node not in visited and self._last.get(node, lowest) >= lowest:
+                    visited.add(node)
                     waiting.append(node)
         return False
 
@@ -213,7 +213,7 @@ class Dependence:
 class GpuMultiOutputFusion:
     """Pass over one computation; `fused` are the merged nodes: one, and the fusion that computes it now."""
 
-    graph: Graph
+    graph: MutableGraph
     model: KernelModel
     names: ModuleNames
     fused: list[tuple[Node, Node]] = field(default_factory=list)
@@ -241,30 +241,30 @@ class GpuMultiOutputFusion:
     def _fuse_siblings(self, parent: Node) -> None:
         if not by.is_worth_sharing(parent) or len(parent.users) < 2:
             return
-        found = [user for user in parent.users if by.is_sibling_candidate(user, self._warp)]
+        candidates = [user for user in parent.users if by.is_sibling_candidate(user, self._warp)]
         # Stable, as std::stable_sort in XLA: ties keep the order of users.
-        found.sort(key=by.preference, reverse=True)
+        candidates.sort(key=by.preference, reverse=True)
         place = 0
-        while place < len(found):
-            one = found[place]
+        while place < len(candidates):
+            fusion = candidates[place]
             place += 1
             # The first of a pair must be a fusion, as XLA merges into fusions only.
-            if one.body is None:
+            if fusion.body is None:
                 continue
-            for other in found[place:]:
-                if self._are_siblings(one, other, parent):
+            for sibling in candidates[place:]:
+                if self._are_siblings(fusion, sibling, parent):
                     # The kind of a reduction wins.
-                    kind = "kInput" if other.kind == "kInput" else one.kind
-                    self._merge(other, one, kind)
-                    found.remove(other)
+                    kind = "kInput" if sibling.kind == "kInput" else fusion.kind
+                    self._merge(sibling, fusion, kind)
+                    candidates.remove(sibling)
 
-    def _are_siblings(self, one: Node, other: Node, parent: Node) -> bool:
+    def _are_siblings(self, fusion: Node, sibling: Node, parent: Node) -> bool:
         return (
-            by.have_same_loops(self._loop(one), self._loop(other))
-            and by.slices_overlap(one, other, parent)
-            and not by.are_updates(one, other)
-            and self._rules.budget_reason(other, one, is_merged=False) is None
-            and not self._dependence.are_connected(one, other)
+            by.have_same_loops(self._loop(fusion), self._loop(sibling))
+            and by.slices_overlap(fusion, sibling, parent)
+            and not by.are_updates(fusion, sibling)
+            and self._rules.budget_reason(sibling, fusion, is_merged=False) is None
+            and not self._dependence.are_connected(fusion, sibling)
         )
 
     def _fuse_with_consumer(self, producer: Node) -> None:
@@ -343,21 +343,21 @@ _CLONE: Final = re.compile(r"(.*\.\d{1,18})\.\d{1,18}\Z", re.DOTALL)
 class Unfused(NamedTuple):
     """A graph without fusions, and for each node of the fused graph the one that computes its result."""
 
-    graph: Graph
+    graph: MutableGraph
     origins: dict[Node, Node]
 
 
-def _restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None:
+def _restore_users(graph: MutableGraph, model: KernelModel, names: ModuleNames) -> None:
     """Puts the users of each node in the order that priority fusion leaves, as far as it makes the same fusions again.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> text = '''f { a = f32[9] parameter(0)  n = f32[9] negate(a)  ROOT e = f32[9] exponential(n) }
     ... ENTRY e { p = f32[9] parameter(0)  c = f32[9] custom-call(p), custom_call_target="c"
     ... x = f32[9] fusion(p), kind=kLoop, calls=f  ROOT r = (f32[9], f32[9]) tuple(c, x) }'''
     >>> module = parse_module(text)
-    >>> graph = graph_of(module.entry)
+    >>> graph = mutable_graph_of(module.entry)
     >>> _restore_users(graph, KernelModel(gpu_device("h100")), ModuleNames(module))
     >>> [user.name for user in next(graph.nodes).users]
     ['c', 'x']
@@ -379,20 +379,20 @@ def _restore_users(graph: Graph, model: KernelModel, names: ModuleNames) -> None
             node.users.add(user)
 
 
-def unfuse(graph: Graph) -> Unfused:
+def unfuse(graph: MutableGraph) -> Unfused:
     """Takes the fusions of a graph apart; operations that several fusions repeat become one.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''f { a = s8[9] parameter(0)  n = s8[9] not(a)  ROOT e = s8[9] negate(n) }
     ... g { a = s8[9] parameter(0)  n = s8[9] not(a)  ROOT e = s8[9] abs(n) }
     ... ENTRY e { p = s8[9] parameter(0)  x = s8[9] fusion(p), kind=kLoop, calls=f
     ... y = s8[9] fusion(p), kind=kLoop, calls=g  ROOT r = s8[9] add(x, y) }'''
-    >>> [node.opcode for node in unfuse(graph_of(parse_module(text).entry)).graph.nodes]
+    >>> [node.opcode for node in unfuse(mutable_graph_of(parse_module(text).entry)).graph.nodes]
     ['parameter', 'not', 'negate', 'abs', 'add']
     """
     equal = CommonSubexpressions()
-    known: dict[Hashable, Node] = {}
+    equal_copies: dict[Hashable, Node] = {}
     origins: dict[Node, Node] = {}
     for node in graph.sorted_nodes():
         body = node.body
@@ -400,19 +400,19 @@ def unfuse(graph: Graph) -> Unfused:
             origins[node] = _copy(node, [origins[operand] for operand in node.operands], node.name)
             continue
         inside = dict(zip(body.parameters, (origins[operand] for operand in node.operands), strict=True))
-        for each in reversed(users_first(body)):
-            if each.opcode == opcodes.PARAMETER:
+        for inner in reversed(users_first(body)):
+            if inner.opcode == opcodes.PARAMETER:
                 continue
-            name = _name_before(each.name)
-            copy = _copy(each, [inside[operand] for operand in each.operands], name)
+            name = _name_before(inner.name)
+            copy = _copy(inner, [inside[operand] for operand in inner.operands], name)
             # Operations that several kernels repeat were one before: duplicated by priority fusion.
-            found = known.setdefault((name.rpartition(".")[0], equal.key(copy)), copy)
-            if found is not copy:
+            first = equal_copies.setdefault((name.rpartition(".")[0], equal.key(copy)), copy)
+            if first is not copy:
                 copy.detach()
-            inside[each] = found
+            inside[inner] = first
         origins[node] = inside[body.root]
     return Unfused(
-        _graph_of(graph, origins, {**dict.fromkeys(origins.values()), **dict.fromkeys(known.values())}), origins
+        _graph_of(graph, origins, {**dict.fromkeys(origins.values()), **dict.fromkeys(equal_copies.values())}), origins
     )
 
 
@@ -429,13 +429,13 @@ def _name_before(name: str) -> str:
     return f"{found[1]}.0" if found else name
 
 
-def _graph_of(graph: Graph, origins: dict[Node, Node], all_nodes: Iterable[Node]) -> Graph:
+def _graph_of(graph: MutableGraph, origins: dict[Node, Node], all_nodes: Iterable[Node]) -> MutableGraph:
     """Graph of the nodes that compute some others, in XLA's post-order, with users in the same order."""
     assert graph.root is not None
     before = {
         origins[node]: [origins[other] for other in others] for node, others in graph.control_predecessors.items()
     }
-    unfused = Graph(graph.computation, [*all_nodes], origins[graph.root], {}, before, graph.text)
+    unfused = MutableGraph(graph.computation, [*all_nodes], origins[graph.root], {}, before, graph.text)
     order = unfused.sorted_nodes()
     unfused.order = [*order]
     unfused.position = {node: place for place, node in enumerate(order)}
@@ -451,12 +451,12 @@ def _graph_of(graph: Graph, origins: dict[Node, Node], all_nodes: Iterable[Node]
 # Copies a graph, so that a pass can be tried on it.
 
 
-def _copy_graph(graph: Graph) -> Graph:
+def _copy_graph(graph: MutableGraph) -> MutableGraph:
     """Copies a graph with the bodies of its fusions and the order of users.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> graph = graph_of(parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }").entry)
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> graph = mutable_graph_of(parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }").entry)
     >>> copy = _copy_graph(graph)
     >>> copy.root, copy.root is graph.root, [user.name for user in next(copy.nodes).users]
     (<node not n>, False, ['n'])
@@ -466,7 +466,7 @@ def _copy_graph(graph: Graph) -> Graph:
     order: list[Node | None] = list(copies.values())
     root = None if graph.root is None else copies[graph.root]
     position = {node: place for place, node in enumerate(copies.values())}
-    return Graph(graph.computation, order, root, position, before, graph.text)
+    return MutableGraph(graph.computation, order, root, position, before, graph.text)
 
 
 def _copies(nodes: Iterable[Node]) -> dict[Node, Node]:
@@ -506,13 +506,13 @@ def _copy_body(body: FusionBody) -> FusionBody:
 Reorder = Callable[[list[Node]], list[Node]]
 
 
-def _identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
+def _identity_orders(graph: MutableGraph) -> tuple[dict[Node, int], ...]:
     """Other orders of the nodes of a graph than `identities_of`: that one backward, and that of the text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> module = parse_module("ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
-    >>> backward, text = _identity_orders(graph_of(module.entry))
+    >>> backward, text = _identity_orders(mutable_graph_of(module.entry))
     >>> list(backward.values()), list(text.values())
     ([0, -1], [0, 1])
     """
@@ -520,7 +520,7 @@ def _identity_orders(graph: Graph) -> tuple[dict[Node, int], ...]:
     return backward, {node: place for place, node in enumerate(graph.nodes)}
 
 
-def _with_other_users(graph: Graph) -> Iterator[Graph]:
+def _with_other_users(graph: MutableGraph) -> Iterator[MutableGraph]:
     """Yields copies of a graph with the users of each node in other orders: backward, rotated, shuffled, or by kind."""
     # Chosen, not measured: no number of orders can prove that another one changes nothing.
     orders: tuple[Reorder, ...] = (_backward, _rotated, _shuffled(1), _shuffled(2), _loops_first, _loops_last)
@@ -535,19 +535,19 @@ def _with_other_users(graph: Graph) -> Iterator[Graph]:
         yield copy
 
 
-def _uncertain_fusions(graph: Graph, others: Iterable[Graph]) -> set[Node]:
+def _uncertain_fusions(graph: MutableGraph, others: Iterable[MutableGraph]) -> set[Node]:
     """Fusions of a graph that some of the others, made from the same instructions, do not have.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''f { p = s8[9] parameter(0)  ROOT a = s8[9] not(p) }
     ... ENTRY e { p = s8[9] parameter(0)  ROOT r = s8[9] fusion(p), kind=kLoop, calls=f }'''
     >>> entry = parse_module(text).entry
-    >>> other = graph_of(entry)
-    >>> _uncertain_fusions(graph_of(entry), [other])
+    >>> other = mutable_graph_of(entry)
+    >>> _uncertain_fusions(mutable_graph_of(entry), [other])
     set()
     >>> other.root.kind = "kInput"
-    >>> _uncertain_fusions(graph_of(entry), [other])
+    >>> _uncertain_fusions(mutable_graph_of(entry), [other])
     {<node fusion r>}
     """
     found: set[Node] = set()
@@ -557,7 +557,7 @@ def _uncertain_fusions(graph: Graph, others: Iterable[Graph]) -> set[Node]:
     return found
 
 
-def _fusions(graph: Graph) -> Iterator[Node]:
+def _fusions(graph: MutableGraph) -> Iterator[Node]:
     return (node for node in graph.nodes if node.body is not None and node.kind != "kCustom")
 
 
@@ -626,7 +626,7 @@ class GpuPasses:
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
     >>> module = parse_module(text)
-    >>> graph = graph_of(module.entry)
+    >>> graph = mutable_graph_of(module.entry)
     >>> passes = GpuPasses(module, KernelModel(gpu_device("h100")), is_priority=True, is_multi_output=True)
     >>> [producer.name for _, producer, _ in passes.fuse_by_priority(graph)], graph.root, passes.ties(graph)
     (['n'], <node fusion fusion>, set())
@@ -656,11 +656,11 @@ class GpuPasses:
         self._scratch_names: ModuleNames | None = None
         self._equal = CommonSubexpressions()
         self._effects = effects_of(module.computations)
-        self._tied: dict[Graph, set[Node]] = {}
-        self._before: dict[Graph, Graph | None] = {}
-        self._merged: dict[Graph, list[Node]] = {}
+        self._tied: dict[MutableGraph, set[Node]] = {}
+        self._before: dict[MutableGraph, MutableGraph | None] = {}
+        self._merged: dict[MutableGraph, list[Node]] = {}
 
-    def fuse_by_priority(self, graph: Graph) -> list[tuple[Node, Node, Node]]:
+    def fuse_by_priority(self, graph: MutableGraph) -> list[tuple[Node, Node, Node]]:
         """Runs priority fusion; returns the fusion, the producer, and the consumer of each step."""
         identities, are_exact = identities_of(graph)
         fusion = PriorityFusion(graph, self._model, self._names, identities)
@@ -671,7 +671,7 @@ class GpuPasses:
         without_dead(graph, self._effects)
         return fusion.fused
 
-    def fuse_with_several_results(self, graph: Graph) -> list[tuple[Node, Node]]:
+    def fuse_with_several_results(self, graph: MutableGraph) -> list[tuple[Node, Node]]:
         """Runs multi-output fusion; returns the merged nodes: one, and the fusion that computes it now."""
         if self._is_priority:
             self._merge_equal(graph)
@@ -685,7 +685,7 @@ class GpuPasses:
         without_dead(graph, self._effects)
         return fusion.fused
 
-    def ties(self, graph: Graph) -> set[Node]:
+    def ties(self, graph: MutableGraph) -> set[Node]:
         """Fusions that another order of producers of equal priority, or of users, would change."""
         tied = self._tied.get(graph, set())
         merged = self._merged.get(graph, [])
@@ -698,26 +698,26 @@ class GpuPasses:
             nearby.update(node for node in graph.nodes if any(map(_is_shared, node.operands)))
         return tied | nearby
 
-    def _made_again(self, graph: Graph, *, is_tied: bool, is_merged: bool) -> Iterator[Graph]:
+    def _made_again(self, graph: MutableGraph, *, is_tied: bool, is_merged: bool) -> Iterator[MutableGraph]:
         """Graphs of the same computation that the passes make with other orders."""
         before = self._before.get(graph)
         if is_merged and before is not None:
-            for other in _with_other_users(before):
-                yield self._merge_again(other)
+            for remade in _with_other_users(before):
+                yield self._merge_again(remade)
         if is_tied:
             text = self._module.source.text
             # Two orders: see `_identity_orders`.
             for number in range(2):
-                other = graph_of(graph.computation, text)
-                order = _identity_orders(other)[number]
-                PriorityFusion(other, KernelModel(self._model.device), self._other_names, order).run()
-                without_dead(other, self._effects)
+                remade = mutable_graph_of(graph.computation, text)
+                order = _identity_orders(remade)[number]
+                PriorityFusion(remade, KernelModel(self._model.device), self._other_names, order).run()
+                without_dead(remade, self._effects)
                 if self._is_multi_output:
-                    self._equal.merge_in(other)
-                    self._merge_again(other)
-                yield other
+                    self._equal.merge_in(remade)
+                    self._merge_again(remade)
+                yield remade
 
-    def _merge_again(self, graph: Graph) -> Graph:
+    def _merge_again(self, graph: MutableGraph) -> MutableGraph:
         GpuMultiOutputFusion(graph, KernelModel(self._model.device), self._other_names).run()
         without_dead(graph, self._effects)
         return graph
@@ -729,7 +729,7 @@ class GpuPasses:
             self._scratch_names = ModuleNames(self._module)
         return self._scratch_names
 
-    def _merge_equal(self, graph: Graph) -> None:
+    def _merge_equal(self, graph: MutableGraph) -> None:
         """Merges equal operations in fusions, as XLA does between the passes."""
         self._equal.merge_in(graph)
         for node in graph.nodes:
@@ -737,7 +737,7 @@ class GpuPasses:
                 self._model.forget(node)
 
 
-def _is_small(graph: Graph) -> bool:
+def _is_small(graph: MutableGraph) -> bool:
     return len(graph.computation.instructions) <= _MAX_INSTRUCTIONS
 
 

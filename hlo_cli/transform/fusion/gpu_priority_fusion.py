@@ -16,7 +16,7 @@ from hlo_cli.analysis.fusion import gpu_rules
 from hlo_cli.analysis.fusion.gpu_emitters import LOOP, elements_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
-from hlo_cli.analysis.fusion.mutable_graph import Graph, Node, Users, is_fusible
+from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, Users, is_fusible
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep
@@ -41,7 +41,7 @@ _COMPUTED_TWICE: Final = frozenset((opcodes.BROADCAST, opcodes.CONSTANT, opcodes
 """Opcodes of values that functions such as `jit(_var)` compute again: constants, and differences to a mean."""
 
 
-def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
+def identities_of(graph: MutableGraph) -> tuple[dict[Node, int], bool]:
     """A number for each node that orders producers of equal priority, and whether the numbers are XLA's ids.
 
     Without ids, the numbers in names are the best guess, then the order of the file: XLA's writers count upward.
@@ -65,7 +65,7 @@ def identities_of(graph: Graph) -> tuple[dict[Node, int], bool]:
     return {node: place for place, node in enumerate(ordered)}, False
 
 
-def _order_users(graph: Graph) -> None:
+def _order_users(graph: MutableGraph) -> None:
     """Puts the users of each node in the order that XLA has before fusion, where it is not that of the text.
 
     A module arrives in the order of the text; then passes inline functions, such as `jit(_var)` in an op_name. Their
@@ -111,17 +111,17 @@ def _order_users(graph: Graph) -> None:
             node.users.add(user)
 
 
-def _path(node: Node, known: dict[Node, str]) -> str:
+def _path(node: Node, paths: dict[Node, str]) -> str:
     """The functions that an operation was inlined from: parts of its op_name, without the outermost."""
-    path = known.get(node)
+    path = paths.get(node)
     if path is None:
         path = ""
         if node.opcode == opcodes.BITCAST and len(node.users) == 1:  # has the op_name of its operand
-            path = _path(next(iter(node.users)), known)
+            path = _path(next(iter(node.users)), paths)
         elif _INLINED in node.instruction.raw[1]:
             parts = node.instruction.metadata.op_name.split("/")[1:-1]
             path = "/".join(part for part in parts if _INLINED in part)
-        known[node] = path
+        paths[node] = path
     return path
 
 
@@ -172,7 +172,7 @@ class PriorityFusion:
     only they decide.
     """
 
-    graph: Graph
+    graph: MutableGraph
     model: KernelModel
     names: ModuleNames
     identities: dict[Node, int]
@@ -297,14 +297,14 @@ class PriorityFusion:
     def _note_removed_times(self, producer: Node, consumers: list[Node]) -> None:
         """Notes, for producers still in the queue, the known times of pairs that are no more."""
         for operand in self._new_consumers:
-            known = self._pairs.get(operand)
-            if operand not in self.priorities or known is None:
+            times = self._pairs.get(operand)
+            if operand not in self.priorities or times is None:
                 continue
             fused = unfused = 0
             # XLA subtracts cached times of all consumers and of the fused producer, even if it is no consumer any more.
             for consumer in (*consumers, producer):
-                if consumer in known:
-                    fused += known[consumer].ticks
+                if consumer in times:
+                    fused += times[consumer].ticks
                     unfused += self.model.time(consumer).ticks
             self._removed_times[operand] = Times(fused, unfused + self.model.time(operand).ticks + LAUNCH)
 
@@ -416,13 +416,13 @@ class Replay:
 
     __slots__ = ("_homes", "_model", "_names", "nodes")
 
-    def __init__(self, graphs: Iterable[Graph], model: KernelModel, names: ModuleNames) -> None:
+    def __init__(self, graphs: Iterable[MutableGraph], model: KernelModel, names: ModuleNames) -> None:
         self._model = model
         self._names = names
         self._homes = {node: graph for graph in graphs for node in graph.nodes}
         self.nodes = {node.name: node for node in self._homes}
 
-    def graph_with(self, node: Node) -> Graph:
+    def graph_with(self, node: Node) -> MutableGraph:
         """The graph that a node is in."""
         return self._homes[node]
 

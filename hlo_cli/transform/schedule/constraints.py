@@ -1,7 +1,7 @@
 """What must an order of a computation keep, and how much memory is live in it?
 
-`Flow` is a computation as XLA's memory schedulers see it, which ignores aliases; `Graph` respects them and keeps groups
-together. `ExecutedComputations` prepares both for the schedulers.
+`Flow` is a computation as XLA's memory schedulers see it, which ignores aliases; `ScheduleGraph` respects them and
+keeps groups together. `ExecutedComputations` prepares both for the schedulers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hlo_cli.ir.shape import Shape
 # Computation in the form of XLA's memory schedulers: users of each instruction, and the values it defines and uses.
 #
 # Mirrors what `ListScheduler` and `DFSMemoryScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc take
-# from dataflow analysis, which ignores aliases; `Graph` respects them.
+# from dataflow analysis, which ignores aliases; `ScheduleGraph` respects them.
 
 
 Size = Callable[[Shape], int]
@@ -116,16 +116,16 @@ def _flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Fl
 
 
 def _used(instruction: Instruction, dataflow: Dataflow) -> tuple[int, ...]:
-    value, found = dataflow.value, dict[int, None]()
+    value, used = dataflow.value, dict[int, None]()
     for position, operand in enumerate(instruction.operands):
         parts = _parts(operand, dataflow)
         if len(parts) > _MAX_TUPLE_PARTS and instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
             own = _parts(instruction, dataflow)
-            found.update(dict.fromkeys((value[parts[0]], *(value[place] for place in own))))
+            used.update(dict.fromkeys((value[parts[0]], *(value[place] for place in own))))
             continue
         place = dataflow.places.operand_place(instruction, position)
-        found.update(dict.fromkeys([value[each] for each in range(place, parts[-1] + 1)]))
-    return tuple(found)
+        used.update(dict.fromkeys([value[each] for each in range(place, parts[-1] + 1)]))
+    return tuple(used)
 
 
 def _parts(instruction: Instruction, dataflow: Dataflow) -> range:
@@ -186,20 +186,20 @@ class BufferUses:
 
     def buffers_read(self, instruction: Instruction) -> set[int]:
         """Buffers that an instruction reads; a root reads the result."""
-        at, buffer = self.dataflow.value, self.aliases.buffer
-        found = {buffer[at[place]] for place in self._used(instruction)}
+        value_at, buffer = self.dataflow.value, self.aliases.buffer
+        read = {buffer[value_at[place]] for place in self._used(instruction)}
         if instruction.is_root:
-            found |= {buffer[at[place]] for place in self._own(instruction)}
-        return found
+            read |= {buffer[value_at[place]] for place in self._own(instruction)}
+        return read
 
     def buffers_written(self, instruction: Instruction) -> set[int]:
         """Buffers with several values that an instruction, or a callee, writes."""
-        at, buffer, shared = self.dataflow.value, self.aliases.buffer, self.aliases.members
+        value_at, buffer, shared = self.dataflow.value, self.aliases.buffer, self.aliases.members
         # Only buffers with several values can be overwritten.
-        found = {name for p in self._own(instruction) if at[p] == p and (name := buffer[p]) in shared}
+        written = {name for p in self._own(instruction) if value_at[p] == p and (name := buffer[p]) in shared}
         for called in instruction.called_computations:
-            found |= self.overwritten.get(called, frozenset())
-        return found
+            written |= self.overwritten.get(called, frozenset())
+        return written
 
     def _own(self, instruction: Instruction) -> range:
         places = self.dataflow.places
@@ -269,7 +269,7 @@ def _homes(facts: OrderIndependentFacts, runs: tuple[Run, ...]) -> dict[int, Com
 
 Effect = Literal["outside", "random", "collective"]
 
-_NONE: Final = frozenset[Effect]()
+_NO_EFFECTS: Final = frozenset[Effect]()
 _ALL_EFFECTS: Final = frozenset[Effect](get_args(Effect))
 """Effects of an unknown opcode."""
 _EFFECTS_BY_OPCODE: Final[Mapping[str, frozenset[Effect]]] = {
@@ -295,19 +295,21 @@ def effects_of(computations: Iterable[Computation]) -> Effects:
     {<outfeed o>: frozenset({'outside'})}
     """
     inside: dict[Computation, frozenset[Effect]] = {}
-    found: dict[Instruction, frozenset[Effect]] = {}
+    effects_by_instruction: dict[Instruction, frozenset[Effect]] = {}
     for computation in computations:
-        among: set[Effect] = set()
+        in_computation: set[Effect] = set()
         for instruction in computation.instructions:
             effects = _opcode_effects(instruction)
             # A done repeats its start's computation but runs nothing.
             if instruction.called_computations and not is_end(instruction):
-                effects = effects.union(*(inside.get(called, _NONE) for called in instruction.called_computations))
+                effects = effects.union(
+                    *(inside.get(called, _NO_EFFECTS) for called in instruction.called_computations)
+                )
             if effects:
-                found[instruction] = effects
-                among |= effects
-        inside[computation] = frozenset(among)
-    return found
+                effects_by_instruction[instruction] = effects
+                in_computation |= effects
+        inside[computation] = frozenset(in_computation)
+    return effects_by_instruction
 
 
 def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
@@ -318,7 +320,7 @@ def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
     if opcode.endswith(OPAQUE):
         return _ALL_EFFECTS
     has_effect = opcode == opcodes.CUSTOM_CALL and instruction.flag("custom_call_has_side_effect")
-    return _EFFECTS_BY_OPCODE["send"] if has_effect else _NONE
+    return _EFFECTS_BY_OPCODE["send"] if has_effect else _NO_EFFECTS
 
 
 # --- the graph of an order ---
@@ -332,7 +334,7 @@ _GROUP_ATTRIBUTE: Final = "_scheduling_group_id"
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class ScheduleGraph:
     """Nodes of a computation in the present order, so that `range(len(graph))` is a valid order.
 
     - `members` are the instructions of each node; `node_of` maps an instruction's index to its node.
@@ -357,7 +359,8 @@ class Graph:
     def nodes(self, order: Iterable[int]) -> list[int]:
         """Nodes in an order of their instructions, by index; nodes move later where dependencies require it.
 
-        >>> graph = Graph(((),) * 3, ((), (0,), ()), ((1,), (), ()), ((),) * 3, {}, frozenset(), (0,) * 3, (0, 1, 2))
+        >>> before, after, no_buffers = ((), (0,), ()), ((1,), (), ()), ((),) * 3
+        >>> graph = ScheduleGraph(((),) * 3, before, after, no_buffers, {}, frozenset(), (0,) * 3, (0, 1, 2))
         >>> graph.nodes((2, 0, 1)), graph.nodes((1, 2, 0))
         ([2, 0, 1], [2, 0, 1])
         """
@@ -381,35 +384,35 @@ def scheduled_first(opcode: str, order: Iterable[Instruction]) -> tuple[Instruct
     >>> scheduled_first("constant", parse_module(text).entry.instructions[::-1])
     (<constant a>, <constant c>, <negate b>)
     """
-    found = tuple(order)
-    given = found[0].computation.instructions if found else ()
+    instructions = tuple(order)
+    present = instructions[0].computation.instructions if instructions else ()
     # Arguments at the top cost nothing there, so moving them would only be noise.
-    leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP_ATTRIBUTE not in each.raw[1], given)
+    leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP_ATTRIBUTE not in each.raw[1], present)
     front = {each: None for each in leading if each.opcode == opcode}
-    return (*front, *(each for each in found if each not in front)) if front else found
+    return (*front, *(each for each in instructions if each not in front)) if front else instructions
 
 
-def graph_of(
+def schedule_graph_of(
     computation: Computation, uses: BufferUses, effects: Effects, peaks: Mapping[Computation, int], text: str
-) -> Graph:
+) -> ScheduleGraph:
     """Scheduling graph of a computation; `peaks` are the peak bytes of the computations that it calls."""
     instructions = computation.instructions
-    before = _needs(computation, uses, effects, text)
+    before = _predecessors_of(computation, uses, effects, text)
     groups = _groups(computation, text)
     node_of, members = _grouped(len(instructions), before, groups)
-    found: list[dict[int, None]] = [{} for _ in members]
+    predecessors: list[dict[int, None]] = [{} for _ in members]
     for index, earlier in enumerate(before):
         here = node_of[index]
-        found[here].update(dict.fromkeys(node_of[each] for each in earlier if node_of[each] != here))
+        predecessors[here].update(dict.fromkeys(node_of[each] for each in earlier if node_of[each] != here))
     after: list[list[int]] = [[] for _ in members]
-    for node, needed in enumerate(found):
+    for node, needed in enumerate(predecessors):
         for each in needed:
             after[each].append(node)
     buffers = tuple(_buffers(computation, [instructions[index] for index in each], uses) for each in members)
     root = computation.root
-    return Graph(
+    return ScheduleGraph(
         tuple(tuple([instructions[index] for index in each]) for each in members),
-        tuple(map(tuple, found)),
+        tuple(map(tuple, predecessors)),
         tuple(map(tuple, after)),
         buffers,
         uses.size,
@@ -419,13 +422,13 @@ def graph_of(
     )
 
 
-def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: str) -> list[tuple[int, ...]]:
+def _predecessors_of(computation: Computation, uses: BufferUses, effects: Effects, text: str) -> list[tuple[int, ...]]:
     """Indices of the instructions that must precede each instruction."""
     controls = control_predecessors(computation, text)
     last_effect: dict[str, int] = {}
     written: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
-    found: list[tuple[int, ...]] = []
+    predecessors: list[tuple[int, ...]] = []
     shared = uses.aliases.members
     for index, instruction in enumerate(computation.instructions):
         needed = [*controls.get(index, ()), *(operand.index for operand in instruction.operands)]
@@ -445,8 +448,8 @@ def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: s
                 if buffer in written:
                     needed.append(written[buffer])
                 readers.setdefault(buffer, []).append(index)
-        found.append(tuple(dict.fromkeys(needed)))
-    return found
+        predecessors.append(tuple(dict.fromkeys(needed)))
+    return predecessors
 
 
 def _groups(computation: Computation, text: str) -> list[list[int]]:
@@ -514,8 +517,8 @@ def stable_order(nodes: Sequence[int], needed: Sequence[Collection[int]]) -> lis
 
 def _buffers(computation: Computation, members: Iterable[Instruction], uses: BufferUses) -> tuple[int, ...]:
     """Buffers whose outermost computation is this one and that the members of a node use."""
-    found = set[int]().union(*(uses.buffers_used(member) for member in members))
-    return tuple(sorted(b for b in found if b in uses.size and uses.home[b] is computation))
+    used = set[int]().union(*(uses.buffers_used(member) for member in members))
+    return tuple(sorted(b for b in used if b in uses.size and uses.home[b] is computation))
 
 
 def _callee_bytes(instruction: Instruction, peaks: Mapping[Computation, int]) -> int:
@@ -534,7 +537,7 @@ class LiveMemory:
 
     __slots__ = ("_frees", "_graph", "_needs", "_user_sum", "_uses_left", "_waiting", "live_bytes")
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: ScheduleGraph) -> None:
         self._graph = graph
         self.live_bytes = 0
         self._uses_left: dict[int, int] = {}
@@ -582,14 +585,15 @@ class LiveMemory:
 class PeakMeasure:
     """Computes the peaks of orders of one graph.
 
-    >>> chain = Graph(((),) * 2, ((), (0,)), ((1,), ()), ((0,), (0, 1)), {0: 8, 1: 16}, frozenset((1,)), (0,) * 2)
+    >>> before, after, buffers = ((), (0,)), ((1,), ()), ((0,), (0, 1))
+    >>> chain = ScheduleGraph(((),) * 2, before, after, buffers, {0: 8, 1: 16}, frozenset((1,)), (0,) * 2)
     >>> PeakMeasure(chain).peak_of((0, 1))
     (24, [8, 8])
     """
 
     __slots__ = ("_graph", "_nodes")
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: ScheduleGraph) -> None:
         self._graph = graph
         self._nodes: dict[int, list[int]] = {}
         for node, buffers in enumerate(graph.buffers):
@@ -619,12 +623,12 @@ class PeakMeasure:
         return most, growth
 
 
-def peak_of_order(graph: Graph, order: Sequence[int]) -> int:
+def peak_of_order(graph: ScheduleGraph, order: Sequence[int]) -> int:
     """Peak of live bytes in an order.
 
     >>> size = {0: 8, 1: 16}
-    >>> before, after, held = ((), (0,), (1,)), ((1,), (2,), ()), ((0,), (0, 1), (1,))
-    >>> chain = Graph(((),) * 3, before, after, held, size, frozenset(), (0,) * 3)
+    >>> before, after, buffers = ((), (0,), (1,)), ((1,), (2,), ()), ((0,), (0, 1), (1,))
+    >>> chain = ScheduleGraph(((),) * 3, before, after, buffers, size, frozenset(), (0,) * 3)
     >>> peak_of_order(chain, (0, 1, 2))
     24
     """
@@ -649,7 +653,7 @@ class ExecutedComputations:
         self.peaks: dict[Computation, int] = {}
         self._effects = effects_of(module.computations)
 
-    def computations(self) -> Iterator[tuple[Flow, Graph]]:
+    def computations(self) -> Iterator[tuple[Flow, ScheduleGraph]]:
         """Yields each computation, callees first; its peak is that of the present order until it is updated.
 
         A computation with a use before its definition, from malformed text, is skipped.
@@ -662,7 +666,7 @@ class ExecutedComputations:
         """
         text = self.module.source.text
         for flow in self.uses.flows():
-            graph = graph_of(flow.computation, self.uses, self._effects, self.peaks, text)
+            graph = schedule_graph_of(flow.computation, self.uses, self._effects, self.peaks, text)
             # An order that is none (a cycle in the text) is left as it is.
             if any(max(before, default=-1) >= node for node, before in enumerate(graph.before)):
                 continue

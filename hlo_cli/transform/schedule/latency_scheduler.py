@@ -26,8 +26,8 @@ from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES
 from hlo_cli.ir.shape import Shape
 from hlo_cli.transform.schedule.constraints import (
     ExecutedComputations,
-    Graph,
     LiveMemory,
+    ScheduleGraph,
     peak_of_order,
     scheduled_first,
 )
@@ -100,7 +100,7 @@ def _times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> L
     return LatencyModel(of_instruction, of_pair, BY_BYTES)
 
 
-def _async_latencies(graph: Graph, pairs: Sequence[AsyncPair], latency_model: LatencyModel) -> AsyncLatencies:
+def _async_latencies(graph: ScheduleGraph, pairs: Sequence[AsyncPair], latency_model: LatencyModel) -> AsyncLatencies:
     """Async operations that start and end in a computation, with their durations."""
     nodes = {member: node for node, members in enumerate(graph.members) for member in members}
     durations: dict[int, float] = {}
@@ -170,14 +170,18 @@ Limits = Mapping[int, int]
 
 
 def _schedule_by_latency(
-    graph: Graph, latencies: AsyncLatencies, space: Mapping[int, int], limits: Limits, reserved: Limits | None = None
+    graph: ScheduleGraph,
+    latencies: AsyncLatencies,
+    space: Mapping[int, int],
+    limits: Limits,
+    reserved: Limits | None = None,
 ) -> list[int]:
     """Orders starts first, then nodes that lead to starts, then the rest; a done that would wait comes last.
 
     Spaces without a limit may use as much as the present order. `reserved` bytes of each must stay unused.
 
     >>> before = ((), (), (1,), ())
-    >>> graph = Graph(((),) * 4, before, ((), (2,), (), ()), ((),) * 4, {}, frozenset(), (0,) * 4)
+    >>> graph = ScheduleGraph(((),) * 4, before, ((), (2,), (), ()), ((),) * 4, {}, frozenset(), (0,) * 4)
     >>> _schedule_by_latency(graph, AsyncLatencies((9, 0, 0, 9), {1: 18}, {2: (1,)}), {}, {})
     [1, 0, 3, 2]
     """
@@ -189,7 +193,7 @@ class _MemoryLimits:
 
     __slots__ = ("_limits", "spaces")
 
-    def __init__(self, graph: Graph, space: Mapping[int, int], limits: Limits, reserved: Limits) -> None:
+    def __init__(self, graph: ScheduleGraph, space: Mapping[int, int], limits: Limits, reserved: Limits) -> None:
         self.spaces: list[LiveMemory] = []
         self._limits: list[int] = []
         buffers = set[int]().union(*graph.buffers)
@@ -222,7 +226,7 @@ class _MemoryLimits:
 class _Scheduler:
     """Nodes that can run next: ready ones, and dones whose operation is in flight, by completion time."""
 
-    graph: Graph
+    graph: ScheduleGraph
     latencies: AsyncLatencies
     memory: _MemoryLimits
     clock: float = 0

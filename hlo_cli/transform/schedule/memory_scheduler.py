@@ -18,9 +18,9 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.transform.schedule.constraints import (
     ExecutedComputations,
     Flow,
-    Graph,
     LiveMemory,
     PeakMeasure,
+    ScheduleGraph,
     scheduled_first,
 )
 
@@ -87,17 +87,17 @@ def _weights(flow: Flow) -> Sequence[tuple[int, int, str]]:
 
     The smallest comes first. A weight is limited to the total so far.
     """
-    others, sizes, seen = [0] * len(flow), [0] * len(flow), 0
+    others, sizes, total = [0] * len(flow), [0] * len(flow), 0
     instructions = flow.computation.instructions
     for index in flow.post_order:
         if instructions[index].opcode in ARGUMENT_OPCODES:
             continue
-        seen += flow.defined_bytes[index]
+        total += flow.defined_bytes[index]
         above = flow.operands[index]
         users = max(len(flow.users[index]) - 1, 0) + sum([others[each] for each in above])
         # DFSMemoryScheduler counts a shared dependency once per path, and limits both sums for that reason.
         others[index] = min(len(flow), users)
-        sizes[index] = min(seen, flow.defined_bytes[index] + sum([sizes[each] for each in above]))
+        sizes[index] = min(total, flow.defined_bytes[index] + sum([sizes[each] for each in above]))
     return [(-o, -s, i.name) for o, s, i in zip(others, sizes, instructions, strict=True)]
 
 
@@ -136,9 +136,9 @@ def breadth_first(flow: Flow) -> list[int]:
 
 
 # int64 max, as ListScheduler ranks scalars first of all.
-_FIRST: Final = (1 << 63) - 1
+_BEFORE_ALL: Final = (1 << 63) - 1
 # int32's ends, which XLA uses for outfeed and infeed.
-_MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
+_EARLIEST, _LATEST = (1 << 31) - 1, -(1 << 31)
 
 Priority = tuple[int, int]
 
@@ -157,10 +157,10 @@ def _schedule_by_memory(flow: Flow) -> list[int]:
     >>> _schedule_by_memory(next(buffer_uses(parse_module(text)).flows()))
     [0, 2, 4, 1, 3, 5]
     """
-    return _List(flow).order()
+    return _ListScheduler(flow).order()
 
 
-class _List:
+class _ListScheduler:
     """Ready instructions, and the number of remaining uses of each value."""
 
     __slots__ = ("_entered", "_flow", "_heap", "_key", "_missing", "_outdated", "_user_sum", "_uses_left")
@@ -238,7 +238,7 @@ class _List:
         instruction = flow.computation.instructions[index]
         if _is_scalar(instruction):
             # A scalar costs nothing and may free its operands.
-            return -_FIRST, -_FIRST
+            return -_BEFORE_ALL, -_BEFORE_ALL
         if (bytes_ := _feed_priority(instruction)) is None:
             bytes_ = (
                 sum([flow.size[value] for value in flow.used[index] if self._uses_left[value] == 1])
@@ -257,9 +257,9 @@ def _feed_priority(instruction: Instruction) -> int | None:
     """Priority of a configured outfeed (early) or infeed (late); None for others."""
     # BytesFreedIfScheduled of ListScheduler: the device or host at the other end gets more time for its work.
     if instruction.opcode == opcodes.OUTFEED and instruction.attribute("outfeed_config"):
-        return _MOST
+        return _EARLIEST
     if instruction.opcode == opcodes.INFEED and instruction.attribute("infeed_config"):
-        return _LEAST
+        return _LATEST
     return None
 
 
@@ -269,13 +269,13 @@ def _feed_priority(instruction: Instruction) -> int | None:
 # Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
 
 
-def _schedule_by_buffers(graph: Graph) -> list[int]:
+def _schedule_by_buffers(graph: ScheduleGraph) -> list[int]:
     """Orders ready nodes by net bytes freed, then by number of successors, then by their present order.
 
     >>> small, large = (0, 2), (1, 3)
     >>> size = {0: 8, 1: 800}
     >>> held = ((0,), (1,), (0,), (1,))
-    >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
+    >>> graph = ScheduleGraph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
     >>> _schedule_by_buffers(graph)
     [0, 2, 1, 3]
     """
@@ -314,13 +314,13 @@ def _schedule_by_buffers(graph: Graph) -> list[int]:
 # No counterpart in XLA, whose schedulers decide on each instruction once.
 
 
-def _tighten(graph: Graph, measure: PeakMeasure, order: Sequence[int], growth: Sequence[int]) -> list[int]:
+def _tighten(graph: ScheduleGraph, measure: PeakMeasure, order: Sequence[int], growth: Sequence[int]) -> list[int]:
     """Order with allocating nodes right before their first users, then freeing nodes right after their dependencies.
 
     `growth` are the bytes that each node allocates minus those that it frees.
 
     >>> held, size = ((0,), (1,), (0,), (1,)), {0: 8, 1: 800}
-    >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
+    >>> graph = ScheduleGraph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
     >>> measure = PeakMeasure(graph)
     >>> _tighten(graph, measure, (0, 1, 2, 3), measure.peak_of((0, 1, 2, 3))[1])
     [0, 2, 1, 3]
@@ -432,28 +432,28 @@ def _rank(peaks: Peaks, target: Target | None) -> Rank:
 
 def _candidates(executed: ExecutedComputations, count: int) -> list[Orders]:
     """At most `count` orders of the module: the best of each computation, and the trial orders by number."""
-    most = max(_MAX_TIGHTENED // executed.module.instruction_count, 1) if count < _MIN_ORDERS else None
+    max_tightened = max(_MAX_TIGHTENED // executed.module.instruction_count, 1) if count < _MIN_ORDERS else None
     best: dict[Computation, Sequence[Instruction]] = {}
-    found: list[dict[Computation, Sequence[Instruction]]] = []
+    trials: list[dict[Computation, Sequence[Instruction]]] = []
     for flow, graph in executed.computations():
         least = executed.peaks[flow.computation]
         best[flow.computation] = flow.computation.instructions
         lowest: Sequence[int] | None = None
-        for number, (nodes, peak) in enumerate(_trial_orders(flow, graph, most)):
+        for number, (nodes, peak) in enumerate(_trial_orders(flow, graph, max_tightened)):
             if peak < least:
                 least, lowest = peak, nodes
             if number + 1 < count:
-                if number == len(found):
-                    found.append({})
-                found[number][flow.computation] = graph.instructions(nodes)
+                if number == len(trials):
+                    trials.append({})
+                trials[number][flow.computation] = graph.instructions(nodes)
         if lowest is not None:
             best[flow.computation] = graph.instructions(lowest)
         executed.peaks[flow.computation] = least
-    return [best, *found]
+    return [best, *trials]
 
 
-def _trial_orders(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[Sequence[int], int]]:
-    """Yields XLA's orders, then tightened ones, each with its peak; at most `most` are tightened."""
+def _trial_orders(flow: Flow, graph: ScheduleGraph, max_tightened: int | None) -> Iterator[tuple[Sequence[int], int]]:
+    """Yields XLA's orders, then tightened ones, each with its peak; at most `max_tightened` are tightened."""
     measure = PeakMeasure(graph)
     orders: list[Sequence[int]] = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
     orders.append(_schedule_by_buffers(graph))
@@ -462,8 +462,8 @@ def _trial_orders(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[
     orders.append(range(len(graph)))
     measure_peaks.append(measure.peak_of(orders[-1]))
     numbers: Sequence[int] = range(len(orders))
-    if most is not None:
-        numbers = sorted(numbers, key=lambda number: measure_peaks[number][0])[:most]
+    if max_tightened is not None:
+        numbers = sorted(numbers, key=lambda number: measure_peaks[number][0])[:max_tightened]
     for number in numbers:
         tight = _tighten(graph, measure, orders[number], measure_peaks[number][1])
         yield tight, measure.peak_of(tight)[0]

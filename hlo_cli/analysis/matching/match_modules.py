@@ -15,13 +15,13 @@ from hlo_cli.analysis.matching.graph import (
     ESSENTIAL,
     FULL,
     LEVELS,
-    Graph,
     Key,
     Keys,
+    ModuleGraph,
     Node,
     Unit,
     flattened,
-    graph_of,
+    module_graph_of,
     op_name_in,
 )
 from hlo_cli.analysis.matching.pairs import (
@@ -97,30 +97,30 @@ class _Side:
     or by a neighbor of that color.
     """
 
-    __slots__ = ("alone", "common", "graph", "is_new", "other", "pairs")
+    __slots__ = ("alone", "common", "graph", "is_new", "pairs", "partners")
 
     def __init__(self, pairs: Pairs, common: AbstractSet[Key], *, is_new: bool) -> None:
         self.pairs = pairs
         self.common = common
         self.alone = -2 - len(pairs.after) - is_new
         self.is_new = is_new
-        self.graph, self.other = pairs.sides[is_new]
+        self.graph, self.partners = pairs.sides[is_new]
 
     def paired_color(self, node: Node) -> int:
         """Color of a paired node: equal for both nodes of the pair, and negative, unlike any key."""
-        return -2 - (self.other[node] if self.is_new else node)
+        return -2 - (self.partners[node] if self.is_new else node)
 
     def element(self, node: Node) -> int:
         """Index of a get-tuple-element; if its operand is paired, that in the new tuple."""
         index, operand = self.graph.tuple_index[node], self.pairs.plain[self.is_new].operands[node][:1]
-        if self.is_new or not operand or self.other[operand[0]] < 0:
+        if self.is_new or not operand or self.partners[operand[0]] < 0:
             return index
-        new = self.pairs.elements.of(operand[0], self.other[operand[0]]).new_index(index)
+        new = self.pairs.elements.of(operand[0], self.partners[operand[0]]).new_index(index)
         return new if new >= 0 else _gone(index)
 
     def position(self, user: Node, position: int) -> int:
         """Operand position at a paired user; if that is a tuple, the position in the new one."""
-        if self.is_new or (elements := self.pairs.shifted_elements(user, self.other[user])) is None:
+        if self.is_new or (elements := self.pairs.shifted_elements(user, self.partners[user])) is None:
             return position
         new = elements.new_index(position)
         return new if new >= 0 else _gone(position)
@@ -133,14 +133,14 @@ def _gone(index: int) -> int:
 
 def _operand_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Numbers) -> _Colors:
     """Colors that combine the key of a node with the colors of its operands."""
-    graph, other, color_of = side.graph, side.other, side.paired_color
+    graph, partners, color_of = side.graph, side.partners, side.paired_color
     keys, operands, indices, colors = graph.keys[level], graph.operands, graph.tuple_index, _Colors()
-    known, common, alone = colors.get, side.common, side.alone
+    known_color, common, alone = colors.get, side.common, side.alone
     for node in nodes:
         if keys[node] not in common:
             colors[node] = alone
             continue
-        taken = [known(o, NONE) if other[o] < 0 else color_of(o) for o in operands[node]]
+        taken = [known_color(o, NONE) if partners[o] < 0 else color_of(o) for o in operands[node]]
         if alone in taken:
             colors[node] = alone
             continue
@@ -151,15 +151,15 @@ def _operand_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Nu
 
 def _user_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Numbers) -> _Colors:
     """Colors that combine the key of a node with the colors of its users and their operand positions."""
-    graph, other, color_of, position_at = side.graph, side.other, side.paired_color, side.position
+    graph, partners, color_of, position_at = side.graph, side.partners, side.paired_color, side.position
     keys, users, roots, colors = graph.keys[level], graph.users, graph.roots, _Colors()
-    known, common, alone = colors.get, side.common, side.alone
+    known_color, common, alone = colors.get, side.common, side.alone
     for node in reversed(nodes):
-        if keys[node] not in common or (alone in [known(u) for u, _ in users[node] if other[u] < 0]):
+        if keys[node] not in common or (alone in [known_color(u) for u, _ in users[node] if partners[u] < 0]):
             colors[node] = alone
             continue
         used = [
-            (known(u, NONE), position) if other[u] < 0 else (color_of(u), position_at(u, position))
+            (known_color(u, NONE), position) if partners[u] < 0 else (color_of(u), position_at(u, position))
             for u, position in users[node]
         ]
         if len(used) > 1:
@@ -177,11 +177,11 @@ def _combined(side: _Side, first: _Colors, second: _Colors, numbers: _Numbers) -
     }
 
 
-def _group_free(nodes: Sequence[Node], colors: _Colors, other: Sequence[Node]) -> _Groups:
+def _group_free(nodes: Sequence[Node], colors: _Colors, partners: Sequence[Node]) -> _Groups:
     """Unpaired nodes by color."""
     groups: _Groups = {}
     for node in nodes:
-        if other[node] < 0:
+        if partners[node] < 0:
             groups.setdefault(colors[node], []).append(node)
     return groups
 
@@ -568,8 +568,8 @@ class _Wrappers:
         for a, one in enumerate(pairs.one.nodes) if elements else ():
             if one.opcode == opcodes.GET_TUPLE_ELEMENT and pairs.after[a] < 0 and pairs.one.value[a] != a:
                 operand = pairs.after[pairs.one.node(one.operands[0])]
-                if (found := elements.get((operand, one.attribute("index")))) is not None:
-                    self._pair(one, found)
+                if (element := elements.get((operand, one.attribute("index")))) is not None:
+                    self._pair(one, element)
 
     def _pair(self, x: Instruction, y: Instruction) -> None:
         """Pairs two forwarding instructions and their computations."""
@@ -597,7 +597,7 @@ class _Wrappers:
         return self.pairs.after[one.value[one.node(x.root)]] == two.value[two.node(y.root)]
 
 
-def _instruction_count(graph: Graph, computation: Computation) -> int:
+def _instruction_count(graph: ModuleGraph, computation: Computation) -> int:
     """Number of instructions that do not only forward a value."""
     first = graph.first_nodes[computation]
     return sum(graph.value[first + i.index] == first + i.index for i in computation.instructions)
@@ -640,8 +640,8 @@ def match(before: Module, after: Module) -> Matching:
     """
     numbers = Keys()
     same_frames = before.stack_tables == after.stack_tables
-    one = graph_of(before, numbers, same_frames=same_frames)
-    two = graph_of(after, numbers, same_frames=same_frames, other=one)
+    one = module_graph_of(before, numbers, same_frames=same_frames)
+    two = module_graph_of(after, numbers, same_frames=same_frames, earlier=one)
     pairs = Pairs(one, two)
     units = _ComputationPairs(pairs)
     # A text without an entry is a fragment, and its first computation corresponds to nothing in particular.
@@ -782,7 +782,7 @@ class _ComputationPairs:
         ]
         return [(x, y) for _, x, y in sorted(similarities, key=lambda found: -found[0])]
 
-    def _unpaired(self, graph: Graph) -> Iterator[Computation]:
+    def _unpaired(self, graph: ModuleGraph) -> Iterator[Computation]:
         paired: Container[Computation] = self.computations if graph is self._pairs.plain[0] else self._taken
         return (computation for computation in graph.module.computations if computation not in paired)
 
@@ -798,9 +798,9 @@ class _ComputationPairs:
                 self.pair(x.computation, y.computation)
 
 
-def _is_free(computation: Computation, graph: Graph, other: Sequence[Node]) -> bool:
+def _is_free(computation: Computation, graph: ModuleGraph, partners: Sequence[Node]) -> bool:
     first = graph.first_nodes[computation]
-    return all(other[first + index] < 0 for index in range(len(computation.instructions)))
+    return all(partners[first + index] < 0 for index in range(len(computation.instructions)))
 
 
 def _content(unit: Unit) -> object:
