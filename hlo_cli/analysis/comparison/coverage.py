@@ -80,16 +80,16 @@ def missing_in(module: Module, ran: Iterable[Computation]) -> tuple[Computation,
     ['g']
     """
     direct = set(ran)
-    seen, pending = {module.entry}, [module.entry]
+    reached, pending = {module.entry}, [module.entry]
     while pending:
         for instruction in pending.pop().instructions:
-            for each in instruction.called_computations:
+            for callee in instruction.called_computations:
                 # A branch that did not run is not entered either: what it calls is missing as a consequence, and named
                 # by it.
-                if each not in seen and (each in direct or not _is_optional(instruction, each)):
-                    seen.add(each)
-                    pending.append(each)
-    return tuple(each for each in executions_of(module) if each not in seen)
+                if callee not in reached and (callee in direct or not _is_optional(instruction, callee)):
+                    reached.add(callee)
+                    pending.append(callee)
+    return tuple(callee for callee in executions_of(module) if callee not in reached)
 
 
 def _is_optional(instruction: Instruction, computation: Computation) -> bool:
@@ -123,23 +123,23 @@ def unmet_in(module: Module, ran: Collection[Computation], met: Collection[Instr
 
 def _comparisons(module: Module) -> tuple[Instruction, ...]:
     """The comparisons by order that depend on arguments."""
-    found = [
+    comparisons = [
         each
         for computation in executions_of(module)
         for each in computation.instructions
         if each.opcode == opcodes.COMPARE and each.attribute("direction") in _TRUE_IF_EQUAL
     ]
-    callers = _callers(module) if found else {}
+    callers = _callers(module) if comparisons else {}
     followed = (
         each
-        for each in found[:_MAX_FOLLOWED]
+        for each in comparisons[:_MAX_FOLLOWED]
         if any(
             value.parameter_number is not None and value.computation is module.entry
             for value in _all_origins(_compared(each, callers), callers)
         )
     )
     # Comparisons past the limit are kept: unmet is the cautious answer.
-    return (*followed, *found[_MAX_FOLLOWED:])
+    return (*followed, *comparisons[_MAX_FOLLOWED:])
 
 
 def _compared(
@@ -226,13 +226,13 @@ def _all_origins(
 ) -> Iterator[Instruction]:
     """The instructions that values are computed of, themselves included."""
     pending = list(values)
-    seen = set(pending)
+    visited = set(pending)
     while pending:
         instruction, index = pending.pop()
         yield instruction
         for following in _origins(instruction, index, callers):
-            if following not in seen:
-                seen.add(following)
+            if following not in visited:
+                visited.add(following)
                 pending.append(following)
 
 
@@ -253,7 +253,7 @@ def _origins(
         # A parameter of a called computation is the operand of each caller, and for loops what the iteration before
         # left.
         for caller in callers.get(instruction.computation, ()):
-            yield from _given(caller, instruction, index)
+            yield from _bound_values(caller, instruction, index)
         return
     if instruction.opcode == opcodes.TUPLE and index is not None and index < len(operands):
         operands = (operands[index],)
@@ -271,7 +271,9 @@ def _origins(
             yield operand, next(iter(instruction.operand_index(at)), index)
 
 
-def _given(caller: Instruction, parameter: Instruction, index: int | None) -> Iterator[tuple[Instruction, int | None]]:
+def _bound_values(
+    caller: Instruction, parameter: Instruction, index: int | None
+) -> Iterator[tuple[Instruction, int | None]]:
     """The operands of a caller that are the value of a parameter, and what the iteration before makes of it."""
     operands = caller.operands
     if caller.opcode == opcodes.WHILE:
@@ -279,9 +281,9 @@ def _given(caller: Instruction, parameter: Instruction, index: int | None) -> It
         if (root := called(caller, "body").root) is not None:
             yield root, index
     elif caller.opcode == opcodes.CONDITIONAL:
-        at = caller.called_computations.index(parameter.computation) + 1
-        if at < len(operands):
-            yield operands[at], index
+        operand_number = caller.called_computations.index(parameter.computation) + 1
+        if operand_number < len(operands):
+            yield operands[operand_number], index
     elif caller.opcode in (opcodes.CALL, opcodes.FUSION) and (parameter.parameter_number or 0) < len(operands):
         yield operands[parameter.parameter_number or 0], index
     else:
@@ -328,22 +330,22 @@ class Sums:
         [4.0, 5.0, 5.0, 6.0]
         """
         is_signed = bool((like < 0).any())
-        found = self._balanced(like.shape, random) if is_signed else np.clip(np.rint(like), 0, 2)
+        values = self._balanced(like.shape, random) if is_signed else np.clip(np.rint(like), 0, 2)
         if is_deciding and self.level is not None:
             if self.is_mean:
-                found = found + self.level
+                values = values + self.level
             elif self.is_everywhere:
-                found = np.full(like.shape, self.level)
+                values = np.full(like.shape, self.level)
             else:
                 is_spread = 0 < self.level <= like.size
                 places = random.permutation(like.size)[: self.level if is_spread else 1]
-                found = np.zeros(like.shape)
-                found.reshape(-1)[places] = 1 if is_spread else self.level
+                values = np.zeros(like.shape)
+                values.reshape(-1)[places] = 1 if is_spread else self.level
         if like.dtype.kind in "iu":
-            held = np.iinfo(like.dtype)
+            range_of_type = np.iinfo(like.dtype)
             # Types such as s64 hold more than loops can run to.
-            found = np.clip(found, max(int(held.min), -_MAX_BOUND), min(int(held.max), _MAX_BOUND))
-        return np.asarray(found).astype(like.dtype)
+            values = np.clip(values, max(int(range_of_type.min), -_MAX_BOUND), min(int(range_of_type.max), _MAX_BOUND))
+        return np.asarray(values).astype(like.dtype)
 
     def _balanced(self, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
         """A third 1, a third -1, and the others zero, in random order; a number alone is 1."""
@@ -361,7 +363,7 @@ class Sums:
 class Choice:
     """How arguments are made: with a seed of their own, whole floats or not, and others for parameters that decide.
 
-    `number` counts the choices, from 1; `way` selects the values of parameters that decide. Two programs with the same
+    `number` counts the choices, from 1; `truths` has a bit for each predicate that decides. Two programs with the same
     parameters get the same arguments.
     """
 
@@ -374,7 +376,7 @@ class Choice:
     bounds: tuple[int, ...] = ()
     is_low: bool = False
     sizes: tuple[tuple[int, int], ...] = ()
-    way: int = 0
+    truths: int = 0
     deciding: frozenset[int] = frozenset()
     floats: tuple[float, ...] = ()
     integers: tuple[int, ...] = ()
@@ -389,49 +391,51 @@ class Choice:
         """
         return tuple(self._applied(value, at) for at, value in enumerate(arguments))
 
-    def _applied(self, value: Value, at: int) -> Value:
+    def _applied(self, value: Value, parameter: int) -> Value:
         if isinstance(value, tuple):
-            return tuple(self._applied(each, at) for each in value)
+            return tuple(self._applied(each, parameter) for each in value)
         if value is None or not (array := np.asarray(value)).size:
             return value
-        place = sorted(self.deciding).index(at) if at in self.deciding else None
+        place = sorted(self.deciding).index(parameter) if parameter in self.deciding else None
         if self.sums is not None and array.dtype.kind in ("f" if place is None else self.sums.kinds):
-            return self.sums.array(array, np.random.default_rng([self.seed, at]), is_deciding=place is not None)
+            return self.sums.array(array, np.random.default_rng([self.seed, parameter]), is_deciding=place is not None)
         match array.dtype.kind:
             case "b":
                 is_set = place is not None
-                return np.full(array.shape, bool(self.way >> (place or 0) & 1)) if is_set else ~array
+                return np.full(array.shape, bool(self.truths >> (place or 0) & 1)) if is_set else ~array
             case "i" | "u":
-                if (size := dict(self.sizes).get(at)) is not None:
+                if (size := dict(self.sizes).get(parameter)) is not None:
                     return np.full(array.shape, size, array.dtype)
                 if place is not None and self.integers:
                     return self._integers(array, place)
-                return self._near_bounds(array, at) if self.bounds else array
+                return self._near_bounds(array, parameter) if self.bounds else array
             case "f":
                 if place is not None:
                     return self._floats(array, place)
-                found = np.clip(np.rint(array), -2, 2) if self.is_whole else array
-                found = np.abs(found) if self.is_positive else found
-                return np.asarray(found * self.factor).astype(array.dtype)
+                values = np.clip(np.rint(array), -2, 2) if self.is_whole else array
+                values = np.abs(values) if self.is_positive else values
+                return np.asarray(values * self.factor).astype(array.dtype)
         return array
 
     def _integers(self, array: Array, place: int) -> Array:
         """A number for all elements, another one for each choice and parameter."""
         # Steps of 5 and 3 (for floats) are coprime to most counts of values, so that parameters vary independently.
-        value = self.integers[(self.way + 5 * place) % len(self.integers)]
+        value = self.integers[(self.truths + 5 * place) % len(self.integers)]
         held = np.iinfo(array.dtype)
         return np.full(array.shape, min(max(value, int(held.min)), int(held.max)), array.dtype)
 
-    def _near_bounds(self, array: Array, at: int) -> Array:
+    def _near_bounds(self, array: Array, parameter: int) -> Array:
         """Each of the bounds as often as another, in any order; a number alone is below all if `is_low`."""
-        held = np.iinfo(array.dtype)
+        range_of_type = np.iinfo(array.dtype)
         bounds = (min(self.bounds),) if self.is_low and array.size == 1 else self.bounds
         values = np.resize(np.array(bounds, np.int64), array.size)
         if array.size < len(bounds):
-            values = np.random.default_rng([self.seed, at]).permutation(np.array(bounds, np.int64))[: array.size]
-        order = np.random.default_rng([self.seed, at]).permutation(array.size)
+            values = np.random.default_rng([self.seed, parameter]).permutation(np.array(bounds, np.int64))[: array.size]
+        order = np.random.default_rng([self.seed, parameter]).permutation(array.size)
         return (
-            np.clip(values[order], max(int(held.min), -_MAX_BOUND - 1), min(int(held.max), _MAX_BOUND + 1))
+            np.clip(
+                values[order], max(int(range_of_type.min), -_MAX_BOUND - 1), min(int(range_of_type.max), _MAX_BOUND + 1)
+            )
             .astype(array.dtype)
             .reshape(array.shape)
         )
@@ -443,7 +447,7 @@ class Choice:
         for each in self.floats:
             near = [array + each, np.full_like(array, 2 * each), np.full_like(array, each), np.full_like(array, -each)]
             ways = [*near, *ways]
-        return np.asarray(ways[(self.way + 3 * place) % len(ways)]).astype(array.dtype)
+        return np.asarray(ways[(self.truths + 3 * place) % len(ways)]).astype(array.dtype)
 
 
 _LARGE: Final = 1024.0
@@ -473,11 +477,11 @@ def choices(
         number += 1
         # 1/16 keeps exponentials and squares finite, which made infinity or NaN.
         yield Choice(number, seed + 1, "small floats that are not negative", is_positive=True, factor=1 / 16)
-    for each in _revealing(modules, seed, missing(), is_nan=is_nan()):
+    for choice in _revealing(modules, seed, missing(), is_nan=is_nan()):
         if not any(missing()) and not is_nan():
             break
         number += 1
-        yield replace(each, number=number)
+        yield replace(choice, number=number)
     yield Choice(number + 1, seed + 1, "large floats", factor=_LARGE)
     yield Choice(number + 2, seed + 2, "small floats", factor=1 / _LARGE)
     yield Choice(number + 3, seed + 3, f"seed {seed + 3}")
@@ -485,15 +489,15 @@ def choices(
         yield Choice(number + 4, seed + 4, "dimensions of their largest sizes", sizes=sizes)
     # Sizes beyond a bound are undefined, so integers near bounds are not tried where sizes are.
     if not _has_sizes(modules):
-        for more, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
+        for further, (where, by) in enumerate((("at", (0,)), ("above", (0, 1)), ("below", (0, -1)))):
             bounds = _bounds(modules, by)
             words, is_low = f"integers {where} bounds", where == "below"
-            yield Choice(number + 4 + more, seed + 4 + more, words, bounds=bounds, is_low=is_low)
+            yield Choice(number + 4 + further, seed + 4 + further, words, bounds=bounds, is_low=is_low)
     number += _OTHERS
-    for more, each in enumerate(_meeting(modules, unmet())):
+    for further, choice in enumerate(_meeting(modules, unmet())):
         if not any(unmet()):
             break
-        yield replace(each, number=number + more, seed=seed + number + more)
+        yield replace(choice, number=number + further, seed=seed + number + further)
 
 
 _OTHERS: Final = 7
@@ -556,19 +560,19 @@ _MAX_BOUND: Final = 1 << 20
 """Larger bounds are those of types; loops up to them would not end in time."""
 
 
-def _bounds(modules: Sequence[Module], by: Sequence[int]) -> tuple[int, ...]:
+def _bounds(modules: Sequence[Module], offsets: Sequence[int]) -> tuple[int, ...]:
     """The integers that values are compared with, and those that are further by some numbers; 0 and 8 without any.
 
     An index that is out of bounds often makes NaN of all results, so those above and below are sets of their own.
     """
-    found: dict[int, None] = {}
+    bounds: dict[int, None] = {}
     for module in modules:
         for computation in executions_of(module):
-            for each in computation.instructions:
-                if each.opcode in _BOUNDING:
-                    found |= dict.fromkeys(value for operand in each.operands for value in _integer(operand))
+            for instruction in computation.instructions:
+                if instruction.opcode in _BOUNDING:
+                    bounds |= dict.fromkeys(value for operand in instruction.operands for value in _integer(operand))
     # 0 and 8: without constants, bounds are sizes of arrays of tests.
-    return tuple(dict.fromkeys(value + more for value in list(found or (0, 8))[:_MAX_BOUNDS] for more in by))
+    return tuple(dict.fromkeys(value + offset for value in list(bounds or (0, 8))[:_MAX_BOUNDS] for offset in offsets))
 
 
 def _integer(operand: Instruction) -> Iterator[int]:
@@ -592,14 +596,14 @@ def _full_sizes(modules: Sequence[Module]) -> tuple[tuple[int, int], ...]:
     """The parameters that are sizes of dynamic dimensions, each with the smallest of their bounds: with them, all
     elements are there to be compared.
     """
-    found: dict[int, int] = {}
+    smallest: dict[int, int] = {}
     for module in modules:
         for computation in executions_of(module):
-            for each in computation.instructions:
-                for operand, bound in _sizes_of(each):
+            for instruction in computation.instructions:
+                for operand, bound in _sizes_of(instruction):
                     for number in _sources(module, [(operand, None)]).parameters:
-                        found[number] = min(bound, found.get(number, bound))
-    return tuple(sorted(found.items()))
+                        smallest[number] = min(bound, smallest.get(number, bound))
+    return tuple(sorted(smallest.items()))
 
 
 def _sizes_of(instruction: Instruction) -> Iterator[tuple[Instruction, int]]:
@@ -628,13 +632,13 @@ def _revealing(
     modules: Sequence[Module], seed: int, missing: Sequence[Sequence[Computation]], *, is_nan: bool
 ) -> Iterator[Choice]:
     """Choices that may run what is missing, or make numbers of NaN."""
-    found = [_deciding(module, each) for module, each in zip(modules, missing, strict=True) if each]
-    parameters = frozenset[int]().union(*(each.parameters for each in found))
+    deciding = [_deciding(module, each) for module, each in zip(modules, missing, strict=True) if each]
+    parameters = frozenset[int]().union(*(each.parameters for each in deciding))
     if not parameters and not is_nan:
         return
-    floats = dict.fromkeys(value for each in found for value in each.constants.get("float", ()))
+    floats = dict.fromkeys(value for each in deciding for value in each.constants.get("float", ()))
     near = dict.fromkeys(
-        int(value) + by for each in found for value in each.constants.get("integer", ()) for by in (0, 1, -1)
+        int(value) + by for each in deciding for value in each.constants.get("integer", ()) for by in (0, 1, -1)
     )
     integers = tuple(dict.fromkeys((*near, *_USUAL)))
     # A dimension cannot have a negative size, nor one above what made-up arrays have.
@@ -646,7 +650,7 @@ def _revealing(
             seed + number + 1,
             "other predicates, indices, and sizes",
             is_positive=is_nan and not number % 2,
-            way=number,
+            truths=number,
             deciding=parameters,
             floats=tuple(floats),
             integers=integers,

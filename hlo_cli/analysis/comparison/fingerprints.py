@@ -63,7 +63,7 @@ class Numbers(NamedTuple):
     """What a fingerprint is made of; all but `weighted` ignore the order of elements, and add up over parts."""
 
     size: int
-    other: float
+    not_finite: float
     total: float
     magnitude: float
     squares: float
@@ -81,7 +81,7 @@ class Numbers(NamedTuple):
         """Those of one of so many equal copies, or of several if `by` is below 1; without an order."""
         return self._replace(
             size=round(self.size / by),
-            other=self.other / by,
+            not_finite=self.not_finite / by,
             total=self.total / by,
             magnitude=self.magnitude / by,
             squares=self.squares / by,
@@ -95,7 +95,7 @@ def combined(parts: Sequence[Numbers]) -> Numbers:
         return parts[0]
     return Numbers(
         sum(each.size for each in parts),
-        sum(each.other for each in parts),
+        sum(each.not_finite for each in parts),
         sum(each.total for each in parts),
         sum(each.magnitude for each in parts),
         sum(each.squares for each in parts),
@@ -131,22 +131,22 @@ class Prints:
 
     def print_of(self, numbers: Numbers) -> Print:
         """The fingerprint of an array, or of the parts of one, with these numbers."""
-        found = list(self._alike(numbers))
+        alike = list(self._alike(numbers))
         # The finest match first: two arrays may be equal within rounding and still have prints of their own.
-        exact = next((each for each in found if _is_in_order(each[0], numbers, _FINE)), None)
+        exact = next((each for each in alike if _is_in_order(each[0], numbers, _FINE)), None)
         if exact is not None:
             return exact[1]
-        same_order = next((each for each in found if _is_in_order(each[0], numbers, self._tolerance)), None)
-        made = Print(
-            found[0][1].free if found else self.number(),
+        same_order = next((each for each in alike if _is_in_order(each[0], numbers, self._tolerance)), None)
+        new = Print(
+            alike[0][1].free if alike else self.number(),
             same_order[1].ordered if same_order is not None else self.number(),
             self.number(),
             numbers.size,
             numbers.largest,
             numbers.is_telling,
         )
-        self._kept.setdefault((numbers.size, numbers.other, _slot(numbers)), []).append((numbers, made))
-        return made
+        self._kept.setdefault((numbers.size, numbers.not_finite, _slot(numbers)), []).append((numbers, new))
+        return new
 
     def found(self, numbers: Numbers) -> Print | None:
         """The fingerprint of an array that was seen, in any order of its elements; None if there is none."""
@@ -161,7 +161,7 @@ class Prints:
         # Rounding moves a value across the border of a slot, never across a whole one.
         at = _slot(numbers)
         for place in (at - 1, at, at + 1) if numbers.squares > 0 else (at,):
-            for each in self._kept.get((numbers.size, numbers.other, place), ()):
+            for each in self._kept.get((numbers.size, numbers.not_finite, place), ()):
                 if _is_close(each[0], numbers, self._tolerance):
                     yield each
 
@@ -169,10 +169,10 @@ class Prints:
         """The numbers of an array; the cheapest that tell arrays apart, as each value of a run has to get them."""
         values = np.asarray(array)
         if values.size > 1 and not any(values.strides) and values.dtype.kind != "c":  # a scalar that is broadcast
-            one = self.numbers_of(values.reshape(-1)[:1].copy(), scale)
+            single = self.numbers_of(values.reshape(-1)[:1].copy(), scale)
             # Infinities and NaN are counted, not multiplied: their broadcast goes the long way.
-            if one.other == 0:
-                return self._repeated(one, values.size)
+            if single.not_finite == 0:
+                return self._repeated(single, values.size)
         if values.dtype.kind == "c":
             # A complex array counts as twice as many reals, so that real and imaginary parts may not be exchanged
             # unseen.
@@ -181,29 +181,29 @@ class Prints:
             wide = values.astype(np.float64, copy=False).reshape(-1)
         if not wide.size:
             return _nothing(0, 0.0)
-        sums, other = self._sums(wide), 0.0
+        sums, not_finite = self._sums(wide), 0.0
         if not isfinite(sums.magnitude) or max(sums.most, -sums.least) > _HUGE:
             return self._unusual(wide)
         # What is left where equal terms cancel depends on the order of additions: it counts as zeros.
         if max(sums.most, -sums.least) <= _FINE * scale:
-            return _nothing(wide.size, other)
-        return Numbers(wide.size, other, *sums, is_telling=_is_telling(wide, sums.most, sums.least))
+            return _nothing(wide.size, not_finite)
+        return Numbers(wide.size, not_finite, *sums, is_telling=_is_telling(wide, sums.most, sums.least))
 
     def _unusual(self, wide: Array) -> Numbers:
         """The numbers of an array with elements that are not finite, or whose squares would not be."""
         is_finite = np.isfinite(wide)
         nans, infinities = float(np.isnan(wide).sum()), float((wide == np.inf).sum())
-        # Dyadic shares are exact, as `other` is compared by ==; that four infinities weigh as one NaN is accepted.
-        other = nans + 0.25 * infinities + 0.375 * float((wide == -np.inf).sum())
+        # Dyadic shares are exact, as `not_finite` is compared by ==; that four infinities weigh as one NaN is accepted.
+        not_finite = nans + 0.25 * infinities + 0.375 * float((wide == -np.inf).sum())
         finite = wide[is_finite]
         if not finite.size:
-            return _nothing(wide.size, other)
+            return _nothing(wide.size, not_finite)
         is_telling = _is_telling(finite, float(finite.max()), float(finite.min()))
         whole = np.where(is_finite, wide, 0.0)
         if float(np.abs(finite).max()) > _HUGE:
-            whole, other = whole * _SHRUNK, other + 0.125
+            whole, not_finite = whole * _SHRUNK, not_finite + 0.125
         sums = self._sums(whole)
-        return Numbers(wide.size, other, *sums, is_telling=is_telling)
+        return Numbers(wide.size, not_finite, *sums, is_telling=is_telling)
 
     def _sums(self, whole: Array) -> _Sums:
         """All sums in one pass, part by part, so that a cache holds what it works on."""
@@ -220,11 +220,11 @@ class Prints:
             most, least = max(most, float(part.max())), min(least, low)
         return _Sums(total, magnitude, squares, most, least, weighted)
 
-    def _repeated(self, one: Numbers, size: int) -> Numbers:
+    def _repeated(self, single: Numbers, size: int) -> Numbers:
         """The numbers of one element that is repeated."""
         if size not in self._weight_sums:
             self._weight_sums[size] = float(self._weights_for(size).sum())
-        return one.divided(1.0 / size)._replace(size=size, weighted=one.total * self._weight_sums[size])
+        return single.divided(1.0 / size)._replace(size=size, weighted=single.total * self._weight_sums[size])
 
     def _weights_for(self, size: int) -> Array:
         """Weights without a pattern, the same for each place of an array; made once for the largest so far."""
@@ -252,8 +252,8 @@ def _is_telling(wide: Array, most: float, least: float) -> bool:
     return max(most, -least) >= 2.0**20 or most - least >= _MIN_SPREAD or _has_fractions(wide)
 
 
-def _nothing(size: int, other: float) -> Numbers:
-    return Numbers(size, other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
+def _nothing(size: int, not_finite: float) -> Numbers:
+    return Numbers(size, not_finite, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, is_telling=False)
 
 
 def _has_fractions(wide: Array) -> bool:
@@ -395,12 +395,12 @@ class Trace:
             self.devices = max(self.devices, device + 1)
             self._add_parts(instruction, execution, device, value, operands)
             return
-        at, entry = len(self._entries), _Entry(instruction, execution)
+        position, entry = len(self._entries), _Entry(instruction, execution)
         # Device 0 stands for all: every device runs the same program, and its order of executions is that of the trace.
         scale = 0.0
-        for each in operands:
+        for operand in operands:
             slots = []
-            for array in arrays_in(each):
+            for array in arrays_in(operand):
                 numbers, slot = self._numbers(array)
                 if slot is None:
                     slot = _Slot(NONE)
@@ -412,28 +412,28 @@ class Trace:
         for array in arrays_in(value):
             numbers, slot = self._numbers(array, scale)
             if slot is None or type(array).__name__ == "bool":  # numpy has one True for all
-                slot = _Slot(at)
+                slot = _Slot(position)
                 self._keep(array, numbers, slot)
                 slot.parts[0] = numbers
             entry.results.append(slot)
         self._entries.append(entry)
-        self._at[instruction, execution] = at
+        self._at[instruction, execution] = position
 
     def _add_parts(
         self, instruction: Instruction, execution: int, device: int, value: Value, operands: Sequence[Value]
     ) -> None:
         """Adds the parts of another device to what device 0 computed and took at the same time."""
-        if (at := self._at.get((instruction, execution))) is None:
+        if (position := self._at.get((instruction, execution))) is None:
             return
-        entry, scale = self._entries[at], 0.0
-        for slots, each in zip(entry.operands, operands, strict=True):
-            for slot, array in zip(slots, arrays_in(each), strict=False):
+        entry, scale = self._entries[position], 0.0
+        for slots, operand in zip(entry.operands, operands, strict=True):
+            for slot, array in zip(slots, arrays_in(operand), strict=False):
                 numbers, _ = self._numbers(array)
                 scale = max(scale, numbers.largest)
                 if slot.maker == NONE:
                     slot.parts.setdefault(device, numbers)
         for slot, array in zip(entry.results, arrays_in(value), strict=False):
-            if slot.maker == at:
+            if slot.maker == position:
                 slot.parts.setdefault(device, self._numbers(array, scale)[0])
 
     # Keyed by id, with a weak reference beside: an id is used again after its array is freed.
@@ -467,7 +467,7 @@ class Trace:
         copies; before the nodes of this trace are asked for.
         """
         slots = [(slot, combined(list(slot.parts.values())), maker) for slot, maker in old._all_slots()]
-        known = {self._prints.print_of(numbers).free: numbers for _, numbers, _ in slots}
+        old_numbers = {self._prints.print_of(numbers).free: numbers for _, numbers, _ in slots}
         sums = sorted(
             (numbers.total, numbers)
             for _, numbers, maker in slots
@@ -477,14 +477,16 @@ class Trace:
         for slot, maker in self._all_slots():
             numbers = combined(list(slot.parts.values()))
             own = self._prints.print_of(numbers)
-            if own.free in known:
+            if own.free in old_numbers:
                 continue
             # Replication multiplies sums by the number of copies: 8 devices may have a value once, twice, four times,
             # or eight times.
-            found = (self._prints.found(numbers.divided(ratio)) for ratio in ratios)
-            other = next((each for each in found if each is not None and each.free in known), None)
-            if other is not None:
-                self._replaced[id(slot)] = own._replace(free=other.free, size=other.size, is_telling=other.is_telling)
+            divided = (self._prints.found(numbers.divided(ratio)) for ratio in ratios)
+            old_print = next((each for each in divided if each is not None and each.free in old_numbers), None)
+            if old_print is not None:
+                self._replaced[id(slot)] = own._replace(
+                    free=old_print.free, size=old_print.size, is_telling=old_print.is_telling
+                )
             # A partial sum is in no trace of the whole program, yet its parts add up to a value that is: it is right so
             # far.
             elif maker is not None and numbers.is_telling and _is_sum(slot, sums, (1.0, *ratios)):
@@ -501,50 +503,50 @@ class Trace:
                 prints[id(slot)] = self._replaced.get(id(slot), own)
             return prints[id(slot)]
 
-        found = []
-        for at, entry in enumerate(self._entries):
-            given = tuple(tuple(Leaf(print_of(slot), slot.maker) for slot in slots) for slots in entry.operands)
+        nodes = []
+        for position, entry in enumerate(self._entries):
+            operands = tuple(tuple(Leaf(print_of(slot), slot.maker) for slot in slots) for slots in entry.operands)
             makers = tuple(slot.maker for slot in entry.results)
-            is_passing = at not in makers and bool(given)
+            is_passing = position not in makers and bool(operands)
             results = tuple(map(print_of, entry.results))
-            found.append(Node(entry.instruction, entry.execution, given, results, makers, is_passing))
-        return found
+            nodes.append(Node(entry.instruction, entry.execution, operands, results, makers, is_passing))
+        return nodes
 
-    def device_apart(self, at: int, other: Trace, node: Node) -> int:
+    def device_apart(self, position: int, trace: Trace, node: Node) -> int:
         """The first device on which the results of an execution and of one of another program differ; 0 if they are on
         other numbers of devices.
         """
-        other_at = other._at[node.instruction, node.execution]
-        for mine, theirs in zip(self._entries[at].results, other._entries[other_at].results, strict=False):
+        other_position = trace._at[node.instruction, node.execution]
+        for mine, theirs in zip(self._entries[position].results, trace._entries[other_position].results, strict=False):
             if mine.parts.keys() == theirs.parts.keys():
                 for device, numbers in mine.parts.items():
                     if self._prints.print_of(numbers).fine != self._prints.print_of(theirs.parts[device]).fine:
                         return device
         return 0
 
-    def callers_of(self, at: int) -> tuple[tuple[Instruction, int], ...]:
+    def callers_of(self, position: int) -> tuple[tuple[Instruction, int], ...]:
         """The instructions around an execution, the outermost first, each with the iteration that it was in, from 0."""
-        found: list[tuple[Instruction, int]] = []
-        inner = at
+        callers: list[tuple[Instruction, int]] = []
+        inner = position
         while (outer := self._caller(inner)) is not None:
             node, start = self._entries[inner], self._before(outer)
             iteration = sum(each.instruction is node.instruction for each in self._entries[start + 1 : inner])
-            found.append((self._entries[outer].instruction, iteration))
+            callers.append((self._entries[outer].instruction, iteration))
             inner = outer
-        return tuple(reversed(found))
+        return tuple(reversed(callers))
 
-    def _caller(self, at: int) -> int | None:
+    def _caller(self, position: int) -> int | None:
         """The execution that called the computation of an execution: the first afterwards that calls it."""
         # Calls are recorded when they return, after all that they ran.
-        computation = self._entries[at].instruction.computation
-        for place in range(at + 1, len(self._entries)):
+        computation = self._entries[position].instruction.computation
+        for place in range(position + 1, len(self._entries)):
             if computation in self._entries[place].instruction.called_computations:
                 return place
         return None
 
-    def _before(self, at: int) -> int:
+    def _before(self, position: int) -> int:
         """The previous execution of the same instruction; NONE if there is none."""
-        entry = self._entries[at]
+        entry = self._entries[position]
         return self._at[entry.instruction, entry.execution - 1] if entry.execution else NONE
 
 
@@ -564,13 +566,13 @@ def _is_sum(slot: _Slot, sums: Sequence[tuple[float, Numbers]], ratios: Sequence
         wanted, size = total / ratio, parts[0].size
         # The list is sorted by totals: all candidates are next to each other.
         margin = _SUM_TOLERANCE * abs(wanted) / _MIN_TOTAL
-        at = bisect_left(sums, wanted - margin, key=lambda each: each[0])
-        for found, numbers in sums[at:]:
-            if found > wanted + margin:
+        first = bisect_left(sums, wanted - margin, key=lambda each: each[0])
+        for old_total, numbers in sums[first:]:
+            if old_total > wanted + margin:
                 break
             # Of totals near 0 the relative error is large, and any program has some.
-            is_near = abs(found - wanted) <= _SUM_TOLERANCE * numbers.magnitude
-            if is_near and abs(found) >= _MIN_TOTAL * numbers.magnitude and numbers.size % max(1, size) == 0:
+            is_near = abs(old_total - wanted) <= _SUM_TOLERANCE * numbers.magnitude
+            if is_near and abs(old_total) >= _MIN_TOTAL * numbers.magnitude and numbers.size % max(1, size) == 0:
                 return True
     return False
 

@@ -52,18 +52,18 @@ class DifferingValues:
 
 def values_at(run: Callable[[Observer], object], place: Place) -> ExecutionValues | None:
     """The values of an execution, from one more run; None if it does not run."""
-    found: list[ExecutionValues] = []
+    values: list[ExecutionValues] = []
     executions = 0
 
     def observe(instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
         nonlocal executions
         if instruction is place.instruction and device == place.device:
             if executions == place.execution:
-                found.append(ExecutionValues(place, tuple(operands), value))
+                values.append(ExecutionValues(place, tuple(operands), value))
             executions += 1
 
     run(observe)
-    return found[0] if found else None
+    return values[0] if values else None
 
 
 # --- computations of scalars ---
@@ -74,8 +74,8 @@ _SAMPLES: Final = 48  # a quarter of them with a value such as NaN or -0.0 in on
 _SPECIAL: Final = (float("nan"), float("inf"), 0.0, -0.0)
 
 
-def scalar_difference(one: Computation, two: Computation) -> tuple[Instruction, Instruction] | None:
-    """The first instruction of `two` that computes something else than its counterpart in `one`, and that one.
+def scalar_difference(old: Computation, new: Computation) -> tuple[Instruction, Instruction] | None:
+    """The first instruction of `new` that computes something else than its counterpart in `old`, and that one.
 
     Both run on made-up scalars. None if they compute the same, or have no scalars as parameters.
 
@@ -85,46 +85,48 @@ def scalar_difference(one: Computation, two: Computation) -> tuple[Instruction, 
     >>> scalar_difference(one, one), scalar_difference(one, two)
     (None, (<subtract s>, <add s>))
     """
-    if len(one.parameters) != len(two.parameters) or not (_takes_scalars(one) and _takes_scalars(two)):
+    if len(old.parameters) != len(new.parameters) or not (_takes_scalars(old) and _takes_scalars(new)):
         return None
-    assert one.root is not None
-    assert two.root is not None
+    assert old.root is not None
+    assert new.root is not None
     # Overflow and NaN are part of the samples, not mistakes to warn of.
-    given = list(_samples(one))
+    samples = list(_samples(old))
     with np.errstate(all="ignore"):
-        olds, news = (_values(each, given) for each in (one, two))
-    if olds[one.root] == news[two.root]:
+        olds, news = (_values(each, samples) for each in (old, new))
+    if olds[old.root] == news[new.root]:
         return None
-    for x, y in zip(one.instructions, two.instructions, strict=False):
-        if x.operands and olds[x] != news[y]:
+    for old_instruction, new_instruction in zip(old.instructions, new.instructions, strict=False):
+        if old_instruction.operands and olds[old_instruction] != news[new_instruction]:
             # Operands in another order still come from the same values, so this pair is the cause; else an earlier one
             # is.
-            if sorted(olds[each] for each in x.operands) == sorted(news[each] for each in y.operands):
-                return y, x
+            if sorted(olds[each] for each in old_instruction.operands) == sorted(
+                news[each] for each in new_instruction.operands
+            ):
+                return new_instruction, old_instruction
             break
     # Texts that do not correspond are compared by values: the first value unknown to the old one that is fed by known
     # values.
     known = set(olds.values())
     wrong = {each for each, found in news.items() if each.operands and found not in known}
-    return next((each for each in news if each in wrong and wrong.isdisjoint(each.operands)), two.root), one.root
+    return next((each for each in news if each in wrong and wrong.isdisjoint(each.operands)), new.root), old.root
 
 
 def _samples(computation: Computation) -> Iterator[tuple[Value, ...]]:
     """Made-up scalars; some parameters get the value of the one before, or one that is not finite."""
     kinds = [each.shape for each in sorted(computation.parameters, key=lambda each: each.parameter_number or 0)]
     for seed in range(_SAMPLES):
-        given = [made_up(each, at, seed=seed, floats="widen") for at, each in enumerate(kinds)]
+        values = [made_up(each, number, seed=seed, floats="widen") for number, each in enumerate(kinds)]
         # Equal parameters tell LT from LE, and subtraction from anything else; a third of the samples have each pair
         # equal.
-        for at in range(1, len(given)):
-            like = next((place for place in range(at) if str(kinds[place]) == str(kinds[at])), None)
-            if like is not None and (seed >> (at - 1)) % 3 == 1:
-                given[at] = given[like]
+        for number in range(1, len(values)):
+            equal = next((place for place in range(number) if str(kinds[place]) == str(kinds[number])), None)
+            if equal is not None and (seed >> (number - 1)) % 3 == 1:
+                values[number] = values[equal]
         # The places of special values take turns, so that each parameter gets each of them.
-        place = seed % len(given)
+        place = seed % len(values)
         if seed % 4 == 0 and isinstance(shape := kinds[place], ArrayShape) and shape.element_type.kind == "float":
-            given[place] = np.array(_SPECIAL[seed // 4 % len(_SPECIAL)])
-        yield tuple(given)
+            values[place] = np.array(_SPECIAL[seed // 4 % len(_SPECIAL)])
+        yield tuple(values)
 
 
 def _takes_scalars(computation: Computation) -> bool:
@@ -134,21 +136,21 @@ def _takes_scalars(computation: Computation) -> bool:
 
 def _values(computation: Computation, samples: Sequence[Sequence[Value]]) -> dict[Instruction, tuple[str, ...]]:
     """The values of each instruction for all samples, as text, in which NaN is equal to itself."""
-    found: dict[Instruction, list[str]] = {}
+    texts: dict[Instruction, list[str]] = {}
 
     def observe(instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
         # `repr` keeps -0.0 apart from 0.0, and makes NaN equal to NaN.
-        found.setdefault(instruction, []).append(repr(tuple(np.asarray(each).item() for each in arrays_in(value))))
+        texts.setdefault(instruction, []).append(repr(tuple(np.asarray(each).item() for each in arrays_in(value))))
 
     function = Program("widen", observe=observe).function(computation)
     for parameter in computation.parameters:
-        found[parameter] = [
+        texts[parameter] = [
             repr(tuple(np.asarray(each).item() for each in arrays_in(sample[parameter.parameter_number or 0])))
             for sample in samples
         ]
     for sample in samples:
         function(sample)
-    return {instruction: tuple(values) for instruction, values in found.items()}
+    return {instruction: tuple(values) for instruction, values in texts.items()}
 
 
 # --- the first wrong value ---
@@ -179,7 +181,7 @@ class Suspect:
     `counterpart` computes something else from the same operands, if `is_proven`; else it is only like it.
     """
 
-    at: int
+    position: int
     rank: int
     counterpart: Node | None = None
     is_proven: bool = False
@@ -215,19 +217,19 @@ class ValueSearch:
         """The executions that may be the first to go wrong, the best first; none if every value is explained."""
         found = list(self._suspects())
         # Nearest to all wrong results first: one cause explains them all more often than several causes.
-        return sorted(found, key=lambda each: (-self._reached[each.at].bit_count(), each.rank, each.at))
+        return sorted(found, key=lambda each: (-self._reached[each.position].bit_count(), each.rank, each.position))
 
-    def reaches(self, at: int) -> bool:
+    def reaches(self, position: int) -> bool:
         """Whether a wrong result is computed from an execution."""
-        return bool(self._reached[at])
+        return bool(self._reached[position])
 
-    def is_right(self, at: int) -> bool:
+    def is_right(self, position: int) -> bool:
         """Whether the results of an execution are explained, or exonerated by what is computed from them."""
-        return self._right[at]
+        return self._right[position]
 
-    def is_partial(self, at: int) -> bool:
+    def is_partial(self, position: int) -> bool:
         """Whether devices have yet to add up the results of an execution."""
-        return any(each.free in self._new.partial for each in self._new.nodes[at].results)
+        return any(each.free in self._new.partial for each in self._new.nodes[position].results)
 
     def others(self) -> Iterator[int]:
         """Executions on the way to as many wrong results as any, those with wrong values first, then those whose
@@ -244,36 +246,36 @@ class ValueSearch:
         yield from (at for at, node in enumerate(nodes) if node.instruction.opcode == opcodes.GET_TUPLE_ELEMENT)
         yield from (at for at in places if self._right[at] and not _is_weak(nodes[at]))
 
-    def _key(self, each: Print) -> int:
-        return each.free if self._order == "free" else each.ordered
+    def _key(self, print: Print) -> int:
+        return print.free if self._order == "free" else print.ordered
 
     def _suspects(self) -> Iterator[Suspect]:
-        for at, node in enumerate(self._new.nodes):
-            if not self._reached[at] or node.is_passing or self._placeless[at]:
+        for position, node in enumerate(self._new.nodes):
+            if not self._reached[position] or node.is_passing or self._placeless[position]:
                 continue
-            if self._right[at]:
-                if (found := self._of_weak(at)) is not None:
+            if self._right[position]:
+                if (found := self._of_weak(position)) is not None:
                     # Rank 0: an old execution with the same operands has another result, which proves it.
                     yield found
                 continue
             is_fed_well = all(map(self._is_right, node.leaves))
-            if (partial := self._partial.get(at)) is not None:
+            if (partial := self._partial.get(position)) is not None:
                 if not partial.is_right:
-                    yield Suspect(at, 0, partial.counterpart, is_proven=True)
+                    yield Suspect(position, 0, partial.counterpart, is_proven=True)
                 continue
             if is_fed_well:
                 if (other := self._applied.other_result(node)) is not None:
-                    yield Suspect(at, 0, other, is_proven=True)
-                elif (parted := self._by_operand(at)) is not None:
+                    yield Suspect(position, 0, other, is_proven=True)
+                elif (parted := self._by_operand(position)) is not None:
                     yield parted
             pair = self._paired(node)
             is_missing = pair is not None and self._applied.is_missing(pair)
             if self._is_unlike(node):
                 # Rank 1: an operation of the framework that the old program computes otherwise, as by a changed opcode.
-                yield Suspect(at, 1, pair if is_missing else None)
+                yield Suspect(position, 1, pair if is_missing else None)
             elif is_fed_well:
                 # Ranks 2 and 3: unknown values of known ones, which compilers also make on the way.
-                yield Suspect(at, 2 if is_missing else 3, pair if is_missing else None)
+                yield Suspect(position, 2 if is_missing else 3, pair if is_missing else None)
 
     def _rightness(self) -> list[bool]:
         """Of each execution, whether its results are explained, or exonerated by what is computed from them."""
@@ -281,21 +283,21 @@ class ValueSearch:
         used_well = [False] * len(nodes)
         right = [False] * len(nodes)
         # Backward: users come later in the trace, so each maker is exonerated before it is looked at.
-        for at in range(len(nodes) - 1, -1, -1):
-            node = nodes[at]
+        for position in range(len(nodes) - 1, -1, -1):
+            node = nodes[position]
             is_explained = self._is_explained(node)
-            right[at] = is_explained or used_well[at]
-            is_good = any(each.is_telling for each in node.results) if is_explained else used_well[at]
+            right[position] = is_explained or used_well[position]
+            is_good = any(each.is_telling for each in node.results) if is_explained else used_well[position]
             if is_good and not node.is_passing:
                 for leaf in node.leaves:
                     if leaf.maker != NONE:
                         used_well[leaf.maker] = True
         # A scalar that is spread is right as the scalar is: its print has another size, and may be in no other program.
-        for at, node in enumerate(nodes):
+        for position, node in enumerate(nodes):
             if node.instruction.opcode == opcodes.BROADCAST and node.operands[0][0].print.size == 1:
                 leaf = node.operands[0][0]
                 is_known = self._key(leaf.print) in self._known
-                right[at] = right[at] or is_known or leaf.maker == NONE or right[leaf.maker]
+                right[position] = right[position] or is_known or leaf.maker == NONE or right[leaf.maker]
         return right
 
     def _is_explained(self, node: Node) -> bool:
@@ -313,18 +315,18 @@ class ValueSearch:
         """Of each execution, the wrong results that are computed from it, as bits; conditions reach all."""
         nodes = self._new.nodes
         reached = [0] * len(nodes)
-        for bit, at in enumerate(self.wrong):
-            reached[at] |= 1 << bit
+        for bit, position in enumerate(self.wrong):
+            reached[position] |= 1 << bit
         every = (1 << len(self.wrong)) - 1
-        for at in range(len(nodes) - 1, -1, -1):
-            node = nodes[at]
+        for position in range(len(nodes) - 1, -1, -1):
+            node = nodes[position]
             if node.instruction.opcode == opcodes.COMPARE and node.results and node.results[0].size == 1:
                 # A condition decides on all that runs afterwards, so no result is beyond its reach.
-                reached[at] = every
-            if reached[at]:
+                reached[position] = every
+            if reached[position]:
                 for leaf in node.leaves:
                     if leaf.maker != NONE:
-                        reached[leaf.maker] |= reached[at]
+                        reached[leaf.maker] |= reached[position]
         return reached
 
     def _paired(self, node: Node) -> Node | None:
@@ -338,66 +340,66 @@ class ValueSearch:
         known = self._signatures.get(node.instruction.metadata.op_name or "")
         return bool(known) and _signature(node.instruction) not in (known or ())
 
-    def _of_weak(self, at: int) -> Suspect | None:
+    def _of_weak(self, position: int) -> Suspect | None:
         """An execution whose result is found in any program, if the old one computes something else at its place."""
-        node = self._new.nodes[at]
+        node = self._new.nodes[position]
         if not node.operands or not _is_weak(node) or self._applied.has(node):
             return None
         sizes = [each.size for each in node.results]
-        for other in self._applied.with_operands(node):
+        for old_node in self._applied.with_operands(node):
             if (
-                [each.size for each in other.results] == sizes
-                and _are_alike(node, other)
-                and not self._applied.is_made(other)
+                [each.size for each in old_node.results] == sizes
+                and _are_alike(node, old_node)
+                and not self._applied.is_made(old_node)
             ):
-                return Suspect(at, 0, other, is_proven=True)
-        return self._by_operand(at)
+                return Suspect(position, 0, old_node, is_proven=True)
+        return self._by_operand(position)
 
-    def _by_operand(self, at: int) -> Suspect | None:
+    def _by_operand(self, position: int) -> Suspect | None:
         """The operand that is another one in the old program, if the rest of the execution is the same."""
-        node = self._new.nodes[at]
+        node = self._new.nodes[position]
         # Quadratic without a limit: a constant is an operand of thousands of executions.
-        for place, other in islice(self._applied.with_other_operand(node), _MAX_OTHERS):
-            if self._applied.is_made(other):
+        for place, old_node in islice(self._applied.with_other_operand(node), _MAX_OTHERS):
+            if self._applied.is_made(old_node):
                 continue
-            found = self._parted(at, node.operands[place], other.operands[place], 0)
-            if found is not None:
-                return found
+            suspect = self._parted(position, node.operands[place], old_node.operands[place], 0)
+            if suspect is not None:
+                return suspect
         return None
 
-    def _parted(self, user: int, one: Sequence[Leaf], two: Sequence[Leaf], depth: int) -> Suspect | None:
+    def _parted(self, user: int, new_leaves: Sequence[Leaf], old_leaves: Sequence[Leaf], depth: int) -> Suspect | None:
         """Where two values part that should be the same: the first application that is the same but for its result."""
-        if len(one) != 1 or len(two) != 1 or depth > _MAX_DEPTH:
+        if len(new_leaves) != 1 or len(old_leaves) != 1 or depth > _MAX_DEPTH:
             return None
-        at, other_at = one[0].maker, two[0].maker
-        if NONE in (at, other_at) or one[0].print.ordered == two[0].print.ordered:
+        position, old_position = new_leaves[0].maker, old_leaves[0].maker
+        if NONE in (position, old_position) or new_leaves[0].print.ordered == old_leaves[0].print.ordered:
             return None
-        node, other = self._new.nodes[at], self._old.nodes[other_at]
-        if application(node, self._order) == application(other, self._order):
+        node, old_node = self._new.nodes[position], self._old.nodes[old_position]
+        if application(node, self._order) == application(old_node, self._order):
             # Compilers replace a constant by another without operands; two constants that differ prove nothing.
-            is_like = node.instruction.opcode == other.instruction.opcode or bool(node.operands)
-            return Suspect(at, 0, other, is_proven=True) if is_like else None
-        if node.instruction.opcode != other.instruction.opcode or len(node.operands) != len(other.operands):
+            is_like = node.instruction.opcode == old_node.instruction.opcode or bool(node.operands)
+            return Suspect(position, 0, old_node, is_proven=True) if is_like else None
+        if node.instruction.opcode != old_node.instruction.opcode or len(node.operands) != len(old_node.operands):
             return None
-        for mine, theirs in zip(node.operands, other.operands, strict=True):
-            if (found := self._parted(at, mine, theirs, depth + 1)) is not None:
-                return found
+        for mine, theirs in zip(node.operands, old_node.operands, strict=True):
+            if (suspect := self._parted(position, mine, theirs, depth + 1)) is not None:
+                return suspect
         return None
 
-    def _compute_alike(self, one: Computation, two: Computation) -> bool:
-        if (one, two) not in self._alike:
-            self._alike[one, two] = scalar_difference(one, two) is None
-        return self._alike[one, two]
+    def _compute_alike(self, old: Computation, new: Computation) -> bool:
+        if (old, new) not in self._alike:
+            self._alike[old, new] = scalar_difference(old, new) is None
+        return self._alike[old, new]
 
     def _partials(self) -> dict[int, Partial]:
         """Executions that compute a part of what the old program computes at once, as compilers split reductions."""
-        found: dict[int, Partial] = {}
-        of: dict[int, Node] = {}
-        for at, node in enumerate(self._new.nodes):
+        partials: dict[int, Partial] = {}
+        whole_of: dict[int, Node] = {}
+        for position, node in enumerate(self._new.nodes):
             if node.is_passing or not node.instruction.called_computations or not node.operands:
                 continue
             # A split reduction has several steps; the steps that follow the first take over its counterpart.
-            before = next((of[leaf.maker] for leaf in node.leaves if leaf.maker in of), None)
+            before = next((whole_of[leaf.maker] for leaf in node.leaves if leaf.maker in whole_of), None)
             whole = before or next(
                 (
                     other
@@ -411,10 +413,10 @@ class ValueSearch:
                 continue
             called = zip(whole.instruction.called_computations, node.instruction.called_computations, strict=False)
             is_right = all(self._compute_alike(x, y) for x, y in called)
-            found[at] = Partial(whole, is_right)
+            partials[position] = Partial(whole, is_right)
             if is_right:
-                of[at] = whole
-        return found
+                whole_of[position] = whole
+        return partials
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,13 +518,13 @@ class Applications:
                 return other
         return None
 
-    def is_missing(self, other: Node) -> bool:
+    def is_missing(self, old_node: Node) -> bool:
         """Whether the new program does not have a result of an old execution."""
-        return any(value not in self._results for value in values_of(other, self._order))
+        return any(value not in self._results for value in values_of(old_node, self._order))
 
-    def is_made(self, other: Node) -> bool:
+    def is_made(self, old_node: Node) -> bool:
         """Whether the new program computes the result of an old execution from the same operands."""
-        return (application(other, self._order), values_of(other, self._order)) in self._made
+        return (application(old_node, self._order), values_of(old_node, self._order)) in self._made
 
     def has(self, node: Node) -> bool:
         """Whether the old program computes the result of a new execution from the same operands."""
@@ -532,7 +534,7 @@ class Applications:
         """The fingerprints of the other operands, for each operand."""
         if len(node.operands) < 2:
             return
-        prints = [[_value(leaf.print, self._order) for leaf in operand] for operand in node.operands]
+        prints = [[_print_number(leaf.print, self._order) for leaf in operand] for operand in node.operands]
         for at in range(len(prints)):
             yield at, tuple(sorted(each for place, rest in enumerate(prints) if place != at for each in rest))
 
@@ -548,16 +550,16 @@ def _fit(old: Sequence[int], new: Sequence[int], copies: int) -> bool:
 
 def application(node: Node, order: Order) -> Application:
     """The fingerprints of the operands of an execution, without their order."""
-    return tuple(sorted(_value(leaf.print, order) for leaf in node.leaves))
+    return tuple(sorted(_print_number(leaf.print, order) for leaf in node.leaves))
 
 
 def values_of(node: Node, order: Order) -> Application:
     """The fingerprints of the results of an execution."""
-    return tuple(_value(each, order) for each in node.results)
+    return tuple(_print_number(each, order) for each in node.results)
 
 
-def _value(each: Print, order: Order) -> int:
-    return each.free if order == "free" else each.ordered
+def _print_number(print: Print, order: Order) -> int:
+    return print.free if order == "free" else print.ordered
 
 
 # --- the first difference ---
@@ -644,11 +646,11 @@ def first_difference(
     # Arrays of other device counts are divided otherwise, so only the order-free search has a meaning.
     for order in ORDERS[:1] if is_divided else ORDERS:
         search = ValueSearch(old, new, wrong, pairs, order)
-        found = search.suspects()
-        suspects += found[:1]
+        search_suspects = search.suspects()
+        suspects += search_suspects[:1]
         if new.devices > 1:
-            places += _on_devices(new, [each.at for each in found], search)
-        places += [*(each.at for each in found), *search.others()]
+            places += _on_devices(new, [each.position for each in search_suspects], search)
+        places += [*(each.position for each in search_suspects), *search.others()]
     if repair is not None:
         repaired = repair([new.nodes[at].instruction for at in places])
         if repaired is not None:
@@ -658,16 +660,16 @@ def first_difference(
     # Without a repair nothing is proven there, see above.
     if is_divided:
         return None
-    for first in sorted(suspects, key=lambda each: (each.rank, each.at))[:_MAX_GRAFTS]:
-        node, other = new.nodes[first.at], first.counterpart
+    for first in sorted(suspects, key=lambda each: (each.rank, each.position))[:_MAX_GRAFTS]:
+        node, counterpart = new.nodes[first.position], first.counterpart
         is_telling = any(each.is_telling for each in node.results)
-        if other is not None and heals is not None:
-            is_healed = heals(node.instruction, other.instruction)
+        if counterpart is not None and heals is not None:
+            is_healed = heals(node.instruction, counterpart.instruction)
             # Small integers agree by chance: without a graft that heals, they are no evidence.
             if is_healed is False or (is_healed is None and not is_telling):
                 continue
-        evidence: Evidence = "operands" if first.is_proven else "value" if other is None else "counterpart"
-        return _difference_at(old, new, first.at, other, evidence, scalar_difference)
+        evidence: Evidence = "operands" if first.is_proven else "value" if counterpart is None else "counterpart"
+        return _difference_at(old, new, first.position, counterpart, evidence, scalar_difference)
     return None
 
 
@@ -678,24 +680,26 @@ def _on_devices(new: Trace, suspects: Sequence[int], search: ValueSearch) -> lis
     the old program does not have.
     """
     nodes = new.nodes
-    found: list[int] = []
-    firsts = {nodes[at].instruction: at for at in reversed(suspects)}
+    positions: list[int] = []
+    firsts = {nodes[position].instruction: position for position in reversed(suspects)}
     sums = set() if suspects else set(search.wrong)
-    for at in list(dict.fromkeys(firsts[nodes[each].instruction] for each in suspects))[:_MAX_GRAFTS]:
+    for position in list(dict.fromkeys(firsts[nodes[each].instruction] for each in suspects))[:_MAX_GRAFTS]:
         # A sum that is missing shows two steps later, when its product was added to something.
-        level = [at]
+        level = [position]
         for _ in range(_MAX_HOPS + 1):
-            found += (each for each in level if _moves_data(nodes[each].instruction))
+            positions += (each for each in level if _moves_data(nodes[each].instruction))
             sums |= {each for each in level if search.is_partial(each)}
             level = [leaf.maker for each in level for leaf in nodes[each].leaves if leaf.maker != NONE]
-    missing = {each.free for at in sums for each in nodes[at].results}
-    found += (at for at, node in enumerate(nodes) if any(each.free in missing for each in node.results))
-    found += (at for at in range(len(nodes)) if search.is_partial(at))
-    moving = [at for at, node in enumerate(nodes) if search.reaches(at) and _moves_data(node.instruction)]
-    moving.sort(key=lambda at: nodes[at].instruction.opcode == opcodes.DYNAMIC_SLICE)  # exchanges are fewer
-    found += (at for at in moving if not search.is_right(at))
-    found += (at for at in moving if search.is_right(at))
-    return list(dict.fromkeys(found))
+    missing = {each.free for position in sums for each in nodes[position].results}
+    positions += (position for position, node in enumerate(nodes) if any(each.free in missing for each in node.results))
+    positions += (position for position in range(len(nodes)) if search.is_partial(position))
+    moving = [
+        position for position, node in enumerate(nodes) if search.reaches(position) and _moves_data(node.instruction)
+    ]
+    moving.sort(key=lambda position: nodes[position].instruction.opcode == opcodes.DYNAMIC_SLICE)  # exchanges are fewer
+    positions += (position for position in moving if not search.is_right(position))
+    positions += (position for position in moving if search.is_right(position))
+    return list(dict.fromkeys(positions))
 
 
 def _moves_data(instruction: Instruction) -> bool:
@@ -705,17 +709,17 @@ def _moves_data(instruction: Instruction) -> bool:
 def _difference_at(
     old: Trace,
     new: Trace,
-    at: int,
+    position: int,
     counterpart: Node | None,
     evidence: Evidence,
     scalar_difference: ScalarDifference | None,
 ) -> FirstDifference:
-    node = new.nodes[at]
-    around = new.callers_of(at)
+    node = new.nodes[position]
+    around = new.callers_of(position)
     callers, iterations = tuple(each for each, _ in around), tuple(times for _, times in around)
     if counterpart is None:
         return FirstDifference(node.instruction, _place(node, 0), callers, iterations, evidence)
-    device = new.device_apart(at, old, counterpart)
+    device = new.device_apart(position, old, counterpart)
     instruction, other = node.instruction, counterpart.instruction
     # The values inside of a reduce or sort are not recorded, so what differs in it is found with samples.
     if scalar_difference is not None:
@@ -728,16 +732,18 @@ def _difference_at(
     return FirstDifference(instruction, places[0], callers, iterations, evidence, other, places[1])
 
 
-def _repaired(found: FirstDifference, variant: Variant, scalar_difference: ScalarDifference | None) -> FirstDifference:
+def _repaired(
+    difference: FirstDifference, variant: Variant, scalar_difference: ScalarDifference | None
+) -> FirstDifference:
     """The instruction with its other form; of another computation, the instruction in it that differs."""
-    found = replace(found, repair=variant.words)
+    difference = replace(difference, repair=variant.words)
     if variant.computation is None or scalar_difference is None:
-        return found
-    inner = scalar_difference(variant.computation, found.instruction.called_computations[0])
+        return difference
+    inner = scalar_difference(variant.computation, difference.instruction.called_computations[0])
     if inner is None:
-        return found
-    callers, iterations = (*found.callers, found.instruction), (*found.iterations, 0)
-    return replace(found, instruction=inner[0], counterpart=inner[1], callers=callers, iterations=iterations)
+        return difference
+    callers, iterations = (*difference.callers, difference.instruction), (*difference.iterations, 0)
+    return replace(difference, instruction=inner[0], counterpart=inner[1], callers=callers, iterations=iterations)
 
 
 def _place(node: Node, device: int) -> Place:
@@ -748,41 +754,45 @@ def _by_pairs(old: Trace, new: Trace, pairs: Mapping[Instruction, Instruction]) 
     """The first execution with the operands of its counterpart, and another result."""
     olds = {(node.instruction, node.execution): node for node in old.nodes}
     small: tuple[int, Node] | None = None
-    for at, node in enumerate(new.nodes):
-        other = pairs.get(node.instruction)
-        counterpart = None if other is None else olds.get((other, node.execution))
+    for position, node in enumerate(new.nodes):
+        old_instruction = pairs.get(node.instruction)
+        counterpart = None if old_instruction is None else olds.get((old_instruction, node.execution))
         if counterpart is None:
             continue
-        if _fine(node.results) == _fine(counterpart.results) or _given(node) != _given(counterpart):
+        if _fine(node.results) == _fine(counterpart.results) or _operand_prints(node) != _operand_prints(counterpart):
             continue
-        found: tuple[int, Node] | None = at, counterpart
+        difference: tuple[int, Node] | None = position, counterpart
         if node.is_passing and node.instruction.called_computations:
-            found = _inside(old, new, at, counterpart)
-        if found is None:
+            difference = _inside(old, new, position, counterpart)
+        if difference is None:
             continue
         if [each.ordered for each in node.results] != [each.ordered for each in counterpart.results]:
-            return found
+            return difference
         # Rounding alone differs in `fine` numbers first; a difference that shows beyond rounding is the better answer.
-        small = small or found
+        small = small or difference
     return small
 
 
-def _inside(old: Trace, new: Trace, at: int, counterpart: Node) -> tuple[int, Node] | None:
+def _inside(old: Trace, new: Trace, position: int, counterpart: Node) -> tuple[int, Node] | None:
     """What made the first result that differs in a call, or in another instruction that hands values on: it has the
     operands of what made it in the old program, and another opcode, or hands on what that made something of.
     """
-    node = new.nodes[at]
+    node = new.nodes[position]
     results = zip(node.results, counterpart.results, node.makers, counterpart.makers, strict=False)
     for mine, theirs, maker, other_maker in results:
         if mine.fine == theirs.fine or NONE in (maker, other_maker):
             continue
-        other = old.nodes[other_maker]
+        old_node = old.nodes[other_maker]
         # The maker of the value, and before it whatever repeats it on the way out of the call, newest first.
-        places = (maker, *range(at - 1, max(maker, at - _MAX_INSIDE), -1))
+        places = (maker, *range(position - 1, max(maker, position - _MAX_INSIDE), -1))
         for each in places:
             inner = new.nodes[each]
-            if mine.fine in _fine(inner.results) and inner.operands and _given(inner) == _given(other):
-                return each, other
+            if (
+                mine.fine in _fine(inner.results)
+                and inner.operands
+                and _operand_prints(inner) == _operand_prints(old_node)
+            ):
+                return each, old_node
         return None
     return None
 
@@ -791,7 +801,7 @@ def _fine(prints: Sequence[Print]) -> list[int]:
     return [each.fine for each in prints]
 
 
-def _given(node: Node) -> list[int]:
+def _operand_prints(node: Node) -> list[int]:
     return sorted(leaf.print.fine for leaf in node.leaves)
 
 

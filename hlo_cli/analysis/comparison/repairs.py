@@ -88,7 +88,7 @@ class Material:
 
 def material_of(module: Module) -> Material:
     """The constants and the computations of a module, few of each type."""
-    found: dict[str, dict[float | int | complex | bool, tuple[int, Array]]] = {}
+    constants_by_type: dict[str, dict[float | int | complex | bool, tuple[int, Array]]] = {}
     scalar: dict[str, Computation] = {}
     for computation in module.computations:
         if computation.parameters and all(_is_scalar(each.shape) for each in computation.parameters):
@@ -101,12 +101,12 @@ def material_of(module: Module) -> Material:
                 continue
             if shape.elements == 1:
                 value = np.asarray(constant(literal, "widen")).reshape(())
-                times = found.setdefault(shape.element_type.name, {})
+                times = constants_by_type.setdefault(shape.element_type.name, {})
                 times[value.item()] = times.get(value.item(), (0, value))[0] + 1, value
     constants: dict[str, list[Array]] = {
         # The most frequent constants first, as trials end at a limit.
         kind: [value for _, value in sorted(times.values(), key=lambda each: -each[0])[:_MAX_CONSTANTS]]
-        for kind, times in found.items()
+        for kind, times in constants_by_type.items()
     }
     for values in constants.values():  # compilers multiply by the reciprocal of a divisor
         values += [np.reciprocal(each) for each in values if each.dtype.kind == "f" and each != 0]
@@ -193,12 +193,12 @@ def _calls(instruction: Instruction, computed: Computed, material: Material) -> 
     if not all(_is_scalar(each.shape) for each in own.parameters):
         return
     # The computation of the other program that the edit removed is among these.
-    for other in material.computations:
-        if _signature(other) == _signature(own):
+    for computation in material.computations:
+        if _signature(computation) == _signature(own):
             altered = copy(instruction)
-            altered.called_computations = (other,)
+            altered.called_computations = (computation,)
             kernel = rules()[instruction.opcode](altered, computed)
-            yield Variant(f"{other.name} of the first module", _calling(kernel), other)
+            yield Variant(f"{computation.name} of the first module", _calling(kernel), computation)
 
 
 def _elements(instruction: Instruction) -> Iterator[Variant]:
@@ -211,11 +211,11 @@ def _elements(instruction: Instruction) -> Iterator[Variant]:
             yield Variant(f"index {at}", _element(at))
 
 
-def _element(at: int) -> Callable[[Kernel, Sequence[Value]], Value]:
+def _element(index: int) -> Callable[[Kernel, Sequence[Value]], Value]:
     def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
         [whole] = operands
         assert isinstance(whole, tuple)
-        return whole[at]
+        return whole[index]
 
     return kernel
 
@@ -225,9 +225,9 @@ def _moves(instruction: Instruction, shape: ArrayShape) -> Iterator[Variant]:
     opcode = instruction.opcode
     rank = len(shape.dimensions)
     if opcode == opcodes.IOTA:
-        for at in range(rank):
-            if at != instruction.integer("iota_dimension"):
-                yield Variant(f"iota_dimension {at}", _counting(at))
+        for dimension in range(rank):
+            if dimension != instruction.integer("iota_dimension"):
+                yield Variant(f"iota_dimension {dimension}", _counting(dimension))
     elif opcode in _PLACED:
         # Dimensions of other sizes cannot be exchanged without another shape.
         for i, j in _equal(shape.dimensions):
@@ -236,16 +236,16 @@ def _moves(instruction: Instruction, shape: ArrayShape) -> Iterator[Variant]:
         for i, j in _equal(given.dimensions):
             yield Variant(f"dimensions {i} and {j} of operand 0 swapped", _operand(i, j))
     if opcode == "reverse":
-        for axes in (*((at,) for at in range(rank)), *combinations(range(rank), 2)):
+        for axes in (*((dimension,) for dimension in range(rank)), *combinations(range(rank), 2)):
             yield Variant("other dimensions", _result(partial(np.flip, axis=axes)))
     if opcode == opcodes.SLICE and (taken := instruction.value_of(opcodes.SLICE, Slice)) is not None:
         yield from _slices(instruction, taken)
     if opcode == opcodes.PAD and (config := instruction.value_of("padding", PaddingConfig)) is not None:
-        for at, each in enumerate(config.dimensions):
+        for dimension, padding in enumerate(config.dimensions):
             # A roll is the padding with its ends exchanged where the cut-off values are padding again.
-            if each.edge_padding_low != each.edge_padding_high:
-                by = each.edge_padding_high - each.edge_padding_low
-                yield Variant("low and high swapped", _result(partial(np.roll, shift=by, axis=at)))
+            if padding.edge_padding_low != padding.edge_padding_high:
+                by = padding.edge_padding_high - padding.edge_padding_low
+                yield Variant("low and high swapped", _result(partial(np.roll, shift=by, axis=dimension)))
 
 
 def _equal(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -260,25 +260,25 @@ def _operand(i: int, j: int) -> Callable[[Kernel, Sequence[Value]], Value]:
     return lambda kernel, operands: kernel(np.swapaxes(array_of(operands[0]), i, j), *operands[1:])
 
 
-def _counting(at: int) -> Callable[[Kernel, Sequence[Value]], Value]:
+def _counting(dimension: int) -> Callable[[Kernel, Sequence[Value]], Value]:
     def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
         as_is = array_of(own(*operands))
-        sizes = [as_is.shape[at] if each == at else 1 for each in range(as_is.ndim)]
-        return np.broadcast_to(np.arange(as_is.shape[at], dtype=as_is.dtype).reshape(sizes), as_is.shape)
+        sizes = [as_is.shape[dimension] if each == dimension else 1 for each in range(as_is.ndim)]
+        return np.broadcast_to(np.arange(as_is.shape[dimension], dtype=as_is.dtype).reshape(sizes), as_is.shape)
 
     return kernel
 
 
 def _slices(instruction: Instruction, taken: Slice) -> Iterator[Variant]:
-    given = instruction.operand_shape(0)
-    assert isinstance(given, ArrayShape)
-    for at, each in enumerate(taken.dimensions):
+    operand_shape = instruction.operand_shape(0)
+    assert isinstance(operand_shape, ArrayShape)
+    for dimension, bounds in enumerate(taken.dimensions):
         # One off in either direction is the usual mistake in bounds; others change the shape.
-        for by in (1, -1):
-            if each.start + by >= 0 and each.limit + by <= given.dimensions[at]:
+        for offset in (1, -1):
+            if bounds.start + offset >= 0 and bounds.limit + offset <= operand_shape.dimensions[dimension]:
                 ranges = [slice(d.start, d.limit, d.stride) for d in taken.dimensions]
-                ranges[at] = slice(each.start + by, each.limit + by, each.stride)
-                yield Variant(f"start {each.start + by}", _ranges(tuple(ranges)))
+                ranges[dimension] = slice(bounds.start + offset, bounds.limit + offset, bounds.stride)
+                yield Variant(f"start {bounds.start + offset}", _ranges(tuple(ranges)))
 
 
 def _ranges(ranges: tuple[slice, ...]) -> Callable[[Kernel, Sequence[Value]], Value]:
@@ -332,13 +332,13 @@ def _unreduced(operands: Sequence[Value]) -> Value:
 
 
 def _summed(groups: Groups) -> Exchanging:
-    def exchange(own: Exchange, given: Sequence[Sequence[Value]]) -> list[Value]:
-        found = own(given)
+    def exchange(own: Exchange, operands: Sequence[Sequence[Value]]) -> list[Value]:
+        results = own(operands)
         for group in groups:
-            total = np.sum([array_of(found[device]) for device in group], axis=0)
+            total = np.sum([array_of(results[device]) for device in group], axis=0)
             for device in group:
-                found[device] = total
-        return found
+                results[device] = total
+        return results
 
     return exchange
 
@@ -350,13 +350,13 @@ def _braces(lists: Groups) -> str:
 def _axes(count: int) -> list[int]:
     """The sizes of a mesh of so many devices with as many axes as there can be: the prime factors."""
     # Every mesh of so many devices is coarser than that of the prime factors, so its groups are among these.
-    found, factor = [], 2
+    factors, factor = [], 2
     while count > 1:
         while count % factor == 0:
-            found.append(factor)
+            factors.append(factor)
             count //= factor
         factor += 1
-    return found
+    return factors
 
 
 def _over(axes: Sequence[int], count: int) -> list[tuple[int, ...]]:
@@ -369,14 +369,14 @@ def _over(axes: Sequence[int], count: int) -> list[tuple[int, ...]]:
 
 def _other_groups(own: Groups, count: int, *, is_sum: bool) -> Iterator[Groups]:
     """Groups over each set of axes of the finest mesh; of the same size, and in each order, if results depend on it."""
-    number, seen = len(_axes(count)), {tuple(map(tuple, own))}
+    number, tried = len(_axes(count)), {tuple(map(tuple, own))}
     # Sums do not depend on the order in a group; gathers and exchanges do.
     arrange = combinations if is_sum else permutations
     orders = (axes for length in range(1, number + 1) for axes in arrange(range(number), length))
     for axes in islice(orders, _MAX_ORDERS):
         groups = tuple(_over(axes, count))
-        if groups not in seen and (is_sum or len(groups[0]) == len(own[0])):
-            seen.add(groups)
+        if groups not in tried and (is_sum or len(groups[0]) == len(own[0])):
+            tried.add(groups)
             yield groups
 
 
@@ -418,17 +418,17 @@ def _regular_pairs(own: Groups, count: int) -> Iterator[Groups]:
 
 
 def _changed_pairs(own: Groups, count: int) -> Iterator[Groups]:
-    sources, targets = ({each[at] for each in own} for at in (0, 1))
-    for at, (source, target) in enumerate(own):
-        rest = [*own[:at], *own[at + 1 :]]
+    sources, targets = ({each[changed] for each in own} for changed in (0, 1))
+    for changed, (source, target) in enumerate(own):
+        others = [*own[:changed], *own[changed + 1 :]]
         for free in range(count):
             if free not in targets:
-                yield [*rest, (source, free)]
+                yield [*others, (source, free)]
             if free not in sources:
-                yield [*rest, (free, target)]
+                yield [*others, (free, target)]
     for i, j in combinations(range(len(own)), 2):
-        rest = [each for at, each in enumerate(own) if at not in (i, j)]
-        yield [*rest, (own[i][0], own[j][1]), (own[j][0], own[i][1])]
+        others = [each for changed, each in enumerate(own) if changed not in (i, j)]
+        yield [*others, (own[i][0], own[j][1]), (own[j][0], own[i][1])]
 
 
 def _other_starts(instruction: Instruction, on: OnDevices) -> Iterator[Variant]:
@@ -436,14 +436,14 @@ def _other_starts(instruction: Instruction, on: OnDevices) -> Iterator[Variant]:
 
     Small arrays of integers are tables of such places, and not what is divided.
     """
-    given, count = instruction.operand_shape(0), on.devices.count
-    assert isinstance(given, ArrayShape)
+    operand_shape, count = instruction.operand_shape(0), on.devices.count
+    assert isinstance(operand_shape, ArrayShape)
     assert isinstance(instruction.shape, ArrayShape)
     # The partitioner's tables of offsets, an element a device, are looked up by partition-id.
-    if given.elements <= count and not _is_real_or_complex(given):
+    if operand_shape.elements <= count and not _is_real_or_complex(operand_shape):
         return
     number = len(_axes(count))
-    for at, (whole, size) in enumerate(zip(given.dimensions, instruction.shape.dimensions, strict=True)):
+    for dimension, (whole, size) in enumerate(zip(operand_shape.dimensions, instruction.shape.dimensions, strict=True)):
         if not size or whole % size or whole == size:
             continue
         orders = (axes for length in range(1, number + 1) for axes in permutations(range(number), length))
@@ -452,15 +452,17 @@ def _other_starts(instruction: Instruction, on: OnDevices) -> Iterator[Variant]:
             if len(groups[0]) == whole // size:
                 starts = {device: size * place for group in groups for place, device in enumerate(group)}
                 listed = ",".join(str(starts[device]) for device in range(count))
-                yield Variant(f"start {{{listed}}} along dimension {at}", _starting(at, starts, on.current))
+                yield Variant(
+                    f"start {{{listed}}} along dimension {dimension}", _starting(dimension, starts, on.current)
+                )
 
 
 def _starting(
-    at: int, starts: Mapping[int, int], current: Callable[[], int]
+    dimension: int, starts: Mapping[int, int], current: Callable[[], int]
 ) -> Callable[[Kernel, Sequence[Value]], Value]:
     def kernel(own: Kernel, operands: Sequence[Value]) -> Value:
         changed = list(operands)
-        changed[at + 1] = np.asarray(starts[current()], array_of(operands[at + 1]).dtype)
+        changed[dimension + 1] = np.asarray(starts[current()], array_of(operands[dimension + 1]).dtype)
         return own(*changed)
 
     return kernel
@@ -557,10 +559,10 @@ class _VariedDevices(DeviceProgram):
         assert isinstance(program, _Varied)
         program.together.add(instruction)
 
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        def run(operands: Sequence[Sequence[Value]]) -> list[Value]:
             if instruction is not program.varied or program.variant is None or program.variant.exchange is None:
-                return own(given)
-            return program.variant.exchange(own, given)
+                return own(operands)
+            return program.variant.exchange(own, operands)
 
         return run
 

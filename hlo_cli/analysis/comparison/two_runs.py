@@ -101,19 +101,19 @@ class _Setting(NamedTuple):
         first, second = self.shared.pair()
         return self._run(0, floats, first, observe[0], noise), self._run(1, floats, second, observe[1], noise)
 
-    def arguments(self, at: int, floats: Floats) -> Sequence[Value] | None:
+    def arguments(self, number: int, floats: Floats) -> Sequence[Value] | None:
         """Those of one module; None if they are made up by seed alone."""
         if self.choice is None:
             return self.args
-        made = whole_arguments if runs_on_devices(self.modules[at]) else made_up_arguments
-        found = made(self.modules[at], seed=self.choice.seed, floats=floats, ranges=self.ranges)
-        return self.choice.applied(found)
+        made = whole_arguments if runs_on_devices(self.modules[number]) else made_up_arguments
+        arguments = made(self.modules[number], seed=self.choice.seed, floats=floats, ranges=self.ranges)
+        return self.choice.applied(arguments)
 
-    def run_one(self, at: int, noise: Noise) -> Run:
+    def run_one(self, number: int, noise: Noise) -> Run:
         """A run of one module with errors; made-up functions of the second one need the first to run before it."""
-        if self.shared.functions and at:
+        if self.shared.functions and number:
             return self.run_both("widen", noise=noise)[1]
-        return self._run(at, "widen", self.shared.pair()[at], None, noise)
+        return self._run(number, "widen", self.shared.pair()[number], None, noise)
 
     def run_old(self, observer: Observer | None = None) -> Run:
         return self._run(0, "widen", self.shared.pair()[0], observer)
@@ -126,15 +126,15 @@ class _Setting(NamedTuple):
 
     def _run(
         self,
-        at: int,
+        number: int,
         floats: Floats,
         unknown: UnknownFunctions | None,
         observe: Observer | None,
         noise: Noise | None = None,
     ) -> Run:
         return run(
-            self.modules[at],
-            self.arguments(at, floats),
+            self.modules[number],
+            self.arguments(number, floats),
             seed=self.seed,
             floats=floats,
             devices=self.devices,
@@ -249,21 +249,21 @@ def compare_runs(
     setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared, common_ranges(old, new))
     compared = _compare(setting, shapes, is_rewrite, rounding_of(new))
     executed = compared.executed
-    other, coverage = _cover(compared)
-    if other is not None:
-        compared = other
-        executed += other.executed
-    setting, found = compared.setting, compared.found
+    changed, coverage = _cover(compared)
+    if changed is not None:
+        compared = changed
+        executed += changed.executed
+    setting, distances = compared.setting, compared.distances
     difference = values = repeated = None
-    verdict = verdict_of(found)
+    verdict = verdict_of(distances)
     if verdict in ("approximation", "different"):
-        difference = _first_difference(setting, found)
+        difference = _first_difference(setting, distances)
         values = None if difference is None else _values(setting, difference)
-    if verdict == "different" and args is None and other is None and any(map(_has_discontinuity, (old, new))):
+    if verdict == "different" and args is None and changed is None and any(map(_has_discontinuity, (old, new))):
         repeated = {seed + more: _widened(compared, seed + more) for more in _OTHER_SEEDS}
     assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
     return RunComparison(
-        found, difference, executed, values, repeated, assumed, coverage, setting.choice, allow_uncovered
+        distances, difference, executed, values, repeated, assumed, coverage, setting.choice, allow_uncovered
     )
 
 
@@ -279,7 +279,7 @@ class _Compared(NamedTuple):
     expected: Mapping[ShapeIndex, Rounding]
     exact: tuple[Run, Run]
     widened: tuple[Run, Run]
-    found: tuple[Distance, ...]
+    distances: tuple[Distance, ...]
 
     @property
     def executed(self) -> int:
@@ -299,13 +299,13 @@ def _compare(
     """
     exact, widened = runs or map(setting.run_both, MODES)
     samples = _Samples(setting, widened, shapes)
-    found = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected)
+    results = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected)
     # Each sample takes runs: they are added while they may still change the verdict.
-    while verdict_of(found) in ("approximation", "different"):
-        if not samples.add(max((each.widened for each in found if each.is_known), default=0.0)):
+    while verdict_of(results) in ("approximation", "different"):
+        if not samples.add(max((each.widened for each in results if each.is_known), default=0.0)):
             break
-        found = with_magnitudes(found, widened, shapes, samples.known)
-    return _Compared(setting, shapes, is_rewrite, expected, exact, widened, found)
+        results = with_magnitudes(results, widened, shapes, samples.known)
+    return _Compared(setting, shapes, is_rewrite, expected, exact, widened, results)
 
 
 def compare_once(
@@ -337,7 +337,7 @@ def compare_once(
     shared = shared_by(old, new)
     setting = _Setting((old, new), args, seed, devices, limits, None, stubs, feed, shared, ranges, choice)
     found = _compare(setting, (_result_shape(old), _result_shape(new)), is_rewrite, rounding_of(new), runs)
-    return found.found, (found.exact[0].ran | found.widened[0].ran, found.exact[1].ran | found.widened[1].ran)
+    return found.distances, (found.exact[0].ran | found.widened[0].ran, found.exact[1].ran | found.widened[1].ran)
 
 
 def revealing_choices(
@@ -352,10 +352,10 @@ def revealing_choices(
     >>> revealing_choices(module, frozenset())
     ()
     """
-    now, found = set(ran), []
+    ran_so_far, revealing = set(ran), []
 
     def missing() -> tuple[Computation, ...]:
-        return missing_in(module, now)
+        return missing_in(module, ran_so_far)
 
     shared, ranges = shared_by(module, module), argument_ranges(module)
     setting = _finite(_Setting((module, module), None, seed, None, limits, None, None, None, shared, ranges), before)
@@ -366,14 +366,14 @@ def revealing_choices(
             break
         chosen = setting._replace(choice=choice)
         try:
-            made = chosen.run_old()
+            run = chosen.run_old()
         except HloError:
             continue
-        now |= made.ran
-        executed += made.executed
+        ran_so_far |= run.ran
+        executed += run.executed
         if missing() != left:
-            found.append(choice)
-    return tuple(found)
+            revealing.append(choice)
+    return tuple(revealing)
 
 
 def _finite(setting: _Setting, executed: int) -> _Setting:
@@ -381,13 +381,13 @@ def _finite(setting: _Setting, executed: int) -> _Setting:
 
     `executed` are the instructions of a run with the arguments of the seed.
     """
-    limits, shown = setting.limits or DEFAULT_LIMITS, setting.progress
+    limits, report = setting.limits or DEFAULT_LIMITS, setting.progress
 
     def progress(count: int) -> None:
         if count > _most_executed(executed):
             raise HloError("the made-up arguments make a loop too long")
-        if shown is not None:
-            shown(count)
+        if report is not None:
+            report(count)
 
     limits = replace(limits, max_iterations=min(limits.max_iterations, _MAX_ITERATIONS))
     return setting._replace(limits=limits, progress=progress)
@@ -404,9 +404,9 @@ def _runs_or_endless(setting: _Setting, executed: int) -> tuple[Run, Run] | Side
     """
     runs: list[Run | None] = []
     unknown = setting.shared.pair()
-    for at in (0, 1):
+    for number in (0, 1):
         try:
-            runs.append(setting._run(at, "widen", unknown[at], None))
+            runs.append(setting._run(number, "widen", unknown[number], None))
         except HloError:  # a loop without an end, or devices that go different ways: not what arguments are for
             if setting.shared.functions:  # what they return in the second program depends on the first
                 return None
@@ -449,14 +449,14 @@ class _Samples:
         runs = self._runs[step.module]
         try:
             for at in step.sizes:
-                made = self._setting.run_one(step.module, Noise(NOISES[at], len(runs[at]) + _STREAM * at))
-                runs[at].append(made)
+                run = self._setting.run_one(step.module, Noise(NOISES[at], len(runs[at]) + _STREAM * at))
+                runs[at].append(run)
         except HloError:
             if any(each.is_first for each in (step, *self._steps)):
                 self.known = {}
             self._steps = []
             return False
-        disturbed = [[each.result for each in made] for made in runs]
+        disturbed = [[each.result for each in run] for run in runs]
         at = step.module
         self._found[at] = magnitudes(self._widened[at].result, disturbed, self._shapes[at])
         self.known = larger(*self._found)
@@ -501,7 +501,7 @@ def _widened(compared: _Compared, seed: int) -> float:
 def _apart(
     runs: tuple[Run, Run],
     shapes: tuple[Shape, Shape],
-    known: Mapping[ShapeIndex, Magnitude],
+    magnitudes: Mapping[ShapeIndex, Magnitude],
     *,
     is_rewrite: bool = False,
     steady: Steady | None = None,
@@ -511,7 +511,7 @@ def _apart(
     unknown = frozenset() if is_rewrite else runs[0].unknown | runs[1].unknown
     return max(
         (
-            closeness(a, b, known.get(index), steady=steady)
+            closeness(a, b, magnitudes.get(index), steady=steady)
             for (index, a, _), (_, b, _) in arrays
             if index not in unknown
         ),
@@ -657,11 +657,11 @@ class _Evidence:
         return tuple(index for index, left in self._left.items() if left.any())
 
 
-def _left_by_both(one: Array, two: Array) -> Array:
+def _left_by_both(first: Array, second: Array) -> Array:
     """The elements that are left by both; arrays of sizes at run time may have any size, and then one is enough."""
-    if one.shape == two.shape:
-        return one & two
-    return np.asarray(bool(one.all()) and bool(two.all()) and bool(one.size) and bool(two.size))
+    if first.shape == second.shape:
+        return first & second
+    return np.asarray(bool(first.all()) and bool(second.all()) and bool(first.size) and bool(second.size))
 
 
 def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
@@ -670,7 +670,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
     Returns the comparison with the first arguments with which results differ, None without any, and the coverage.
     """
     evidence, setting = _Evidence(compared), compared.setting
-    is_known = verdict_of(compared.found) in AGREEING
+    is_known = verdict_of(compared.distances) in AGREEING
     # NaN of constants is there with any arguments; others may be numbers with other arguments.
     if evidence.uncompared and _has_constant_nan(setting):
         evidence.keep_nan()
@@ -679,7 +679,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
         return None, evidence.coverage
     executed = max(each.executed for each in compared.widened)
     finite = _finite(setting, executed)
-    found = choices(
+    further = choices(
         setting.modules,
         setting.seed,
         lambda: evidence.missing,
@@ -687,7 +687,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
         is_infinite=evidence.is_infinite,
         unmet=lambda: evidence.unmet,
     )
-    for choice in found:
+    for choice in further:
         if not evidence.has_time(choice.number):
             break
         chosen = setting._replace(choice=choice)
@@ -698,7 +698,7 @@ def _cover(compared: _Compared) -> tuple[_Compared | None, Coverage]:
         agrees = _apart(runs, compared.shapes, {}, is_rewrite=compared.is_rewrite) <= ROUNDING
         if not agrees and _differs(chosen, runs, compared):
             other = _compare(chosen, compared.shapes, compared.is_rewrite, compared.expected)
-            if verdict_of(other.found) not in AGREEING:
+            if verdict_of(other.distances) not in AGREEING:
                 evidence.add(runs, is_proof=False)
                 return other, evidence.coverage
         # A changed trip count or branch changes what conditions meet, hence only computations that are new count.
@@ -772,19 +772,21 @@ def _with_program_of(module: Module, other: Module) -> Module:
     if not runs_on_devices(module) or module.program is not None:
         return module
     if is_partitioned(module) and not is_partitioned(other) and module.num_partitions == other.num_partitions:
-        found = copy(module)
-        found.read_program = lambda: other
-        vars(found).pop("program", None)
-        return found
+        completed = copy(module)
+        completed.read_program = lambda: other
+        vars(completed).pop("program", None)
+        return completed
     if other.program is None:
         return module
-    one, two = ([str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, other))
-    if one != two or module.num_partitions != other.num_partitions:
+    shapes, other_shapes = (
+        [str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, other)
+    )
+    if shapes != other_shapes or module.num_partitions != other.num_partitions:
         return module
-    found = copy(module)
-    found.read_program = other.read_program
-    vars(found).pop("program", None)  # read before
-    return found
+    completed = copy(module)
+    completed.read_program = other.read_program
+    vars(completed).pop("program", None)  # read before
+    return completed
 
 
 def _has_discontinuity(module: Module) -> bool:
@@ -819,10 +821,10 @@ _SHARE_OF_DISTANCE: Final = 1e-3
 _MAX_GRAFT_BYTES: Final = 1 << 28  # 256 MiB: values of all executions and devices are kept at the same time
 
 
-def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDifference | None:
+def _first_difference(setting: _Setting, results: Sequence[Distance]) -> FirstDifference | None:
     """Where the values of the new module begin to differ; None if that is unknown, or nothing proves it."""
     old, new = setting.modules
-    largest = max((each.widened for each in found if each.verdict in ("approximation", "different")), default=0.0)
+    largest = max((each.widened for each in results if each.verdict in ("approximation", "different")), default=0.0)
     # The tolerance grows with the distance, else values that carry the difference in small parts would hide where it
     # begins.
     prints = Prints(min(_LARGEST_TOLERANCE, max(TOLERANCE, largest * _SHARE_OF_DISTANCE)))
@@ -837,12 +839,12 @@ def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDiff
         return None
     if traces[0].devices != traces[1].devices or (not is_one_text and traces[1].devices > 1):
         traces[1].explain_by(traces[0])
-    worse = [at for at, each in enumerate(found) if each.verdict in ("approximation", "different")]
+    worse = [at for at, each in enumerate(results) if each.verdict in ("approximation", "different")]
     ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
     wrong = [node.makers[at] for node in ends for at in worse]
     # Made-up functions answer by operands of both programs, which another form would change.
     is_alone = not (setting.shared.functions or setting.stubs or setting.feed)
-    trials = _Trials(setting, runs, found, max((node.execution for node in traces[1].nodes), default=0))
+    trials = _Trials(setting, runs, results, max((node.execution for node in traces[1].nodes), default=0))
     return first_difference(
         *traces,
         wrong,
@@ -857,11 +859,15 @@ def _first_difference(setting: _Setting, found: Sequence[Distance]) -> FirstDiff
 class _Trials:
     """Runs the new module with other forms of an instruction, and looks whether all results agree."""
 
-    def __init__(self, setting: _Setting, runs: tuple[Run, Run], found: Sequence[Distance], executions: int) -> None:
+    def __init__(
+        self, setting: _Setting, runs: tuple[Run, Run], result_distances: Sequence[Distance], executions: int
+    ) -> None:
         self._setting = setting
         self._old, self._new = setting.modules
         results = [each for _, each, _ in arrays_of(runs[0].result, _result_shape(self._old))]
-        self._expected = [each if known.is_known else None for each, known in zip(results, found, strict=True)]
+        self._expected = [
+            each if known.is_known else None for each, known in zip(results, result_distances, strict=True)
+        ]
         self._executions = executions
         self._operations = runs[1].estimate.operations
 

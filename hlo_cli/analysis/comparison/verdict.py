@@ -134,7 +134,7 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
     >>> found.sizes.tolist(), found.is_unsteady.tolist()
     ([1.0, 0.0], [False, True])
     """
-    found: dict[ShapeIndex, Magnitude] = {}
+    by_index: dict[ShapeIndex, Magnitude] = {}
     others = [[dict(_arrays(each, shape)) for each in runs] for runs in disturbed]
     for index, value in _arrays(clean, shape):
         small, large = ([each[index] for each in runs] for runs in others)
@@ -143,7 +143,7 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
         # An integer has no magnitude: any change by a small error means that rounding decides on it.
         if value.dtype.kind in "biu":
             changed = np.logical_or.reduce([value != each for each in (*small, *large)])
-            found[index] = Magnitude(np.zeros(value.shape), changed)
+            by_index[index] = Magnitude(np.zeros(value.shape), changed)
             continue
         # Without large errors the value bounds what small ones may show: a larger deviation came from a jump.
         first = _deviation(value, small, NOISES[0])
@@ -152,8 +152,8 @@ def magnitudes(clean: Value, disturbed: Sequence[Sequence[Value]], shape: Shape)
         is_unsteady = is_broken | (second > _GROWTH * first) if large else is_broken
         # Small errors cancel in some elements, large ones change the course of others: each bounds the other.
         sizes = np.clip(second, first, _MISSED * first) if large else first
-        found[index] = Magnitude(np.where(is_broken, 0.0, sizes), is_unsteady)
-    return found
+        by_index[index] = Magnitude(np.where(is_broken, 0.0, sizes), is_unsteady)
+    return by_index
 
 
 def _arrays(value: Value, shape: Shape) -> list[tuple[ShapeIndex, Array]]:
@@ -171,17 +171,19 @@ def _deviation(clean: Array, disturbed: Sequence[Array], size: float) -> Array:
     return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf))
 
 
-def larger(one: Mapping[ShapeIndex, Magnitude], two: Mapping[ShapeIndex, Magnitude]) -> dict[ShapeIndex, Magnitude]:
+def larger(
+    old_magnitudes: Mapping[ShapeIndex, Magnitude], new_magnitudes: Mapping[ShapeIndex, Magnitude]
+) -> dict[ShapeIndex, Magnitude]:
     """The larger magnitudes of two programs, as compilers cancel terms that one program has."""
     # The larger of both, else a program that has canceled terms would look wrong against one that has not.
-    found = dict(one)
-    for index, new in two.items():
-        old = one.get(index)
+    largest = dict(old_magnitudes)
+    for index, new in new_magnitudes.items():
+        old = old_magnitudes.get(index)
         if old is None or old.sizes.shape != new.sizes.shape:
-            found[index] = new
+            largest[index] = new
         else:
-            found[index] = Magnitude(np.maximum(old.sizes, new.sizes), old.is_unsteady | new.is_unsteady)
-    return found
+            largest[index] = Magnitude(np.maximum(old.sizes, new.sizes), old.is_unsteady | new.is_unsteady)
+    return largest
 
 
 def distances(
@@ -222,16 +224,16 @@ def distances(
 
 
 def with_magnitudes(
-    found: Sequence[Distance],
+    distances: Sequence[Distance],
     widened: tuple[Run, Run],
     shapes: tuple[Shape, Shape],
-    known: Mapping[ShapeIndex, Magnitude],
+    magnitudes: Mapping[ShapeIndex, Magnitude],
 ) -> tuple[Distance, ...]:
     """The distances of results, judged by what their elements are made of as well."""
     pairs = zip(*(arrays_of(run.result, shape) for run, shape in zip(widened, shapes, strict=True)), strict=True)
     return tuple(
-        replace(each, widened=closeness(old, new, known.get(each.index))) if each.is_known else each
-        for each, ((_, old, _), (_, new, _)) in zip(found, pairs, strict=True)
+        replace(each, widened=closeness(old, new, magnitudes.get(each.index))) if each.is_known else each
+        for each, ((_, old, _), (_, new, _)) in zip(distances, pairs, strict=True)
     )
 
 
@@ -251,10 +253,10 @@ Steady: TypeAlias = Literal["finite", "all"]
 make another infinity or NaN of a quotient."""
 
 
-def closeness(old: Array, new: Array, known: Magnitude | None = None, *, steady: Steady | None = None) -> float:
+def closeness(old: Array, new: Array, magnitude: Magnitude | None = None, *, steady: Steady | None = None) -> float:
     """The largest difference of an element over its magnitude; infinite for other sizes.
 
-    The magnitude is the larger of both values, and that of `known`. With `steady`, other elements are left out.
+    The magnitude is the larger of both values, and that of `magnitude`. With `steady`, other elements are left out.
 
     >>> closeness(np.array([1e9, 1.0]), np.array([1e9, 2.0])), closeness(np.array([1.0]), np.array([np.nan]))
     (0.5, inf)
@@ -263,10 +265,10 @@ def closeness(old: Array, new: Array, known: Magnitude | None = None, *, steady:
     """
     if old.shape != new.shape:
         return float("inf")
-    if steady is not None and known is not None:
-        kept = ~known.is_unsteady
-        known = Magnitude(known.sizes[kept], known.is_unsteady[kept])
-        old, new = old[kept], new[kept]
+    if steady is not None and magnitude is not None:
+        is_kept = ~magnitude.is_unsteady
+        magnitude = Magnitude(magnitude.sizes[is_kept], magnitude.is_unsteady[is_kept])
+        old, new = old[is_kept], new[is_kept]
     if old.dtype.kind in "biu" or new.dtype.kind in "biu":
         return distance(old, new)
     finite = np.isfinite(old) & np.isfinite(new)
@@ -275,8 +277,8 @@ def closeness(old: Array, new: Array, known: Magnitude | None = None, *, steady:
     apart = np.abs(old[finite] - new[finite])
     sizes = np.maximum(np.abs(old[finite]), np.abs(new[finite]))
     # A denominator of 1 where nothing differs avoids 0/0 of elements that are zero in both.
-    if known is not None:
-        sizes = np.maximum(sizes, known.sizes[finite])
+    if magnitude is not None:
+        sizes = np.maximum(sizes, magnitude.sizes[finite])
     return float((apart / np.where(apart > 0, sizes, 1.0)).max(initial=0.0))
 
 
@@ -299,8 +301,8 @@ def ulps(old: Array, new: Array, kind: PrimitiveType) -> float:
     parts = ((np.real(old), np.real(new)), (np.imag(old), np.imag(new))) if kind.is_complex else ((old, new),)
     # Units are those of the element type, not of numpy's array, which may be wider.
     most = 0.0
-    for one, two in parts:
-        a, b = one.astype(np.float64), two.astype(np.float64)
+    for old_part, new_part in parts:
+        a, b = old_part.astype(np.float64), new_part.astype(np.float64)
         finite = np.isfinite(a) & np.isfinite(b)
         if not (finite | (a == b) | (np.isnan(a) & np.isnan(b))).all():
             return float("inf")
@@ -384,7 +386,7 @@ def rounding_of(module: Module) -> Mapping[ShapeIndex, Rounding]:
     {(): Rounding(terms=64, mantissa_bits=7)}
     """
     computed: dict[Computation, Mapping[Instruction, Rounding]] = {}
-    found = _of(module.entry, computed)
+    found = _rounding_in(module.entry, computed)
     root = module.entry.root
     if root is None:
         return {}
@@ -392,29 +394,29 @@ def rounding_of(module: Module) -> Mapping[ShapeIndex, Rounding]:
     return {index: found[root.operands[index[0]] if is_tuple and index else root] for index, _ in root.shape.leaves}
 
 
-def _of(
+def _rounding_in(
     computation: Computation, computed: dict[Computation, Mapping[Instruction, Rounding]]
 ) -> Mapping[Instruction, Rounding]:
     if computation in computed:
         return computed[computation]
-    found: dict[Instruction, Rounding] = {}
-    computed[computation] = found
+    roundings: dict[Instruction, Rounding] = {}
+    computed[computation] = roundings
     for instruction in computation.instructions:
         # The longest chain of sums counts, not all of them: errors of parallel sums do not add up on one element.
-        before = [found[each] for each in instruction.operands if each in found]
+        before = [roundings[each] for each in instruction.operands if each in roundings]
         terms = max((each.terms for each in before), default=0) + _own_terms(instruction)
         bits = min((each.mantissa_bits for each in before), default=_WIDEST)
         bits = min(bits, _mantissa_bits(instruction))
         if instruction.opcode in CONTROL_FLOW or instruction.opcode == opcodes.FUSION:
             for called in instruction.called_computations:
-                inner = _of(called, computed)
+                inner = _rounding_in(called, computed)
                 last = inner.get(called.root) if called.root is not None else None
                 if last is not None:
                     # An unknown trip count is one: the bound may be too low then, never too high.
                     terms += last.terms * (runs_per_call(instruction, called) or 1)
                     bits = min(bits, last.mantissa_bits)
-        found[instruction] = Rounding(terms, bits)
-    return found
+        roundings[instruction] = Rounding(terms, bits)
+    return roundings
 
 
 def _own_terms(instruction: Instruction) -> int:
