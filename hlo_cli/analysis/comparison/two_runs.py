@@ -711,7 +711,7 @@ def _has_constant_nan(setting: _Setting) -> bool:
     probes = Probe("nan"), Probe("nan")
     setting.run_both("widen", observe=probes)
     found = (each for probe, module in zip(probes, setting.modules, strict=True) for each in probe.occurrences(module))
-    return all(each.instruction.opcode == opcodes.CONSTANT for each in found if each.made)
+    return all(each.instruction.opcode == opcodes.CONSTANT for each in found if each.is_maker)
 
 
 def _differs(setting: _Setting, runs: tuple[Run, Run], compared: _Compared) -> bool:

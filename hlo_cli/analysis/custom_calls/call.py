@@ -94,19 +94,19 @@ def _call_buffers(
     [(1, (0, 1, 0), 'in'), (2, (0, 1, 1), 'in'), (3, (0,), 'out'), (4, (1,), 'temp')]
     """
     overwritten = {(alias.operand_number, alias.operand_index) for alias in aliasing}
-    found: list[CustomCallBuffer] = []
+    buffers: list[CustomCallBuffer] = []
     leaf_numbers: dict[tuple[int, ShapeIndex], int] = {}
     passed = 0
     for number, shape in enumerate(operands):
         for index, leaf in shape.leaves:
-            leaf_numbers[number, index] = len(found)
+            leaf_numbers[number, index] = len(buffers)
             use: Use = "in, out" if (number, index) in overwritten else "in"
             gpu = passed if _is_passed(leaf) else None
             passed += gpu is not None
             path = (number, *index)
-            found.append(CustomCallBuffer(number, index, leaf, bytes_of(leaf), gpu, path, len(found), gpu, use))
+            buffers.append(CustomCallBuffer(number, index, leaf, bytes_of(leaf), gpu, path, len(buffers), gpu, use))
     sources = {alias.output_index: leaf_numbers.get((alias.operand_number, alias.operand_index)) for alias in aliasing}
-    arguments, leaves = passed, len(found)
+    arguments, leaves = passed, len(buffers)
     for index, leaf in result.leaves:
         alias_of = sources.get(index)
         # An element of the result that nobody reads is scratch memory by convention of libraries, such as cuBLAS's
@@ -115,9 +115,9 @@ def _call_buffers(
         gpu = passed if _is_passed(leaf) else None
         passed += gpu is not None
         ffi = None if gpu is None else gpu - arguments
-        place = len(found) - leaves
-        found.append(CustomCallBuffer(None, index, leaf, bytes_of(leaf), gpu, index, place, ffi, use, alias_of))
-    return tuple(found)
+        place = len(buffers) - leaves
+        buffers.append(CustomCallBuffer(None, index, leaf, bytes_of(leaf), gpu, index, place, ffi, use, alias_of))
+    return tuple(buffers)
 
 
 def gpu_place(buffer: CustomCallBuffer) -> str | None:
@@ -244,7 +244,7 @@ def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
     [(1,)]
     """
     bytes_of = _buffer_size(module)
-    found: list[DecodedCall] = []
+    calls: list[DecodedCall] = []
     for computation in module.computations:
         decoded = [
             (instruction, call, read_config(instruction.backend_config))
@@ -253,8 +253,8 @@ def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
         ]
         if decoded:
             users = users_of(computation)
-            found.extend(_decoded(*each, users, bytes_of) for each in decoded)
-    return tuple(found)
+            calls.extend(_decoded(*each, users, bytes_of) for each in decoded)
+    return tuple(calls)
 
 
 def _buffer_size(module: Module) -> Callable[[Shape], int]:
@@ -308,7 +308,7 @@ def _dimension_orders(shape: Shape) -> tuple[tuple[int, ...] | None, ...]:
     return tuple(leaf.layout.minor_to_major if isinstance(leaf, ArrayShape) else None for _, leaf in shape.leaves)
 
 
-def _unused_elements(made: Instruction, users: Users, leaves: Iterable[ShapeIndex]) -> frozenset[ShapeIndex]:
+def _unused_elements(call: Instruction, users: Users, leaves: Iterable[ShapeIndex]) -> frozenset[ShapeIndex]:
     """Leaves of a result that no instruction uses through get-tuple-element.
 
     A value that is passed on as a whole counts as used, and so does the root.
@@ -321,13 +321,13 @@ def _unused_elements(made: Instruction, users: Users, leaves: Iterable[ShapeInde
     >>> _unused_elements(entry.instructions[0], users_of(entry), ((0,), (1,)))
     frozenset({(1,)})
     """
-    read = set(_read_parts(made, users))
+    read = set(_read_parts(call, users))
     return frozenset(leaf for leaf in leaves if not any(leaf[:depth] in read for depth in range(len(leaf) + 1)))
 
 
-def _read_parts(made: Instruction, users: Users) -> Iterable[ShapeIndex]:
+def _read_parts(call: Instruction, users: Users) -> Iterable[ShapeIndex]:
     """Yields the indices of parts of a result that are used as a whole; they can overlap."""
-    waiting: list[tuple[Instruction, ShapeIndex]] = [(made, ())]
+    waiting: list[tuple[Instruction, ShapeIndex]] = [(call, ())]
     while waiting:
         value, index = waiting.pop()
         # What the computation returns is read by its caller.
@@ -762,22 +762,22 @@ def _on_gpu(line: str) -> Iterator[str]:
 
 def _parameters(call: DecodedCall) -> list[tuple[str, str]]:
     """Parameters of the implementation, each with a comment."""
-    found = [
+    parameters = [
         (f"{buffer_type(b.shape)} {_local_name(b)}", _describe_buffer(call, b))
         for b in call.arguments
         if b.ffi is not None
     ]
-    found += [
+    parameters += [
         (f"ffi::Result<{buffer_type(b.shape)}> {_local_name(b)}", _describe_buffer(call, b))
         for b in call.results
         if b.ffi is not None
     ]
     # Attributes are named by users, and must not hide a buffer.
     names = Identifiers(("stream", "ffi", *map(_local_name, call.buffers)))
-    found += [
+    parameters += [
         (f"{kind} {names.unique_name(key)}", escape_comment(f"such as {text}")) for key, kind, text in _attributes(call)
     ]
-    return found
+    return parameters
 
 
 def _attributes(call: DecodedCall) -> list[tuple[str, str, str]]:

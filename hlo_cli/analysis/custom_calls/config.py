@@ -305,15 +305,15 @@ class _Reader:
 
     def sections(self) -> list[tuple[int, bytes]]:
         """Reads the remaining sections with their ids; the highest bit of an id marks an aligned section."""
-        found: list[tuple[int, bytes]] = []
+        sections: list[tuple[int, bytes]] = []
         while self.at < len(self.data):
             number = self.byte()
             length = self.number()
             if number & 0x80:
                 alignment = self.number()
                 self.at += -self.at % alignment if alignment else 0
-            found.append((number & 0x7F, self.take(length)))
-        return found
+            sections.append((number & 0x7F, self.take(length)))
+        return sections
 
 
 def _strings(section: bytes) -> list[str]:
@@ -437,13 +437,13 @@ def _recognized(data: bytes, packing: str) -> EmbeddedProgram | None:
 
 def _operations_in(data: bytes) -> tuple[str, ...]:
     """Names of the operations in MLIR text: each at the beginning of a line or after `=`."""
-    found: dict[str, None] = {}
+    operations: dict[str, None] = {}
     for piece in re.split(r"[\n{;]", data.decode("utf-8", "surrogateescape")):
         before, equals, after = piece.partition(" = ")
         operation = after if equals and before.lstrip().startswith("%") else piece
         if (match := _OPERATION.match(operation.lstrip())) is not None:
-            found[match[1]] = None
-    return tuple(found)
+            operations[match[1]] = None
+    return tuple(operations)
 
 
 def _inflated(data: bytes) -> bytes | None:
@@ -518,11 +518,11 @@ def read_config(config: BackendConfig | None) -> CustomCallConfig:
     >>> [(field.path, field.value) for field in payload.fields], payload.opaque
     ([('a.b', '1, 2'), ('custom_call_backend_config.opaque', 'x')], 'x')
     """
-    return CustomCallConfig("none") if config is None or not config.text else _read(config.text)
+    return CustomCallConfig("none") if config is None or not config.text else _decode(config.text)
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> CustomCallConfig:
+def _decode(text: str) -> CustomCallConfig:
     config = BackendConfig(text)
     data = text.encode("utf-8", "surrogateescape")
     size, digest = len(data), _digest_of(data)
@@ -574,15 +574,17 @@ def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[ConfigField]
     """Yields every attribute in the order of the text, at any depth."""
     pending: list[tuple[str, MlirAttribute]] = [(path, dictionary)]
     while pending:
-        at, value = pending.pop()
+        field_path, value = pending.pop()
         match value:
             case MlirDictionary(entries=entries):
-                pending.extend((f"{at}.{name}" if at else name, each) for name, each in reversed(entries))
+                pending.extend(
+                    (f"{field_path}.{name}" if field_path else name, each) for name, each in reversed(entries)
+                )
             case MlirScalar(value=number, type=type_name):
-                yield ConfigField(at, number, type_name)
+                yield ConfigField(field_path, number, type_name)
             case _:
                 text = str(value)
-                yield ConfigField(at, text, _type_name(value), embedded_program(text))
+                yield ConfigField(field_path, text, _type_name(value), embedded_program(text))
 
 
 def _type_name(attribute: MlirAttribute) -> str:

@@ -53,8 +53,8 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     >>> np.load(BytesIO(npz_bytes({"result": np.arange(3)})))["result"].tolist()
     [0, 1, 2]
     """
-    found = BytesIO()
-    with ZipFile(found, "w") as file:
+    archive = BytesIO()
+    with ZipFile(archive, "w") as file:
         for name, array in arrays.items():
             data = BytesIO()
             # ascontiguousarray makes a scalar one-dimensional, and npy files in Fortran order would be others for the
@@ -62,7 +62,7 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
             np.save(data, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
             # ZipInfo without a date has 1980: the same arrays give the same bytes at any time.
             file.writestr(ZipInfo(f"{name.replace('/', '_')}.npy"), data.getvalue())
-    return found.getvalue()
+    return archive.getvalue()
 
 
 def arrays_in(
@@ -82,21 +82,21 @@ def arrays_in(
             yield None, array_in_npy(data)
             return
         with ZipFile(BytesIO(data)) as file:
-            headers = {each: _header_in(file, each) for each in file.infolist() if not each.is_dir()}
+            headers = {info: _header_in(file, info) for info in file.infolist() if not info.is_dir()}
             total = sum(header.size for header in headers.values()) / _GIB
-            for each, header in headers.items():
+            for info, header in headers.items():
                 if check is not None:
-                    check(_array_name(each), header.shape)
+                    check(_array_name(info), header.shape)
             if max_bytes is not None and total * _GIB > max_bytes:
                 raise HloError(
                     f"the arrays in {name} have {total:.3g} GiB, above the limit of {max_bytes / _GIB:.3g} GiB",
                     hint="use --max-memory SIZE to raise the limit",
                 )
-            for each, header in headers.items():
-                with file.open(each) as member:
+            for info, header in headers.items():
+                with file.open(info) as member:
                     # One byte more than the header states, so that a longer member is noticed without being read to its
                     # end.
-                    yield _array_name(each), array_in_npy(member.read(header.begin + header.size + 1))
+                    yield _array_name(info), array_in_npy(member.read(header.begin + header.size + 1))
     # What zipfile, zlib, and numpy raise for damaged archives, encrypted members (RuntimeError) included.
     except (ValueError, OSError, EOFError, BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
         raise HloError(f"cannot read {name}: {error}", hint="supported: .npz, .npy, .json") from None
@@ -157,11 +157,11 @@ class Range:
     high: float = inf
     not_zero: bool = False
 
-    def both(self, other: Range) -> Range:
+    def both(self, range_: Range) -> Range:
         """What satisfies both; without any such number, what satisfies this one."""
         # A contradiction cannot be satisfied: what a user needs last was found first, and stays.
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        return Range(low, high, self.not_zero or other.not_zero) if low <= high else self
+        low, high = max(self.low, range_.low), min(self.high, range_.high)
+        return Range(low, high, self.not_zero or range_.not_zero) if low <= high else self
 
     def moved(self, values: Array) -> Array:
         """Standard normal numbers moved into the range: mirrored at one bound, squeezed between two."""
@@ -285,13 +285,13 @@ _MOST_NEEDS: Final = 200_000
 
 def common_ranges(*modules: Module) -> Ranges:
     """What all modules need of the parameters that they have in common; the first decides on contradictions."""
-    found: dict[int, dict[ShapeIndex, Range]] = {}
+    common: dict[int, dict[ShapeIndex, Range]] = {}
     for module in modules:
         for number, ranges in argument_ranges(module).items():
-            into = found.setdefault(number, {})
+            into = common.setdefault(number, {})
             for index, each in ranges.items():
                 into[index] = into.get(index, ANY).both(each)
-    return found
+    return common
 
 
 def argument_ranges(module: Module) -> dict[int, dict[ShapeIndex, Range]]:
@@ -409,11 +409,11 @@ class _Needs:
 
     def _follow_select(self, operands: Sequence[Instruction], need: Range) -> None:
         """Both sides; of `select(i < 0, i + size, i)`, with which JAX wraps indices, the index alone."""
-        for at, other in ((1, 2), (2, 1)):
+        for position, opposite in ((1, 2), (2, 1)):
             # jnp indexing adds the size to negative indices; the made-up ones are not negative.
-            shifted = operands[at]
-            if shifted.opcode == opcodes.ADD and operands[other] in shifted.operands:
-                self._need(operands[other], (), need)
+            shifted = operands[position]
+            if shifted.opcode == opcodes.ADD and operands[opposite] in shifted.operands:
+                self._need(operands[opposite], (), need)
                 return
         for each in operands[1:]:
             self._need(each, (), need)
@@ -445,9 +445,9 @@ class _Needs:
             for each in operands[:1] if opcode != opcodes.ADD and opcode in _SUMS else operands:
                 self._need(each, (), Range(low=0, not_zero=need.not_zero and opcode == "multiply"))
 
-    def _follow_scaled(self, value: Instruction, at: int, number: float, need: Range) -> None:
+    def _follow_scaled(self, value: Instruction, position: int, number: float, need: Range) -> None:
         """One operand is a number: its sign and size decide."""
-        if value.opcode == "divide" and at == 1:
+        if value.opcode == "divide" and position == 1:
             # A number over a value: only the sign is known to carry over.
             bounds = (0.0, inf) if need.low >= 0 and number > 0 else (-inf, inf)
         elif number == 0:
@@ -456,7 +456,7 @@ class _Needs:
             factor = number if value.opcode == "multiply" else 1 / number
             low, high = need.low / factor, need.high / factor
             bounds = (low, high) if factor > 0 else (high, low)
-        self._need(value.operands[at], (), Range(*bounds, need.not_zero))
+        self._need(value.operands[position], (), Range(*bounds, need.not_zero))
 
 
 _CALLS: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.WHILE))
@@ -583,10 +583,10 @@ def crossing(
     if len(placements) != len(shapes):
         raise HloError(f"{instruction.name} has {len(placements)} shardings for {len(shapes)} arrays", instruction.span)
 
-    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+    def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
         columns = []
-        for at, (placement, whole) in enumerate(zip(placements, wholes, strict=True)):
-            values = [array_of(each[at]) for each in given]
+        for number, (placement, whole) in enumerate(zip(placements, wholes, strict=True)):
+            values = [array_of(each[number]) for each in inputs]
             columns.append((_with_own_parts if enters else _joined)(values, placement, whole, count))
         if isinstance(instruction.shape, TupleShape):
             return [tuple(column[device] for column in columns) for device in range(count)]
@@ -596,13 +596,13 @@ def crossing(
 
 
 def _with_own_parts(values: Sequence[Array], placement: Placement, whole: Shape, count: int) -> list[Value]:
-    found: list[Value] = list(values)
+    wholes: list[Value] = list(values)
     if not placement.is_tiled:
-        return found
+        return wholes
     # Manual computations see the part alone; without tiles every device has the whole array.
     for each in parts_of(whole, placement, count):
-        found[each.device] = values[each.device][each.slices]
-    return found
+        wholes[each.device] = values[each.device][each.slices]
+    return wholes
 
 
 def _joined(values: Sequence[Array], placement: Placement, whole: Shape, count: int) -> list[Value]:
@@ -633,12 +633,14 @@ def _arrays(shape: Shape) -> list[ArrayShape]:
     return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
 
 
-def _stated_placement(value: Instruction, at: int, module: Module) -> Placement | None:
-    """The placement that the text states for a value, or for element `at` of one: by its sharding, or by the boundary
-    of a manual computation that it comes out of; None if neither says so."""
+def _stated_placement(value: Instruction, element: int, module: Module) -> Placement | None:
+    """The placement that the text states for a value, or for one `element` of it; None if it states none.
+
+    It is that of its sharding, or of the boundary of a manual computation that it comes out of.
+    """
     # Both spellings name no mesh: with one in the header it is that one.
     while value.opcode in (opcodes.GET_TUPLE_ELEMENT, opcodes.COPY, opcodes.BITCAST):
-        at = value.integer("index") or 0 if value.opcode == opcodes.GET_TUPLE_ELEMENT else at
+        element = value.integer("index") or 0 if value.opcode == opcodes.GET_TUPLE_ELEMENT else element
         value = value.operands[0]
     sharding = value.sharding
     if isinstance(sharding, Sharding | NamedSharding):
@@ -647,8 +649,8 @@ def _stated_placement(value: Instruction, at: int, module: Module) -> Placement 
         return None
     target = target_of_call(value)
     if target in _LEAVES:
-        found = _placements(value, module, enters=False)
-        return found[at] if at < len(found) else None
+        placements = _placements(value, module, enters=False)
+        return placements[element] if element < len(placements) else None
     if target == "xla.sdy.FuncResultSharding":
         text = value.frontend_attributes.get("xla.sdy.sharding") or ""
         meshes, match = header_meshes(module), _SHARDY.search(text)
@@ -694,7 +696,7 @@ def whole_arguments(
     before_each: Callable[[Instruction], None] = lambda parameter: None,
 ) -> tuple[Value, ...]:
     """Made-up arguments of the whole program, from the shapes of all devices together."""
-    found: list[Value] = []
+    arguments: list[Value] = []
     ranges = argument_ranges(module) if ranges is None else ranges
     for _, arrays in groupby(entry_arrays(module).parameters, key=lambda each: each.number):
         listed = list(arrays)
@@ -702,17 +704,17 @@ def whole_arguments(
         before_each(parameter)
         shape = parameter.shape
         whole = _whole_shape(shape, {each.index: each for each in listed})
-        number = len(found)
-        found.append(made_up(whole, number, seed=seed, floats=floats, ranges=ranges.get(number, {})))
-    return tuple(found)
+        number = len(arguments)
+        arguments.append(made_up(whole, number, seed=seed, floats=floats, ranges=ranges.get(number, {})))
+    return tuple(arguments)
 
 
-def _whole_shape(shape: Shape, arrays: dict[ShapeIndex, EntryArray], at: ShapeIndex = ()) -> Shape:
+def _whole_shape(shape: Shape, arrays: dict[ShapeIndex, EntryArray], index: ShapeIndex = ()) -> Shape:
     if isinstance(shape, TupleShape):
-        return TupleShape(tuple(_whole_shape(each, arrays, (*at, n)) for n, each in enumerate(shape.elements)))
-    if at not in arrays:
+        return TupleShape(tuple(_whole_shape(each, arrays, (*index, n)) for n, each in enumerate(shape.elements)))
+    if index not in arrays:
         return shape
-    whole = arrays[at].whole
+    whole = arrays[index].whole
     return shape if whole is None else whole
 
 
@@ -720,15 +722,17 @@ def device_arguments(module: Module, whole: Sequence[Value], count: int) -> list
     """The arguments of each device: its part of each array, padded to the shape of its parameter."""
     arrays = {(each.number, each.index): each for each in entry_arrays(module).parameters}
 
-    def part(value: Value, shape: Shape, number: int, at: ShapeIndex) -> list[Value]:
+    def part(value: Value, shape: Shape, number: int, index: ShapeIndex) -> list[Value]:
         if isinstance(shape, TupleShape):
             assert isinstance(value, tuple)
-            parts = [part(v, s, number, (*at, n)) for n, (v, s) in enumerate(zip(value, shape.elements, strict=True))]
+            parts = [
+                part(v, s, number, (*index, n)) for n, (v, s) in enumerate(zip(value, shape.elements, strict=True))
+            ]
             return [tuple(each[device] for each in parts) for device in range(count)]
         if not isinstance(shape, ArrayShape):
             # Tokens have no part.
             return [None] * count
-        return list(_cut_for_devices(array_of(value), shape, arrays.get((number, at)), count))
+        return list(_cut_for_devices(array_of(value), shape, arrays.get((number, index)), count))
 
     columns = [
         part(value, parameter.shape, number, ())
@@ -767,10 +771,10 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
     donors, stated = _donors(module), _stated(module)
     unknown: set[ShapeIndex] = set()
 
-    def whole_of(values: Sequence[Value], shape: Shape, at: ShapeIndex) -> Value:
+    def whole_of(values: Sequence[Value], shape: Shape, index: ShapeIndex) -> Value:
         if isinstance(shape, TupleShape):
             return tuple(
-                whole_of([value[n] if isinstance(value, tuple) else None for value in values], each, (*at, n))
+                whole_of([value[n] if isinstance(value, tuple) else None for value in values], each, (*index, n))
                 for n, each in enumerate(shape.elements)
             )
         if not isinstance(shape, ArrayShape):
@@ -779,14 +783,14 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
         # Before partitioning, devices hold whole arrays, and all of them the same.
         if not is_partitioned(module):
             return parts[0]
-        whole, placement = _place(arrays.get(at), donors.get(at))
-        if placement is None and at in stated:
-            whole, placement = stated[at]
+        whole, placement = _place(arrays.get(index), donors.get(index))
+        if placement is None and index in stated:
+            whole, placement = stated[index]
         if placement is not None and placement.is_tiled and whole is not None:
             return joined(parts, whole, placement)
         # Without a sharding, parts of the whole size are copies; smaller ones could be anywhere.
         if placement is None and (whole is None or whole.dimensions != parts[0].shape):
-            unknown.add(at)
+            unknown.add(index)
         return parts[0]
 
     return whole_of(results, root.shape, ()), frozenset(unknown)
@@ -810,15 +814,15 @@ def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
     root = None if program is None else program.entry.root
     if program is None or root is None:
         return {}
-    found: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
+    stated: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
     chosen = _chosen(module, root.shape)
     for index, leaf in root.shape.leaves:
         # Only elements of the root tuple have an origin of their own.
         value = root.operands[index[0]] if root.opcode == opcodes.TUPLE and len(index) == 1 else root
         placement = _stated_placement(value, index[0] if value is root and index else 0, program) or chosen.get(index)
         if placement is not None and isinstance(leaf, ArrayShape):
-            found[index] = leaf, placement
-    return found
+            stated[index] = leaf, placement
+    return stated
 
 
 def _chosen(module: Module, whole: Shape) -> dict[ShapeIndex, Placement]:
@@ -828,15 +832,15 @@ def _chosen(module: Module, whole: Shape) -> dict[ShapeIndex, Placement]:
         return {}
     parts = dict(root.shape.leaves)
     # A sharding that does not fit the parts is of another stage of the program.
-    found: dict[ShapeIndex, Placement] = {}
+    placements: dict[ShapeIndex, Placement] = {}
     with suppress(HloError):
-        for index, leaf, each in leaf_shardings(whole, sharding):
-            part, placement = parts.get(index), placement_of(each)
+        for index, leaf, leaf_sharding in leaf_shardings(whole, sharding):
+            part, placement = parts.get(index), placement_of(leaf_sharding)
             if not isinstance(part, ArrayShape) or not isinstance(leaf, ArrayShape):
                 continue
             if placement.shard_sizes(leaf.dimensions) == part.dimensions:
-                found[index] = placement
-    return found
+                placements[index] = placement
+    return placements
 
 
 def _place(entry: EntryArray | None, donor: EntryArray | None) -> tuple[ArrayShape | None, Placement | None]:

@@ -83,11 +83,11 @@ def _started(instruction: Instruction, run: Exchange) -> Exchange:
         return run
     is_native = instruction.opcode in NATIVE_DONES
 
-    def start(given: Sequence[Sequence[Value]]) -> list[Value]:
-        results = run(given)
+    def start(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+        results = run(inputs)
         if is_native and _slice_sizes(instruction):
-            given = [each[:1] for each in given]
-        operands = [each[0] if is_native and len(each) == 1 else tuple(each) for each in given]
+            inputs = [each[:1] for each in inputs]
+        operands = [each[0] if is_native and len(each) == 1 else tuple(each) for each in inputs]
         return [(operand, result) for operand, result in zip(operands, results, strict=True)]
 
     return start
@@ -98,15 +98,15 @@ def _by_operand(
 ) -> Exchange:
     """Applies a function to each operand of each group; devices in no group get zeros."""
 
-    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-        width = len(given[0])
+    def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+        width = len(inputs[0])
         # XLA does not define the value of a device in no group; zeros are what a collective-permute gives.
-        results: list[list[Value]] = [[np.zeros_like(array_of(each)) for each in operands] for operands in given]
+        results: list[list[Value]] = [[np.zeros_like(array_of(each)) for each in operands] for operands in inputs]
         for group in groups:
-            for at in range(width):
-                made = combine([array_of(given[device][at]) for device in group], at)
+            for position in range(width):
+                made = combine([array_of(inputs[device][position]) for device in group], position)
                 for device, array in zip(group, made, strict=True):
-                    results[device][at] = array
+                    results[device][position] = array
         return [each[0] if width == 1 else tuple(each) for each in results]
 
     return run
@@ -115,7 +115,7 @@ def _by_operand(
 def _all_gather(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
     dimension = instruction.integers("dimensions")[0]
 
-    def combine(parts: list[Array], at: int) -> list[Array]:
+    def combine(parts: list[Array], position: int) -> list[Array]:
         whole = np.concatenate(parts, dimension)
         return [whole] * len(parts)
 
@@ -128,8 +128,8 @@ def _reduced(instruction: Instruction, computed: Computed) -> Callable[[list[Arr
     is_sum = plain_reducer(computation) is np.add
     combine = computed.vectorized(computation)
 
-    def run(parts: list[Array], at: int) -> Array:
-        shape = instruction.operand_shape(at)
+    def run(parts: list[Array], position: int) -> Array:
+        shape = instruction.operand_shape(position)
         # XLA adds in an order of its own, so sums of floats are made in f64: then the order does not show.
         if is_sum and parts[0].dtype.kind in "fc" and isinstance(shape, ArrayShape):
             wide = np.complex128 if parts[0].dtype.kind == "c" else np.float64
@@ -159,17 +159,17 @@ def _all_to_all(instruction: Instruction, computed: Computed, groups: Groups, co
     dimensions = instruction.integers("dimensions")
     if dimensions:
 
-        def combine(parts: list[Array], at: int) -> list[Array]:
+        def combine(parts: list[Array], position: int) -> list[Array]:
             pieces = [np.split(part, len(parts), dimensions[0]) for part in parts]
             return [np.concatenate([each[k] for each in pieces], dimensions[0]) for k in range(len(parts))]
 
         return _by_operand(groups, count, combine)
 
-    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-        results: list[Value] = [tuple(operands) for operands in given]
+    def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+        results: list[Value] = [tuple(operands) for operands in inputs]
         for group in groups:
             for k, device in enumerate(group):
-                results[device] = tuple(given[other][k] for other in group)
+                results[device] = tuple(inputs[other][k] for other in group)
         return results
 
     return run
@@ -188,18 +188,18 @@ def _broadcast(instruction: Instruction, computed: Computed, groups: Groups, cou
 def _ragged(instruction: Instruction, computed: Computed, groups: Groups, count: int) -> Exchange:
     """Rows of the input go to rows of other devices' outputs, by offsets and sizes of each device."""
 
-    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+    def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
         # Rows that no sender writes keep the output operand (operation_semantics, RaggedAllToAll).
-        results = [array_of(operands[1]).copy() for operands in given]
+        results = [array_of(operands[1]).copy() for operands in inputs]
         for group in groups:
             for sender in group:
-                rows, _, *numbers = map(array_of, given[sender])
+                rows, _, *numbers = map(array_of, inputs[sender])
                 starts, sizes, targets = numbers[0], numbers[1], numbers[2]
                 # Several rows for each receiver are allowed: offsets come in equal runs, one for each member.
                 each = len(starts) // len(group)
                 for k, receiver in enumerate(group):
-                    for at in range(k * each, (k + 1) * each):
-                        begin, size, into = int(starts[at]), int(sizes[at]), int(targets[at])
+                    for position in range(k * each, (k + 1) * each):
+                        begin, size, into = int(starts[position]), int(sizes[position]), int(targets[position])
                         results[receiver][into : into + size] = rows[begin : begin + size]
         return list(results)
 
@@ -212,11 +212,11 @@ def _permute(instruction: Instruction, devices: Devices, members: Groups | None 
     if _slice_sizes(instruction):
         return _permute_in_place(instruction, pairs)
 
-    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+    def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
         # Zeros for devices that are no target: operation_semantics, CollectivePermute.
-        results: list[Sequence[Value]] = [[_zeros_like(operand) for operand in operands] for operands in given]
+        results: list[Sequence[Value]] = [[_zeros_like(operand) for operand in operands] for operands in inputs]
         for source, target in pairs:
-            results[target] = given[source]
+            results[target] = inputs[source]
         return [each[0] if len(each) == 1 else tuple(each) for each in results]
 
     return run
@@ -246,11 +246,11 @@ def _permute_in_place(instruction: Instruction, pairs: Groups) -> Exchange:
         starts = [int(array_of(each)) for each in offsets]
         return tuple(slice(start, start + size) for start, size in zip(starts, sizes[0], strict=True))
 
-    def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-        results = [array_of(operands[1]).copy() for operands in given]
+    def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+        results = [array_of(operands[1]).copy() for operands in inputs]
         for source, target in pairs:
-            sent, _, offsets, place = given[source]
-            if slices(place) != slices(given[target][3]):
+            sent, _, offsets, place = inputs[source]
+            if slices(place) != slices(inputs[target][3]):
                 raise HloError(
                     f"cannot evaluate {instruction.name}: devices {source} and {target} have different output offsets",
                     instruction.span,
@@ -325,12 +325,12 @@ def _transfer_of(
             raise HloError(f"{instruction.name} names device {max(pair)}, of {count}", instruction.span)
     shape = instruction.operand_shape(0)
 
-    def send(given: Sequence[Sequence[Value]]) -> list[Value]:
+    def send(inputs: Sequence[Sequence[Value]]) -> list[Value]:
         values = [zeros_of(shape, computed) for _ in range(count)]
         for source, target in pairs:
-            values[target] = given[source][0]
+            values[target] = inputs[source][0]
         sent[channel] = values
-        return [(each[0], None, None) for each in given]
+        return [(each[0], None, None) for each in inputs]
 
     return send
 
@@ -370,13 +370,13 @@ class _Step:
 
 def _needs_devices(computation: Computation) -> bool:
     """Whether a computation, or one that it calls, has a collective or asks which device it runs on."""
-    seen, pending = {computation}, [computation]
+    reached, pending = {computation}, [computation]
     while pending:
         current = pending.pop()
         if _meets(current):
             return True
-        new = {called for each in current.instructions for called in each.called_computations} - seen
-        seen |= new
+        new = {called for each in current.instructions for called in each.called_computations} - reached
+        reached |= new
         pending += new
     return False
 
@@ -423,27 +423,29 @@ class DeviceProgram:
             single = self.program.function(computation)
             return self._one_by_one(single)
         # Values are freed after their last use, as otherwise all devices hold all values at once.
-        slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
-        last = {operand: at for at, each in enumerate(computation.instructions) for operand in inputs_of(each)}
+        slots = {instruction: position for position, instruction in enumerate(computation.instructions)}
+        last = {
+            operand: position for position, each in enumerate(computation.instructions) for operand in inputs_of(each)
+        }
         steps, parameters = [], []
         assert computation.root is not None
         root = slots[computation.root]
-        for at, instruction in enumerate(computation.instructions):
+        for position, instruction in enumerate(computation.instructions):
             if (number := instruction.parameter_number) is not None:
-                parameters.append((at, number))
+                parameters.append((position, number))
                 continue
             operands = tuple(slots[operand] for operand in inputs_of(instruction))
-            ended = {slots[each] for each in inputs_of(instruction) if last[each] == at} - {root}
+            ended = {slots[each] for each in inputs_of(instruction) if last[each] == position} - {root}
             form = form_of(instruction.shape, self.program.floats)
-            steps.append(_Step(instruction, at, self._step(instruction), operands, tuple(ended), form))
+            steps.append(_Step(instruction, position, self._step(instruction), operands, tuple(ended), form))
         size, count = len(slots), self.devices.count
         is_seen = self.program.is_seen(computation)
 
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
             self.program.ran.add(computation)
             values: list[list[Value]] = [[] for _ in range(size)]
             for slot, number in parameters:
-                values[slot] = [each[number] for each in given]
+                values[slot] = [each[number] for each in inputs]
             for step in steps:
                 taken = [[values[operand][device] for operand in step.operands] for device in range(count)]
                 try:
@@ -463,12 +465,12 @@ class DeviceProgram:
         return run
 
     def _one_by_one(self, single: Callable[[Sequence[Value]], Value]) -> Lockstep:
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-            found = []
-            for device, each in enumerate(given):
+        def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+            results = []
+            for device, each in enumerate(inputs):
                 self.program.device = device
-                found.append(single(each))
-            return found
+                results.append(single(each))
+            return results
 
         return run
 
@@ -520,17 +522,17 @@ class DeviceProgram:
     def _once_for_equal(self, kernel: Kernel) -> Lockstep:
         """Computes a value once for all devices that have the same operands, such as weights that all have whole."""
 
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-            known: dict[tuple[int, ...], Value] = {}
-            found = []
-            for device, each in enumerate(given):
+        def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+            computed_values: dict[tuple[int, ...], Value] = {}
+            results = []
+            for device, each in enumerate(inputs):
                 # By identity: comparing contents would cost as much as many kernels.
                 key = tuple(map(id, each))
-                if key not in known:
+                if key not in computed_values:
                     self.program.device = device
-                    known[key] = kernel(*each)
-                found.append(known[key])
-            return found
+                    computed_values[key] = kernel(*each)
+                results.append(computed_values[key])
+            return results
 
         return run
 
@@ -562,10 +564,10 @@ class DeviceProgram:
         computation = start.called_computations[0]
         inner, count = self.function(computation), len(computation.parameters)
 
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+        def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
             # SparseCore dumps start without operands, which come with an update: it runs when all are there.
-            results: Sequence[Value] = inner(given) if len(given[0]) >= count else [None] * len(given)
-            return [(tuple(each), result) for each, result in zip(given, results, strict=True)]
+            results: Sequence[Value] = inner(inputs) if len(inputs[0]) >= count else [None] * len(inputs)
+            return [(tuple(each), result) for each, result in zip(inputs, results, strict=True)]
 
         return run
 
@@ -573,11 +575,11 @@ class DeviceProgram:
         """Adds operands that come late; without any, passes on what was started."""
         run = self._starting(start) if start.opcode == opcodes.ASYNC_START else None
 
-        def update(given: Sequence[Sequence[Value]]) -> list[Value]:
-            if run is None or len(given[0]) == 1:
-                return [each[0] for each in given]
+        def update(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+            if run is None or len(inputs[0]) == 1:
+                return [each[0] for each in inputs]
             operands: list[Sequence[Value]] = []
-            for started, *late in given:
+            for started, *late in inputs:
                 assert isinstance(started, tuple)
                 assert isinstance(started[0], tuple)
                 operands.append((*started[0], *late))
@@ -590,8 +592,8 @@ class DeviceProgram:
         body = self.function(called(instruction, "body"))
         most = self.program.limits.max_iterations
 
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-            states = [each[0] for each in given]
+        def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+            states = [each[0] for each in inputs]
             iterations = 0
             with self.program.iterations.loop():
                 while _agreed(instruction, condition([[state] for state in states])):
@@ -606,28 +608,28 @@ class DeviceProgram:
     def _conditional(self, instruction: Instruction) -> Lockstep:
         branches = [self.function(each) for each in instruction.called_computations]
 
-        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
-            index = _agreed(instruction, [each[0] for each in given])
+        def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+            index = _agreed(instruction, [each[0] for each in inputs])
             # With a predicate, the first branch is that of true (operation_semantics, Conditional).
-            if np.asarray(given[0][0]).dtype == np.bool_:
+            if np.asarray(inputs[0][0]).dtype == np.bool_:
                 index = 1 - index
             # XLA runs the last branch for an index out of range (operation_semantics, Conditional).
             index = index if 0 <= index < len(branches) else len(branches) - 1
-            return branches[index]([[each[index + 1]] for each in given])
+            return branches[index]([[each[index + 1]] for each in inputs])
 
         return run
 
 
 def _agreed(instruction: Instruction, values: Sequence[Value]) -> int:
     """The number that all devices computed; HloError if they go different ways."""
-    found = {int(np.asarray(value)) for value in values}
+    numbers = {int(np.asarray(value)) for value in values}
     # Real devices would wait for each other without end; XLA reports that only as a timeout.
-    if len(found) > 1:
+    if len(numbers) > 1:
         raise HloError(
             f"{instruction.name} has collectives inside, and goes different ways on different devices: a deadlock",
             instruction.span,
         )
-    return found.pop()
+    return numbers.pop()
 
 
 _OWN_STATE: Final = frozenset(
@@ -673,8 +675,8 @@ def _selecting(instruction: Instruction, run: Lockstep) -> Lockstep:
     if not any(indices):
         return run
 
-    def selected(given: Sequence[Sequence[Value]]) -> list[Value]:
-        return run([[element_of(value, index) for value, index in zip(each, indices, strict=True)] for each in given])
+    def selected(inputs: Sequence[Sequence[Value]]) -> list[Value]:
+        return run([[element_of(value, index) for value, index in zip(each, indices, strict=True)] for each in inputs])
 
     return selected
 

@@ -32,11 +32,11 @@ from hlo_cli.source import HloError
 # Values of constants that a text omits, from other texts of the same program that have them.
 
 
-def omitted_constants(module: Module, other: Module | None = None) -> dict[Instruction, Literal]:
+def omitted_constants(module: Module, related: Module | None = None) -> dict[Instruction, Literal]:
     """The values of constants that the text omits, as far as they are known.
 
     They are those of the constants of the same name, type, and sizes in the proto next to the text, in the dump before
-    optimizations, or in `other`, another stage of the program, and its proto.
+    optimizations, or in `related`, another stage of the program, and its proto.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { ROOT c = f32[2] constant({1, 2}) }"
@@ -46,16 +46,16 @@ def omitted_constants(module: Module, other: Module | None = None) -> dict[Instr
     f32[2]{0} {1, 2}
     """
     missing = {each.name: each for each in _constants(module) if _is_omitted(each)}
-    found: dict[Instruction, Literal] = {}
+    literals: dict[Instruction, Literal] = {}
     # The name is not enough: passes number constants anew, hence the shape as well, and the nearest source first.
-    for source in _sources(module, other) if missing else ():
+    for source in _sources(module, related) if missing else ():
         for each in _constants(source):
             wanted, literal = missing.get(each.name), each.literal
             if wanted is not None and literal is not None and not literal.is_elided and _has_same_shape(each, wanted):
-                found.setdefault(wanted, literal)
-        if len(found) == len(missing):
+                literals.setdefault(wanted, literal)
+        if len(literals) == len(missing):
             break
-    return found
+    return literals
 
 
 def _is_omitted(instruction: Instruction) -> bool:
@@ -73,9 +73,9 @@ def _constants(module: Module) -> Iterator[Instruction]:
                 yield each
 
 
-def _sources(module: Module, other: Module | None) -> Iterator[Module]:
+def _sources(module: Module, related: Module | None) -> Iterator[Module]:
     """The proto first: it is the same module, the others are other stages."""
-    for each in (module.proto, module.program, other, None if other is None else other.proto):
+    for each in (module.proto, module.program, related, None if related is None else related.proto):
         if each is not None and each is not module:
             yield each
 
@@ -114,14 +114,14 @@ def fused_problem(instruction: Instruction) -> str:
     collective = _collective(instruction)
     if collective is None:
         return f"the collective of its {target} is unknown"
-    wanted: Sequence[Shape] = (collective.shape,)
-    found: Sequence[Shape] = (instruction.shape,)
+    expected: Sequence[Shape] = (collective.shape,)
+    actual: Sequence[Shape] = (instruction.shape,)
     if target == ASYNC_COLLECTIVE_START:
         shape = instruction.shape
-        wanted = (*(collective.operand_shape(at) for at in range(len(collective.operands))), collective.shape)
+        expected = (*(collective.operand_shape(at) for at in range(len(collective.operands))), collective.shape)
         # The operands of the start come first in its value, then the result, then contexts without meaning here.
-        found = shape.elements[: len(wanted)] if isinstance(shape, TupleShape) else ()
-    is_same = len(wanted) == len(found) and all(map(_are_arrays_alike, wanted, found))
+        actual = shape.elements[: len(expected)] if isinstance(shape, TupleShape) else ()
+    is_same = len(expected) == len(actual) and all(map(_are_arrays_alike, expected, actual))
     return "" if is_same else f"the results of its {target} are not those of {collective.name}"
 
 
@@ -446,8 +446,8 @@ class Host:
         data = shape.elements[0] if isinstance(shape, TupleShape) else shape
         leaves = [leaf for _, leaf in data.leaves if isinstance(leaf, ArrayShape)]
         execution = self._executions[device] = self._executions.get(device, -1) + 1
-        at, row = self._used.get(device, (0, 0))
-        arrays = self._feed[at : at + len(leaves)]
+        first_array, row = self._used.get(device, (0, 0))
+        arrays = self._feed[first_array : first_array + len(leaves)]
         name = f"infeed {instruction.name} (number {execution} of all executions)"
         if len(arrays) < len(leaves):
             raise HloError(
@@ -456,7 +456,7 @@ class Host:
                 hint=f"--feed has {len(self._feed)} arrays; use --feed FILE with more",
             )
         if all(array.shape == leaf.dimensions for array, leaf in zip(arrays, leaves, strict=True)):
-            self._used[device] = at + len(leaves), 0
+            self._used[device] = first_array + len(leaves), 0
             taken = arrays
         # An array with one more dimension has the data of several executions, row by row.
         elif all(array.shape[1:] == leaf.dimensions for array, leaf in zip(arrays, leaves, strict=True)) and (
@@ -464,7 +464,7 @@ class Host:
         ):
             taken = [array[row] for array in arrays]
             is_last = row + 1 >= min(map(len, arrays))
-            self._used[device] = (at + len(leaves), 0) if is_last else (at, row + 1)
+            self._used[device] = (first_array + len(leaves), 0) if is_last else (first_array, row + 1)
         else:
             sizes = ", ".join("[" + ",".join(map(str, array.shape)) + "]" for array in arrays)
             raise HloError(f"{name} requires {data}, but the data of --feed has sizes {sizes}", instruction.span)
@@ -482,23 +482,23 @@ def check_host(modules: Sequence[Module], stubs: Mapping[str, Stub]) -> None:
         if each.opcode == opcodes.CUSTOM_CALL
     ]
     for target in stubs:
-        found = [each for each in calls if target_of_call(each) == target]
-        if not found:
+        calls_of_target = [each for each in calls if target_of_call(each) == target]
+        if not calls_of_target:
             listed = ", ".join(sorted({target_of_call(each) for each in calls})[:8])
             hint = f"custom call targets: {listed}" if listed else "the module has no custom calls"
             raise HloError(f"no custom call has the target {target}", hint=hint)
-        if is_boundary(found[0]):
-            raise HloError(f"{target} marks a manual computation, and cannot have a stub", found[0].span)
+        if is_boundary(calls_of_target[0]):
+            raise HloError(f"{target} marks a manual computation, and cannot have a stub", calls_of_target[0].span)
 
 
 def check_outfeeds(module: Module) -> None:
     """HloError if a module has an outfeed: comparisons are of results alone."""
     for computation in executions_of(module):
-        for each in computation.instructions:
-            if each.opcode in HOST_FEEDS and each.opcode != INFEED:
+        for instruction in computation.instructions:
+            if instruction.opcode in HOST_FEEDS and instruction.opcode != INFEED:
                 raise HloError(
-                    f"cannot compare {each.name}: values of {each.opcode} are not results",
-                    each.span,
+                    f"cannot compare {instruction.name}: values of {instruction.opcode} are not results",
+                    instruction.span,
                     source=module.source,
                 )
 
@@ -510,7 +510,7 @@ def _stub_kernel(instruction: Instruction, stub: Stub, floats: Floats) -> Kernel
 
     def kernel(*operands: Value) -> Value:
         try:
-            found = stub(*map(_read_only, operands), **keywords)
+            result = stub(*map(_read_only, operands), **keywords)
         except (Exception, SystemExit) as error:
             # HloError of a stub is meant for the user as it is.
             if isinstance(error, HloError):
@@ -519,7 +519,7 @@ def _stub_kernel(instruction: Instruction, stub: Stub, floats: Floats) -> Kernel
             raise HloError(
                 f"{name} failed in {instruction.name}: {words}", instruction.span, hint=_place(error)
             ) from error
-        pending = iter(_parts(found, instruction.shape, name, instruction))
+        pending = iter(_parts(result, instruction.shape, name, instruction))
         return _value(
             instruction.shape,
             lambda leaf: _in_carrier(
@@ -560,19 +560,19 @@ def _read_only(value: Value) -> Value:
     return view
 
 
-def _parts(found: object, shape: Shape, name: str, instruction: Instruction) -> list[object]:
+def _parts(returned: object, shape: Shape, name: str, instruction: Instruction) -> list[object]:
     """The arrays of what a stub returned, for each array of a shape."""
     if not isinstance(shape, TupleShape):
-        return [found] if isinstance(shape, ArrayShape) else []
-    if not isinstance(found, tuple | list) or len(found) != len(shape.elements):
-        count = f"{len(found)} values" if isinstance(found, tuple | list) else type(found).__name__
+        return [returned] if isinstance(shape, ArrayShape) else []
+    if not isinstance(returned, tuple | list) or len(returned) != len(shape.elements):
+        count = f"{len(returned)} values" if isinstance(returned, tuple | list) else type(returned).__name__
         raise HloError(
             f"{name} returned {count} for {instruction.name}, expected a tuple of {len(shape.elements)} values",
             instruction.span,
         )
     return [
         part
-        for each, inner in zip(found, shape.elements, strict=True)
+        for each, inner in zip(returned, shape.elements, strict=True)
         for part in _parts(each, inner, name, instruction)
     ]
 
@@ -587,10 +587,10 @@ _ACCEPTED = {"pred": "b", "signed": "biu", "unsigned": "biu", "float": "biuf"}
 """Kinds of numpy types for an element type; the others, which have two parts, take any number."""
 
 
-def _in_carrier(found: object, shape: ArrayShape, floats: Floats, name: str, instruction: Instruction) -> Array:
+def _in_carrier(data: object, shape: ArrayShape, floats: Floats, name: str, instruction: Instruction) -> Array:
     """What came from the host as a value of a shape; HloError for other sizes, types, and integers out of range."""
     try:
-        array = np.asarray(found)
+        array = np.asarray(data)
         # ml_dtypes are of kind V, and f32 holds all of their numbers.
         if array.dtype.kind == "V" and array.dtype.type is not np.void:
             array = array.astype(np.float32)
@@ -602,9 +602,9 @@ def _in_carrier(found: object, shape: ArrayShape, floats: Floats, name: str, ins
     if array.shape != shape.dimensions:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], expected {shape}", instruction.span)
-    held = settle(array, kind, floats) if kind.kind != "pred" else array
-    held = held.astype(carrier(kind, floats))
+    converted = settle(array, kind, floats) if kind.kind != "pred" else array
+    converted = converted.astype(carrier(kind, floats))
     # Wrapped integers would be a silent change of the data.
-    if kind.kind in ("signed", "unsigned") and array.dtype.kind in "iu" and not np.array_equal(held, array):
+    if kind.kind in ("signed", "unsigned") and array.dtype.kind in "iu" and not np.array_equal(converted, array):
         raise HloError(f"{name} has integers that exceed the range of {kind}", instruction.span)
-    return held
+    return converted

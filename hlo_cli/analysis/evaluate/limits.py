@@ -114,13 +114,13 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
         return _NO_WORK
     is_long = opcode == opcodes.CONVOLUTION and max(_dimensions(instruction.shape), default=0) > _COUNTED
     operations = 0 if is_long else evaluations(instruction) or 0
-    given = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
-    inputs = [_elements(shape) for shape in given]
+    operand_shapes = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
+    inputs = [_elements(shape) for shape in operand_shapes]
     seconds = 0.0
-    scratch = _scratch(instruction, given, inputs)
+    scratch = _scratch(instruction, operand_shapes, inputs)
     if opcode == opcodes.REDUCE_WINDOW:
         # Windows are combined by doubling, 1, 2, 4 …, so a long window takes the logarithm of its length.
-        operations = min(operations, _doublings(instruction) * _padded(instruction, given))
+        operations = min(operations, _doublings(instruction) * _padded(instruction, operand_shapes))
         seconds = _doublings(instruction) * _TAP_SECONDS
     if is_scalar_caller:
         operations *= max(1, callee_operations)
@@ -128,7 +128,7 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
             scratch += max(inputs, default=0) * callee_bytes
     match opcode:
         case opcodes.SORT:
-            length = _size(given[0], instruction.integers("dimensions"))
+            length = _size(operand_shapes[0], instruction.integers("dimensions"))
             # numpy sorts by key in n log n; a comparator of its own runs as a sorting network, in n log² n.
             levels = max(1, length.bit_length())
             operations *= levels if _is_plain(instruction) else levels * levels
@@ -137,17 +137,17 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
         case opcodes.SELECT_AND_SCATTER | opcodes.CONVOLUTION:
             taps = _taps(instruction)
             if opcode == opcodes.CONVOLUTION:
-                operations = _products(instruction, given, taps) if is_long else operations
+                operations = _products(instruction, operand_shapes, taps) if is_long else operations
                 seconds = _reach_seconds(instruction)
                 taps = min(taps, _elements(instruction.shape))
             operations = max(operations, taps)
             seconds += taps * _TAP_SECONDS
         case opcodes.CHOLESKY | opcodes.TRIANGULAR_SOLVE:
-            rows = _size(given[0], (-1,))
+            rows = _size(operand_shapes[0], (-1,))
             operations = rows * max(inputs)
             seconds = rows * _ROW_SECONDS if opcode == opcodes.TRIANGULAR_SOLVE else 0.0
         case opcodes.CUSTOM_CALL if target_of_call(instruction) in _OF_MATRICES:
-            operations *= max((max(_dimensions(shape), default=1) for shape in given), default=1)
+            operations *= max((max(_dimensions(shape), default=1) for shape in operand_shapes), default=1)
     return Work(operations, seconds + operations * _NANOSECONDS.get(opcode, NANOSECONDS) * 1e-9, scratch)
 
 
@@ -167,7 +167,7 @@ def _is_plain(instruction: Instruction) -> bool:
     return instruction.opcode in (opcodes.REDUCE, opcodes.REDUCE_WINDOW) and plain_reducer(callee) is not None
 
 
-def _scratch(instruction: Instruction, given: list[Shape], inputs: list[int]) -> int:
+def _scratch(instruction: Instruction, operand_shapes: list[Shape], inputs: list[int]) -> int:
     """Bytes that a kernel allocates besides its result."""
     opcode = instruction.opcode
     result = _elements(instruction.shape)
@@ -179,19 +179,19 @@ def _scratch(instruction: Instruction, given: list[Shape], inputs: list[int]) ->
         case opcodes.REDUCE_WINDOW if _is_plain(instruction):
             window = instruction.window
             is_in_blocks = window is not None and window.dimensions[:1] == (WindowDimension(1),)
-            spread = 0 if is_in_blocks else 2 * _padded(instruction, given)
+            spread = 0 if is_in_blocks else 2 * _padded(instruction, operand_shapes)
             return _WIDE * (inputs[0] + result + spread)
         case opcodes.REDUCE_WINDOW:
             # Both halves of a pairwise combination are kept: values and their flags.
-            return (_NARROW + 1) * 2 * len(given) // 2 * _padded(instruction, given) + _WIDE * result
+            return (_NARROW + 1) * 2 * len(operand_shapes) // 2 * _padded(instruction, operand_shapes) + _WIDE * result
         case opcodes.SELECT_AND_SCATTER:
-            return (_WIDE + _NARROW + 1) * _padded(instruction, given) + 3 * _WIDE * result
+            return (_WIDE + _NARROW + 1) * _padded(instruction, operand_shapes) + 3 * _WIDE * result
         case opcodes.SORT:
             return _WIDE * max(inputs, default=0) * (2 if _is_plain(instruction) else 8)
         case opcodes.SCATTER:
             return _WIDE * 4 * inputs[-1] if inputs else 0
         case opcodes.GATHER:
-            return _WIDE * len(_dimensions(given[0])) * inputs[1] if len(inputs) > 1 else 0
+            return _WIDE * len(_dimensions(operand_shapes[0])) * inputs[1] if len(inputs) > 1 else 0
         case opcodes.FFT:
             return 4 * _WIDE * max(*inputs, result)
         case opcodes.CHOLESKY | opcodes.TRIANGULAR_SOLVE:
@@ -211,14 +211,14 @@ def _rounding_bytes(instruction: Instruction) -> int:
     return shape.elements * _WIDE * (1 if shape.element_type.bits == 16 else 3)
 
 
-def _padded(instruction: Instruction, given: list[Shape]) -> int:
+def _padded(instruction: Instruction, operand_shapes: list[Shape]) -> int:
     """The elements of an operand with padding and holes."""
     window = instruction.window
-    if window is None or not given:
+    if window is None or not operand_shapes:
         return 0
     return prod(
         max(0, (max(size, 1) - 1) * each.base_dilation + 1 + each.padding_low + each.padding_high)
-        for size, each in zip(_dimensions(given[0]), window.dimensions, strict=False)
+        for size, each in zip(_dimensions(operand_shapes[0]), window.dimensions, strict=False)
     )
 
 
@@ -235,18 +235,18 @@ def _reach_seconds(instruction: Instruction) -> float:
     return 0.0 if window is None else sum(each.size for each in window.dimensions) * longest * _REACH_SECONDS
 
 
-def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
+def _products(instruction: Instruction, operand_shapes: list[Shape], taps: int) -> int:
     """The most products of a convolution: by its result and by its input, of which holes and padding are no part."""
     numbers = convolution_dimension_numbers(instruction)
-    if numbers is None or len(given) < 2:
+    if numbers is None or len(operand_shapes) < 2:
         return 0
-    kernel = _dimensions(given[1])
+    kernel = _dimensions(operand_shapes[1])
     places = numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension
     if max(places) >= len(kernel):
         return 0
     inputs, outputs = (kernel[at] for at in places)
     groups = max(1, instruction.integer("feature_group_count") or 1, instruction.integer("batch_group_count") or 1)
-    return taps * min(_elements(instruction.shape) * inputs, _elements(given[0]) * max(1, outputs // groups))
+    return taps * min(_elements(instruction.shape) * inputs, _elements(operand_shapes[0]) * max(1, outputs // groups))
 
 
 def _taps(instruction: Instruction) -> int:
@@ -340,7 +340,7 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
     single = _estimate(module, totals)
     # Kernels run on one device after another, so their scratch memory counts once.
     others = totals[module.entry].held_bytes * (devices - 1)  # kernels run on one device after another
-    found = Estimate(single.operations * devices, single.live_bytes + others, single.is_bound)
+    estimate = Estimate(single.operations * devices, single.live_bytes + others, single.is_bound)
 
     def error(message: str, place: Instruction | None, hint: str) -> HloError:
         span = None if place is None else place.span
@@ -354,33 +354,33 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
             place.span,
             source=module.source,
         )
-    if found.live_bytes > limits.max_bytes:
+    if estimate.live_bytes > limits.max_bytes:
         raise error(
-            f"evaluation needs {_gibibytes(found.live_bytes)} GiB of memory, above the limit of "
+            f"evaluation needs {_gibibytes(estimate.live_bytes)} GiB of memory, above the limit of "
             f"{_gibibytes(limits.max_bytes)} GiB",
             _innermost(module.entry, totals, "largest"),
             "use --max-memory SIZE to raise the limit",
         )
-    if found.operations > limits.max_operations:
+    if estimate.operations > limits.max_operations:
         raise error(
-            f"evaluation needs {_count_text(found.operations)} scalar operations, "
+            f"evaluation needs {_count_text(estimate.operations)} scalar operations, "
             f"above the limit of {_count_text(limits.max_operations)}",
             _innermost(module.entry, totals, "heaviest"),
             "use --max-operations N to raise the limit",
         )
-    return found
+    return estimate
 
 
-def _innermost(computation: Computation, totals: Mapping[Computation, _Total], what: str) -> Instruction | None:
+def _innermost(computation: Computation, totals: Mapping[Computation, _Total], field: str) -> Instruction | None:
     """The instruction that takes most, through those that call others."""
-    place: Instruction | None = getattr(totals[computation], what)
+    place: Instruction | None = getattr(totals[computation], field)
     # A scalar computation is part of the instruction that applies it.
     while place is not None and callee_of(place) is None:
-        inner = [each for each in place.called_computations if getattr(totals.get(each, _NO_TOTAL), what) is not None]
+        inner = [each for each in place.called_computations if getattr(totals.get(each, _NO_TOTAL), field) is not None]
         if not inner:
             break
-        size = "live_bytes" if what == "largest" else "operations"
-        place = getattr(totals[max(inner, key=lambda each: int(getattr(totals[each], size)))], what)
+        size = "live_bytes" if field == "largest" else "operations"
+        place = getattr(totals[max(inner, key=lambda each: int(getattr(totals[each], size)))], field)
     return place
 
 
@@ -470,35 +470,37 @@ def _live_bytes(
     computation: Computation, totals: Mapping[Computation, _Total], scratch: Mapping[Instruction, int], floats: Floats
 ) -> tuple[int, int, Instruction | None]:
     """The bytes that are live at once at most, those of values alone, and the instruction at which they are."""
-    last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
+    last = {operand: position for position, each in enumerate(computation.instructions) for operand in each.operands}
     ends: dict[int, int] = {}
     scattered: dict[Instruction, int] = {}
-    now = most = held = 0
+    live = most = kept = 0
     place = None
-    for at, instruction in enumerate(computation.instructions):
+    for position, instruction in enumerate(computation.instructions):
         opcode = instruction.opcode
-        given = sum(scattered.get(each, 0) for each in instruction.operands) if scattered else 0
+        scattered_bytes = sum(scattered.get(each, 0) for each in instruction.operands) if scattered else 0
         if opcode in _SCATTERED:
             scattered[instruction] = sum(_sizes(instruction, floats))
         # A tuple has all parts that may have to be copied, another pass of one value at most that one.
-        elif given and opcode in _PASSING:
-            scattered[instruction] = given if opcode == opcodes.TUPLE else min(given, sum(_sizes(instruction, floats)))
+        elif scattered_bytes and opcode in _PASSING:
+            scattered[instruction] = (
+                scattered_bytes if opcode == opcodes.TUPLE else min(scattered_bytes, sum(_sizes(instruction, floats)))
+            )
         own = 0
-        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or given):
+        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or scattered_bytes):
             own = sum(_sizes(instruction, floats))
         called = [totals.get(each, _NO_TOTAL) for each in instruction.called_computations]
         inner = max((each.live_bytes for each in called), default=0)
         if called and callee_of(instruction) is None:
-            inner += given  # what is called may reshape it
-        now += own
-        held = max(held, now + max((each.held_bytes for each in called), default=0))
-        if now + inner + scratch.get(instruction, 0) > most:
-            most, place = now + inner + scratch.get(instruction, 0), instruction
+            inner += scattered_bytes  # what is called may reshape it
+        live += own
+        kept = max(kept, live + max((each.held_bytes for each in called), default=0))
+        if live + inner + scratch.get(instruction, 0) > most:
+            most, place = live + inner + scratch.get(instruction, 0), instruction
         if (end := last.get(instruction)) is not None:
             ends[end] = ends.get(end, 0) + own
-        now -= ends.pop(at, 0)
+        live -= ends.pop(position, 0)
     # Maps of addresses stay with their kernels, so that loops do not make them again.
-    return most, held, place
+    return most, kept, place
 
 
 def _map_bytes(instruction: Instruction) -> int:

@@ -284,22 +284,22 @@ class Program:
             if isinstance(arguments, Taken):
                 arguments.clear()
             self.ran.add(computation)
-            instruction, given = last, list[Value]()
+            instruction, operand_values = last, list[Value]()
             try:
                 for slot, kernel, operands, ended, instruction, take, form in steps:
                     # Taken out of the table first: numpy may write only into what nothing else refers to.
                     if take is not None:
-                        given, found = Taken([values[operand] for operand in operands]), None
+                        operand_values, value = Taken([values[operand] for operand in operands]), None
                         for each in ended:
                             values[each] = None
-                        found = values[slot] = take(given)
+                        value = values[slot] = take(operand_values)
                     else:
-                        given = [values[operand] for operand in operands]
-                        found = values[slot] = kernel(*given)
-                    if not on_arrays and not has_form(found, form):
-                        self.check(instruction, found)
+                        operand_values = [values[operand] for operand in operands]
+                        value = values[slot] = kernel(*operand_values)
+                    if not on_arrays and not has_form(value, form):
+                        self.check(instruction, value)
                     if not is_plain:
-                        self.see(instruction, found, given)
+                        self.see(instruction, value, operand_values)
                     for each in ended:
                         values[each] = None
             except MISFITS as error:
@@ -465,8 +465,8 @@ def _noisy(kernel: Kernel, instruction: Instruction, noise: Noise) -> Kernel:
         return kernel
 
     def run(*operands: Value) -> Value:
-        given = [_disturbed(each, noise) for each in operands] if is_sum else operands
-        return _disturbed(kernel(*given), noise)
+        operand_values = [_disturbed(each, noise) for each in operands] if is_sum else operands
+        return _disturbed(kernel(*operand_values), noise)
 
     return run
 
@@ -483,17 +483,17 @@ def _disturbed(value: Value, noise: Noise) -> Value:
     array = np.ascontiguousarray(value).reshape(np.shape(value))
     if array.dtype.kind == "c":
         parts = [_disturbed(each, noise) for each in (array.real, array.imag)]
-        found = np.empty(array.shape, array.dtype)
-        found.real, found.imag = (np.asarray(each) for each in parts)
-        return found
+        complex_array = np.empty(array.shape, array.dtype)
+        complex_array.real, complex_array.imag = (np.asarray(each) for each in parts)
+        return complex_array
     wide = array.astype(np.float64, copy=False).reshape(-1)
-    made = np.empty(wide.shape)
+    disturbed = np.empty(wide.shape)
     room = np.empty(min(wide.size, CACHED))
     with np.errstate(invalid="ignore"):  # constants are made before a run begins
         for start in range(0, wide.size, CACHED):
             part = slice(start, start + CACHED)
-            _disturb(wide[part], noise, made[part], room[: wide[part].size])
-    return made.reshape(array.shape)
+            _disturb(wide[part], noise, disturbed[part], room[: wide[part].size])
+    return disturbed.reshape(array.shape)
 
 
 CACHED: Final = 1 << 14
@@ -502,16 +502,16 @@ _LEAST_BROKEN: Final = 1e-290
 """Numbers that are nearer to an integer have no error: far above those whose bits are no longer in proportion."""
 
 
-def _disturb(array: Array, noise: Noise, made: Array, room: Array) -> None:
+def _disturb(array: Array, noise: Noise, disturbed: Array, room: Array) -> None:
     """Writes the numbers with errors by their bits: some units in the last place are added, 2^(count - 1) at least."""
-    bits, mixed, moved = array.view(np.int64), made.view(np.uint64), room.view(np.uint64)
+    bits, mixed, moved = array.view(np.int64), disturbed.view(np.uint64), room.view(np.uint64)
     count = int(np.log2(noise.size)) + 53
     # One round of a splitmix64-like mixer; no stream flips the lowest bit of the odd multiplier.
     np.multiply(array.view(np.uint64), _MIXERS[0] ^ np.uint64(noise.stream << 1), out=mixed)
     np.right_shift(mixed, np.uint64(29), out=moved)
     mixed ^= moved
     mixed *= _MIXERS[1]
-    units = made.view(np.int64)
+    units = disturbed.view(np.int64)
     units >>= 64 - count  # the highest bit is the sign
     units ^= 1 << (count - 1)  # and the next one its opposite, so that no number of units is small
     units += bits
@@ -520,7 +520,7 @@ def _disturb(array: Array, noise: Noise, made: Array, room: Array) -> None:
     np.abs(room, out=room)
     is_kept = room >= _LEAST_BROKEN
     np.logical_not(is_kept, out=is_kept)  # infinities and NaN too
-    np.copyto(made, array, where=is_kept)
+    np.copyto(disturbed, array, where=is_kept)
 
 
 # --- parts of kernels ---

@@ -88,7 +88,7 @@ def _unneeded(module: Module) -> frozenset[Instruction]:
     frozenset({<negate d>})
     """
     needed: set[Instruction] = set()
-    seen, computations = {module.entry}, [module.entry]
+    reached, computations = {module.entry}, [module.entry]
     while computations:
         computation = computations.pop()
         # Parameters are values of callers, whether they are used or not.
@@ -100,8 +100,8 @@ def _unneeded(module: Module) -> frozenset[Instruction]:
             new = set(inputs_of(each)) - needed
             needed |= new
             pending += new
-            called = set(each.called_computations) - seen
-            seen |= called
+            called = set(each.called_computations) - reached
+            reached |= called
             computations += called
     return frozenset(module.instructions) - needed
 
@@ -158,13 +158,13 @@ def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> s
     try:
         # Mixed precision is legal after XLA's passes (hlo_verifier.cc, allow_mixed_precision), so it is no reason to
         # refuse.
-        found = shape_difference(instruction, module, allow_mixed_precision=True)
+        difference = shape_difference(instruction, module, allow_mixed_precision=True)
     except HloError as error:
         # The rule itself may fail on a malformed attribute.
         return error.diagnostic.message
-    if found is None and key is not None:
+    if difference is None and key is not None:
         valid.add(key)
-    return found or ""
+    return difference or ""
 
 
 # --- the run ---
@@ -287,12 +287,12 @@ def evaluate(
     limits, host = limits or Limits(), _with_constants(host, module)
     count = 1 if devices is None else devices.count
     _check_module(module, has_devices=devices is not None, host=host)
-    found = check(module, floats, limits, count)
+    estimate = check(module, floats, limits, count)
     clock = start(module, limits, count, makes_arguments=arguments is None)
     with _exhaustion(module):
         if arguments is None:
-            made = made_up_arguments if devices is None else whole_arguments
-            arguments = made(module, seed=seed, floats=floats, ranges=ranges, before_each=clock)
+            make = made_up_arguments if devices is None else whole_arguments
+            arguments = make(module, seed=seed, floats=floats, ranges=ranges, before_each=clock)
     check_count(arguments, module)
     program = Program(
         floats, watch=frozenset(watch), observe=observe, clock=clock, limits=limits, progress=progress, host=host,
@@ -301,20 +301,20 @@ def evaluate(
     unknown: frozenset[ShapeIndex] = frozenset()
     with _exhaustion(module):
         if devices is None:
-            result = program.function(module.entry)(_held(arguments, module, floats))
+            result = program.function(module.entry)(_in_carriers(arguments, module, floats))
         else:
-            given = [_held(each, module, floats) for each in device_arguments(module, arguments, count)]
+            given = [_in_carriers(each, module, floats) for each in device_arguments(module, arguments, count)]
             result, unknown = assembled(module, DeviceProgram(program, devices, module).function(module.entry)(given))
-    kept = {instruction: tuple(values) for instruction, values in program.watched.items()}
+    watched = {instruction: tuple(values) for instruction, values in program.watched.items()}
     outfed, unread, met = tuple(program.host.outfed), program.host.unused, frozenset(program.host.met or ())
-    return Run(result, kept, program.executed, found, unknown, frozenset(program.ran), met, count, outfed, unread)
+    return Run(result, watched, program.executed, estimate, unknown, frozenset(program.ran), met, count, outfed, unread)
 
 
-def _held(arguments: Sequence[Value], module: Module, floats: Floats) -> list[Value]:
+def _in_carriers(arguments: Sequence[Value], module: Module, floats: Floats) -> list[Value]:
     """Arguments in the carriers of the parameters."""
     return [
-        checked(value, parameter.shape, f"argument {at}", floats)
-        for at, (value, parameter) in enumerate(zip(arguments, module.entry.parameters, strict=True))
+        checked(value, parameter.shape, f"argument {number}", floats)
+        for number, (value, parameter) in enumerate(zip(arguments, module.entry.parameters, strict=True))
     ]
 
 
@@ -392,7 +392,7 @@ class Occurrence:
     reaches_result: bool = False
 
     @property
-    def made(self) -> bool:
+    def is_maker(self) -> bool:
         """Whether the instruction itself makes the elements."""
         return not self.operands and not self.inside
 
@@ -414,19 +414,19 @@ class Probe:
         count = count_of(value, self.wanted, instruction.shape)
         if not count:
             return
-        given = []
-        for at, (operand, each) in enumerate(zip(instruction.operands, operands, strict=True)):
-            if found := count_of(each, self._cause, instruction.operand_shape(at)):
+        source_operands = []
+        for number, (operand, operand_value) in enumerate(zip(instruction.operands, operands, strict=True)):
+            if operand_count := count_of(operand_value, self._cause, instruction.operand_shape(number)):
                 # An argument has no instruction that computes it: its first user stands for it.
-                given.append(operand)
+                source_operands.append(operand)
                 if operand.opcode == opcodes.PARAMETER and operand not in self._arguments:
-                    size = _size(each, operand.shape)
-                    self._arguments[operand] = Occurrence(operand, device, 0, found, size, ())
-        self._sources.setdefault(instruction, {}).update(dict.fromkeys(given))
+                    size = _size(operand_value, operand.shape)
+                    self._arguments[operand] = Occurrence(operand, device, 0, operand_count, size, ())
+        self._sources.setdefault(instruction, {}).update(dict.fromkeys(source_operands))
         # The first execution is kept: later ones inherit what went wrong.
         if instruction not in self._found and instruction.opcode not in _PASSING:
             size = _size(value, instruction.shape)
-            self._found[instruction] = Occurrence(instruction, device, execution, count, size, tuple(given))
+            self._found[instruction] = Occurrence(instruction, device, execution, count, size, tuple(source_operands))
 
     @property
     def _cause(self) -> Wanted:
@@ -465,21 +465,21 @@ class Probe:
     def _sources_of(self, value: Instruction | None, module: Module | None = None) -> set[Instruction]:
         """An instruction, and all that its elements come from; with a module, through parameters to their callers."""
         callers: dict[Computation, list[Instruction]] = {}
-        for each in () if module is None else module.instructions:
-            for computation in each.called_computations:
-                callers.setdefault(computation, []).append(each)
-        seen: set[Instruction] = set()
+        for instruction in () if module is None else module.instructions:
+            for computation in instruction.called_computations:
+                callers.setdefault(computation, []).append(instruction)
+        visited: set[Instruction] = set()
         pending = [] if value is None else [value]
         while pending:
-            each = pending.pop()
-            if each in seen:
+            instruction = pending.pop()
+            if instruction in visited:
                 continue
-            seen.add(each)
-            pending += (*self._sources.get(each, ()), *self._roots(each))
+            visited.add(instruction)
+            pending += (*self._sources.get(instruction, ()), *self._roots(instruction))
             # A parameter has what any caller gives it; the body of a loop has that of the iteration before, too.
-            for caller in callers.get(each.computation, ()) if each.opcode == opcodes.PARAMETER else ():
+            for caller in callers.get(instruction.computation, ()) if instruction.opcode == opcodes.PARAMETER else ():
                 pending += (*self._sources.get(caller, ()), *self._roots(caller))
-        return seen
+        return visited
 
 
 def count_of(value: Value, wanted: Wanted, shape: Shape) -> int:
@@ -686,20 +686,20 @@ class _Track:
         self.seen: set[str] = set()
         self._digest = b""
 
-    def add(self, made: Execution, array: Array) -> None:
+    def add(self, execution: Execution, array: Array) -> None:
         # 16 bytes: two different values have one digest with a probability of 2^-64 after 2^32 values.
         digest = blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest()
         if digest != self._digest:
-            self.changed, self._digest = made, digest
-        self.seen.update(made.events)
+            self.changed, self._digest = execution, digest
+        self.seen.update(execution.events)
         self.executions += 1
         if len(self.first) < MAX_FIRST_EXECUTIONS:
-            self.first.append(made)
+            self.first.append(execution)
             return
         # What leaves the window of the last executions is dropped, but for events.
         if len(self.last) == MAX_LAST_EXECUTIONS and self.last[0].events:
             self.notable.append(self.last[0])
-        self.last.append(made)
+        self.last.append(execution)
 
     def finished(self, instruction: Instruction, index: ShapeIndex) -> Track:
         changed = self.changed
@@ -782,18 +782,18 @@ def stacked(watch: Watch) -> dict[str, Array]:
 
     `NAME_iterations` has the iterations of the loops around. Values of different sizes are arrays of their own.
     """
-    found: dict[str, Array] = {}
+    arrays_by_name: dict[str, Array] = {}
     for (instruction, index), arrays in watch.saved.items():
         name = "_".join((instruction.name, *map(str, index)))
         if len({each.shape for each in arrays}) == 1:
-            found[name] = np.stack(arrays)
+            arrays_by_name[name] = np.stack(arrays)
         # Sizes at run time may change from one execution to the next.
         else:
-            found |= {f"{name}_{at}": each for at, each in enumerate(arrays)}
+            arrays_by_name |= {f"{name}_{number}": each for number, each in enumerate(arrays)}
     for instruction, iterations in watch.saved_iterations.items():
         depths = {len(each) for each in iterations}
         if len(depths) == 1:
-            found[f"{instruction.name}_iterations"] = np.array(iterations, np.int64).reshape(
+            arrays_by_name[f"{instruction.name}_iterations"] = np.array(iterations, np.int64).reshape(
                 len(iterations), depths.pop()
             )
-    return found
+    return arrays_by_name

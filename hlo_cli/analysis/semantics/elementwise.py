@@ -821,15 +821,15 @@ def _threefry_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int
         x, _ = _threefry(state[0], np.array([state[1]], np.uint64))
         return x.reshape(()), [state[0], (state[1] + 1) & mask, *state[2:]]
     # prng.cc splits the first even dimension; without one, the largest is rounded up.
-    even = [at for at, size in enumerate(sizes) if size % 2 == 0]
-    at = even[0] if even else max(range(len(sizes)), key=lambda place: sizes[place])
-    half = [(size + 1) // 2 if place == at else size for place, size in enumerate(sizes)]
+    even = [axis for axis, size in enumerate(sizes) if size % 2 == 0]
+    axis = even[0] if even else max(range(len(sizes)), key=lambda place: sizes[place])
+    half = [(size + 1) // 2 if place == axis else size for place, size in enumerate(sizes)]
     count = prod(half)
     counters = np.uint64(state[1]) + np.arange(count, dtype=np.uint64)
     x, y = (word.reshape(half) for word in _threefry(state[0], counters))
     # The two words of a counter become neighbors along the split dimension.
-    joined = np.stack((x, y), axis=at + 1).reshape(
-        [2 * size if place == at else size for place, size in enumerate(half)]
+    joined = np.stack((x, y), axis=axis + 1).reshape(
+        [2 * size if place == axis else size for place, size in enumerate(half)]
     )
     cut = joined[tuple(slice(0, size) for size in sizes)]
     return cut, [state[0], (state[1] + count) & mask, *state[2:]]

@@ -65,34 +65,34 @@ def _inference(instruction: Instruction, computed: Computed) -> Kernel:
 
 def _training(instruction: Instruction, computed: Computed) -> Kernel:
     """The same with the mean and the variance of each feature, which are results as well."""
-    each, settles = _Features(instruction), settled_all(instruction, computed.floats)
+    features, settles = _Features(instruction), settled_all(instruction, computed.floats)
 
     def kernel(x: Array, scale: Array, offset: Array) -> Value:
         wide = x.astype(np.float64)
         # The mean of no elements is NaN, as in a division by the count.
-        count = np.float64(x.size / max(1, x.shape[each.at]))  # of no elements, the mean is NaN
-        mean = wide.sum(each.others) / count
-        variance = np.square(wide - each.along(mean)).sum(each.others) / count
-        root = np.sqrt(each.along(variance) + each.epsilon)
-        found = (wide - each.along(mean)) / root * each.along(scale) + each.along(offset)
-        return tuple(settle(part) for settle, part in zip(settles, (found, mean, variance), strict=True))
+        count = np.float64(x.size / max(1, x.shape[features.at]))  # of no elements, the mean is NaN
+        mean = wide.sum(features.others) / count
+        variance = np.square(wide - features.along(mean)).sum(features.others) / count
+        root = np.sqrt(features.along(variance) + features.epsilon)
+        result = (wide - features.along(mean)) / root * features.along(scale) + features.along(offset)
+        return tuple(settle(part) for settle, part in zip(settles, (result, mean, variance), strict=True))
 
     return kernel
 
 
 def _gradient(instruction: Instruction, computed: Computed) -> Kernel:
     """The gradients of the array, the scale, and the offset."""
-    each, settles = _Features(instruction), settled_all(instruction, computed.floats)
+    features, settles = _Features(instruction), settled_all(instruction, computed.floats)
 
     def kernel(x: Array, scale: Array, mean: Array, variance: Array, gradient: Array) -> Value:
-        wide, centered = gradient.astype(np.float64), x - each.along(mean)
-        spread = each.along(variance) + each.epsilon
-        count = x.size / max(1, x.shape[each.at])
-        offsets, products = wide.sum(each.others), (wide * centered).sum(each.others)
-        inner = wide - each.along(offsets) / count - centered * each.along(products) / (count * spread)
-        found = each.along(scale) / np.sqrt(spread) * inner
+        wide, centered = gradient.astype(np.float64), x - features.along(mean)
+        spread = features.along(variance) + features.epsilon
+        count = x.size / max(1, x.shape[features.at])
+        offsets, products = wide.sum(features.others), (wide * centered).sum(features.others)
+        inner = wide - features.along(offsets) / count - centered * features.along(products) / (count * spread)
+        result = features.along(scale) / np.sqrt(spread) * inner
         scales = products / np.sqrt(spread.reshape(-1))
-        return tuple(settle(part) for settle, part in zip(settles, (found, scales, offsets), strict=True))
+        return tuple(settle(part) for settle, part in zip(settles, (result, scales, offsets), strict=True))
 
     return kernel
 
@@ -166,11 +166,13 @@ def _factor(lower: Array) -> Array:
 def _until_failure(full: Array) -> Array:
     """The factor column by column: from the first pivot that is not positive on, it is NaN."""
     result = np.zeros_like(full)
-    for at in range(len(full)):
-        row = result[at, :at]
-        pivot = np.real(full[at, at] - row @ np.conj(row))
-        result[at, at] = root = np.sqrt(pivot) if pivot > 0 else np.nan
-        result[at + 1 :, at] = (full[at + 1 :, at] - result[at + 1 :, :at] @ np.conj(row)) / root
+    for column in range(len(full)):
+        row = result[column, :column]
+        pivot = np.real(full[column, column] - row @ np.conj(row))
+        result[column, column] = root = np.sqrt(pivot) if pivot > 0 else np.nan
+        result[column + 1 :, column] = (
+            full[column + 1 :, column] - result[column + 1 :, :column] @ np.conj(row)
+        ) / root
     return result
 
 
@@ -242,8 +244,8 @@ def _cholesky(instruction: Instruction, computed: Computed) -> Kernel:
 def _option(instruction: Instruction, name: str, default: str) -> str:
     """The letter of an option, which backend_config writes as `uplo = 76 : ui8`."""
     text = (instruction.attribute("backend_config") or "").strip("{} ")
-    for each in text.split(","):
-        key, _, value = each.partition("=")
+    for entry in text.split(","):
+        key, _, value = entry.partition("=")
         number = value.partition(":")[0].strip()
         if key.strip() == name and number.isdigit():
             # backend_config has the ASCII code of the letter.
@@ -329,11 +331,11 @@ def _product_of_reflectors(packed: Array, factors: Array) -> Array:
     """
     rows, columns = packed.shape
     result = np.eye(rows, columns, dtype=packed.dtype)
-    for at in reversed(range(factors.shape[0])):
-        vector = packed[at:, at].copy()
+    for column in reversed(range(factors.shape[0])):
+        vector = packed[column:, column].copy()
         # The first element of a reflector is 1 and not stored.
         vector[0] = 1
-        result[at:] -= factors[at] * np.outer(vector, np.conj(vector) @ result[at:])
+        result[column:] -= factors[column] * np.outer(vector, np.conj(vector) @ result[column:])
     return result
 
 

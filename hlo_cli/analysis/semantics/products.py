@@ -159,14 +159,14 @@ def _unpacked(x: Array, positions: Array, sparsity: TensorSparsity) -> Array:
     >>> _unpacked(np.array([7, 8]), np.array([1, 0]), TensorSparsity(1, 3, 0)).tolist()
     [0, 7, 0, 8, 0, 0]
     """
-    at, count = sparsity.dimension, sparsity.num_non_zero
-    sizes = [size // count * sparsity.block_size if place == at else size for place, size in enumerate(x.shape)]
-    first = np.arange(x.shape[at]) // count * sparsity.block_size
-    shaped = first.reshape([-1 if place == at else 1 for place in range(x.ndim)])
+    axis, count = sparsity.dimension, sparsity.num_non_zero
+    sizes = [size // count * sparsity.block_size if place == axis else size for place, size in enumerate(x.shape)]
+    first = np.arange(x.shape[axis]) // count * sparsity.block_size
+    shaped = first.reshape([-1 if place == axis else 1 for place in range(x.ndim)])
     result = np.zeros(sizes, x.dtype)
     # Positions out of a block are clamped, as the evaluator does.
     within = np.clip(positions.astype(np.int64), 0, sparsity.block_size - 1)
-    np.put_along_axis(result, shaped + within, x, at)
+    np.put_along_axis(result, shaped + within, x, axis)
     return result
 
 
@@ -235,13 +235,13 @@ def ragged_dot(instruction: Instruction, computed: Computed) -> Kernel:
     a contracting dimension are summed alone, and are the first dimension of the result. Of a batch dimension,
     batches beyond all groups are 0. Dimensions before the ragged one may have groups of their own.
     """
-    found = ragged_dot_dimension_numbers(instruction)
-    assert found is not None
-    if len(found.lhs_ragged_dimensions) != 1:
+    ragged = ragged_dot_dimension_numbers(instruction)
+    assert ragged is not None
+    if len(ragged.lhs_ragged_dimensions) != 1:
         raise HloError(f"cannot evaluate {instruction.name}: it has not one ragged dimension", instruction.span)
-    group = found.rhs_group_dimensions[0] if found.rhs_group_dimensions else None
+    group = ragged.rhs_group_dimensions[0] if ragged.rhs_group_dimensions else None
     rank = operand_array_shape(instruction, 0).rank
-    about = _Ragged(found.dot_dimension_numbers, found.lhs_ragged_dimensions[0], group, rank)
+    about = _Ragged(ragged.dot_dimension_numbers, ragged.lhs_ragged_dimensions[0], group, rank)
     settle_, sizes = settled(instruction, computed.floats), array_shape(instruction).dimensions
     if about.ragged in about.numbers.lhs_contracting_dimensions:
         return lambda x, y, groups: settle_(_each_outer(about, x, y, groups, sizes, _sums_of_groups))
@@ -265,16 +265,16 @@ def _each_outer(about: _Ragged, x: Array, y: Array, groups: Array, sizes: tuple[
         chosen = dict(zip(outer, place, strict=True))
         left, right = x, y
         into = [slice(None)] * len(sizes)
-        for dimension, at in chosen.items():
-            left = _range(left, dimension, at, at + 1)
+        for dimension, index in chosen.items():
+            left = _range(left, dimension, index, index + 1)
             if (other := about.of_right(dimension)) is not None:
-                right = _range(right, other, at, at + 1)
+                right = _range(right, other, index, index + 1)
             if (result := about.of_result(dimension)) is not None:
-                into[result + has_groups] = slice(at, at + 1)
-        found = part(about, left, right, _bounds(groups[place], x.shape[about.ragged]))
+                into[result + has_groups] = slice(index, index + 1)
+        result_part = part(about, left, right, _bounds(groups[place], x.shape[about.ragged]))
         if total is None:
-            total = np.zeros(sizes, found.dtype)
-        total[tuple(into)] += found
+            total = np.zeros(sizes, result_part.dtype)
+        total[tuple(into)] += result_part
     return np.zeros(sizes) if total is None else total
 
 
@@ -303,14 +303,14 @@ def _batches_of_groups(about: _Ragged, x: Array, y: Array, bounds: Array) -> Arr
 def _rows_of_groups(about: _Ragged, x: Array, y: Array, bounds: Array) -> Array:
     assert about.group is not None
     inner = _without(about.numbers, about.group)
-    at = about.of_result(about.ragged)
+    axis = about.of_result(about.ragged)
     parts = [
         contracted(_range(x, about.ragged, begin, end), np.take(y, number, about.group), inner)
         for number, (begin, end) in enumerate(pairwise(bounds))
     ]
     # Rows after the last group are zero.
     left = contracted(_range(x, about.ragged, bounds[-1], None), _no_group(y, about.group), inner)
-    return np.concatenate([*parts, np.zeros_like(left)], axis=at)
+    return np.concatenate([*parts, np.zeros_like(left)], axis=axis)
 
 
 def _no_group(y: Array, group: int) -> Array:
@@ -476,18 +476,20 @@ def _product(x: Array, w: Array) -> Array:
     return np.asarray((rows @ w).reshape(*x.shape[:-1], w.shape[-1]))
 
 
-def _reached(each: WindowDimension, size: int, count: int) -> list[tuple[int, slice, slice]]:
+def _reached(dimension: WindowDimension, size: int, count: int) -> list[tuple[int, slice, slice]]:
     """For each element of the window that ever meets the input: it, the positions where it does, and what it meets."""
-    found = []
-    positions = np.arange(count, dtype=np.int64) * each.stride - each.padding_low
-    for tap in range(each.size):
-        indices = positions + tap * each.window_dilation
+    taps = []
+    positions = np.arange(count, dtype=np.int64) * dimension.stride - dimension.padding_low
+    for tap in range(dimension.size):
+        indices = positions + tap * dimension.window_dilation
         [met] = np.nonzero(
-            (indices >= 0) & (indices <= (size - 1) * each.base_dilation) & (indices % each.base_dilation == 0)
+            (indices >= 0)
+            & (indices <= (size - 1) * dimension.base_dilation)
+            & (indices % dimension.base_dilation == 0)
         )
         if met.size:
-            found.append((tap, _progression(met), _progression(indices[met] // each.base_dilation)))
-    return found
+            taps.append((tap, _progression(met), _progression(indices[met] // dimension.base_dilation)))
+    return taps
 
 
 def _progression(indices: Array) -> slice:
@@ -548,12 +550,14 @@ def filter_gradient(x: Array, gradient: Array, window: Sequence[WindowDimension]
     [[[21.0, 32.0]]]
     """
     steps = []
-    for each, size, count in zip(window, x.shape[2:], gradient.shape[2:], strict=True):
+    for dimension, size, count in zip(window, x.shape[2:], gradient.shape[2:], strict=True):
         # The result's gradient slides over the input: strides and window dilation change places.
-        reach = each.window_dilation * (each.size - 1) + each.stride * (count - 1) + 1
-        high = reach - each.padding_low - ((size - 1) * each.base_dilation + 1)
+        reach = dimension.window_dilation * (dimension.size - 1) + dimension.stride * (count - 1) + 1
+        high = reach - dimension.padding_low - ((size - 1) * dimension.base_dilation + 1)
         steps.append(
-            WindowDimension(count, each.window_dilation, each.padding_low, high, each.base_dilation, each.stride)
+            WindowDimension(
+                count, dimension.window_dilation, dimension.padding_low, high, dimension.base_dilation, dimension.stride
+            )
         )
     parts = [
         convolved(a.swapaxes(0, 1), b.swapaxes(0, 1), steps).swapaxes(0, 1)
@@ -577,11 +581,15 @@ def input_gradient(
     """
     flipped = np.flip(_unflipped(w, window), tuple(range(2, w.ndim)))
     steps = []
-    for each, size, count in zip(window, sizes, gradient.shape[2:], strict=True):
-        reach = each.window_dilation * (each.size - 1)
-        low = reach - each.padding_low
-        high = (size - 1) * each.base_dilation + 1 + reach - low - (each.stride * (count - 1) + 1)
-        steps.append(WindowDimension(each.size, each.base_dilation, low, high, each.stride, each.window_dilation))
+    for dimension, size, count in zip(window, sizes, gradient.shape[2:], strict=True):
+        reach = dimension.window_dilation * (dimension.size - 1)
+        low = reach - dimension.padding_low
+        high = (size - 1) * dimension.base_dilation + 1 + reach - low - (dimension.stride * (count - 1) + 1)
+        steps.append(
+            WindowDimension(
+                dimension.size, dimension.base_dilation, low, high, dimension.stride, dimension.window_dilation
+            )
+        )
     parts = [
         convolved(a, b.swapaxes(0, 1), steps)
         for a, b in zip(np.split(gradient, groups, 1), np.split(flipped, groups), strict=True)
@@ -644,7 +652,7 @@ def _gemm(instruction: Instruction, computed: Computed) -> Kernel:
     settle = settled_shape(result_shape, computed.floats)
     minor = result_shape.layout.minor_to_major
     is_tuple = isinstance(instruction.shape, TupleShape)
-    kept = 2 if epilogue.endswith("_AUX") else 1
+    count = 2 if epilogue.endswith("_AUX") else 1
 
     def kernel(a: Array, b: Array, *others: Array) -> Value:
         result = alpha * contracted(a, b, numbers)
@@ -654,7 +662,7 @@ def _gemm(instruction: Instruction, computed: Computed) -> Kernel:
             # cuBLAS adds a bias along the most minor dimension.
             result = result + _as_minor(others[1 if beta else 0], result.ndim, minor)
         results: list[Value] = [settle(activation(result)), settle(result)]
-        return (*results[:kept], *_rest(instruction, computed, kept)) if is_tuple else results[0]
+        return (*results[:count], *_scratch(instruction, computed, count)) if is_tuple else results[0]
 
     return kernel
 
@@ -680,17 +688,17 @@ def _as_minor(bias: Array, rank: int, minor: Sequence[int]) -> Array:
     return bias.reshape(sizes)
 
 
-def _rest(instruction: Instruction, computed: Computed, kept: int = 1) -> Sequence[Value]:
+def _scratch(instruction: Instruction, computed: Computed, count: int = 1) -> Sequence[Value]:
     """Scratch memory, which is the result after those that are values."""
     shape = instruction.shape
-    return [zeros_of(each, computed) for each in shape.elements[kept:]] if isinstance(shape, TupleShape) else ()
+    return [zeros_of(each, computed) for each in shape.elements[count:]] if isinstance(shape, TupleShape) else ()
 
 
 def _activation(config: dict[str, object], instruction: Instruction) -> Callable[[Array], Array]:
     """The activation of a convolution."""
     mode = str(config.get("activation_mode") or "kNone")
     slope = _number(config, "leakyrelu_alpha", 0)
-    found: dict[str, Callable[[Array], Array]] = {
+    functions: dict[str, Callable[[Array], Array]] = {
         "kElu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
         "kLeakyRelu": lambda x: np.where(x > 0, x, slope * x),
         "kNone": lambda x: x,
@@ -699,9 +707,9 @@ def _activation(config: dict[str, object], instruction: Instruction) -> Callable
         "kSigmoid": lambda x: 1 / (1 + np.exp(-x)),
         "kTanh": np.tanh,
     }
-    if mode not in found:
+    if mode not in functions:
         raise HloError(f"cannot evaluate {instruction.name}: the activation {mode} is unknown", instruction.span)
-    return found[mode]
+    return functions[mode]
 
 
 def _labels(instruction: Instruction) -> ConvolutionDimensionNumbers:
@@ -731,7 +739,7 @@ def _convolution(instruction: Instruction, computed: Computed) -> Kernel:
             sizes = [1] * result.ndim
             sizes[numbers.output_feature_dimension] = -1
             result = result + others[0].reshape(sizes)
-        return (settle(activation(result)), *_rest(instruction, computed))
+        return (settle(activation(result)), *_scratch(instruction, computed))
 
     return kernel
 
@@ -746,7 +754,7 @@ def _filter_gradient(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(x: Array, gradient: Array, *others: Array) -> Value:
         found = filter_gradient(x.transpose(places.input), gradient.transpose(places.output), window, groups)
-        return (settle(scale * found.transpose(np.argsort(places.kernel))), *_rest(instruction, computed))
+        return (settle(scale * found.transpose(np.argsort(places.kernel))), *_scratch(instruction, computed))
 
     return kernel
 
@@ -763,7 +771,7 @@ def _input_gradient(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(gradient: Array, w: Array, *others: Array) -> Value:
         found = input_gradient(gradient.transpose(places.output), w.transpose(places.kernel), window, sizes, groups)
-        return (settle(scale * found.transpose(np.argsort(places.input))), *_rest(instruction, computed))
+        return (settle(scale * found.transpose(np.argsort(places.input))), *_scratch(instruction, computed))
 
     return kernel
 

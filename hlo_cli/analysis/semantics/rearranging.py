@@ -58,14 +58,14 @@ def bytes_in_memory(values: Array, shape: ArrayShape) -> bytes:
     if values.shape != shape.dimensions:
         raise HloError(f"the value has sizes {list(values.shape)}, but the layout is that of {shape}")
     kind = shape.element_type
-    held = np.ascontiguousarray(values, carrier(kind)).reshape(-1)
-    at = address_map(shape).reshape(-1)
+    carried = np.ascontiguousarray(values, carrier(kind)).reshape(-1)
+    addresses = address_map(shape).reshape(-1)
     if shape.element_bits < 8:
-        return _packed(to_bits(held, kind), at, shape)
+        return _packed(to_bits(carried, kind), addresses, shape)
     # Complex numbers are their two parts one after another.
-    bits = held if held.dtype.kind == "c" else to_bits(held, kind)
+    bits = carried if carried.dtype.kind == "c" else to_bits(carried, kind)
     memory = np.zeros((shape.padded_bytes // kind.byte_width, kind.byte_width), np.uint8)
-    memory[at] = bits.view(np.uint8).reshape(-1, kind.byte_width)
+    memory[addresses] = bits.view(np.uint8).reshape(-1, kind.byte_width)
     return memory.tobytes()
 
 
@@ -81,14 +81,14 @@ def array_in_memory(data: bytes, shape: ArrayShape, floats: Floats = "exact") ->
         raise HloError(f"{shape} takes {shape.padded_bytes:,} bytes, found {len(data):,}")
     kind = shape.element_type
     memory = np.frombuffer(data, np.uint8)
-    at = address_map(shape)
+    addresses = address_map(shape)
     if shape.element_bits < 8:
         # Narrow elements are packed, the first in the lowest bits of a byte.
         bits = shape.element_bits
-        first = at * bits
-        found = (memory[first // 8] >> (first % 8).astype(np.uint8)) & np.uint8((1 << bits) - 1)
-        return from_bits(found, kind, floats)
-    bytes_ = np.ascontiguousarray(memory.reshape(-1, kind.byte_width)[at])
+        first = addresses * bits
+        narrow = (memory[first // 8] >> (first % 8).astype(np.uint8)) & np.uint8((1 << bits) - 1)
+        return from_bits(narrow, kind, floats)
+    bytes_ = np.ascontiguousarray(memory.reshape(-1, kind.byte_width)[addresses])
     if carrier(kind).kind == "c":
         return bytes_.view(carrier(kind)).reshape(shape.dimensions).astype(carrier(kind, floats), copy=False)
     return from_bits(bytes_.view(f"u{kind.byte_width}").reshape(shape.dimensions), kind, floats)
@@ -104,11 +104,11 @@ def _check_shape(shape: ArrayShape) -> None:
         raise HloError(f"elements of {bits} bits cannot be read from bytes, as in {shape}")
 
 
-def _packed(bits: Array, at: Array, shape: ArrayShape) -> bytes:
+def _packed(bits: Array, addresses: Array, shape: ArrayShape) -> bytes:
     """Elements narrower than a byte, the first in the lowest bits."""
     size = shape.element_bits
     memory = np.zeros(shape.padded_bytes, np.uint8)
-    first = at * size
+    first = addresses * size
     np.bitwise_or.at(memory, first // 8, (bits << (first % 8).astype(np.uint8)).astype(np.uint8))
     return memory.tobytes()
 
@@ -122,13 +122,13 @@ def _packed(bits: Array, at: Array, shape: ArrayShape) -> bytes:
 def iota(instruction: Instruction, computed: Computed) -> Kernel:
     """The position along one dimension, as a number of the type."""
     shape = array_shape(instruction)
-    at = instruction.integer("iota_dimension") or 0
-    held = carrier(shape.element_type, computed.floats)
+    dimension = instruction.integer("iota_dimension") or 0
+    numpy_type = carrier(shape.element_type, computed.floats)
     if 0 in shape.dimensions:  # another dimension may be huge
-        return lambda: np.zeros(shape.dimensions, held)
+        return lambda: np.zeros(shape.dimensions, numpy_type)
     sizes = [1] * len(shape.dimensions)
-    sizes[at] = shape.dimensions[at]
-    counted = settle(np.arange(shape.dimensions[at]).astype(held), shape.element_type, computed.floats)
+    sizes[dimension] = shape.dimensions[dimension]
+    counted = settle(np.arange(shape.dimensions[dimension]).astype(numpy_type), shape.element_type, computed.floats)
     return lambda: np.broadcast_to(counted.reshape(sizes), shape.dimensions)
 
 
@@ -320,18 +320,18 @@ def keeps_order(old: ArrayShape, new: ArrayShape) -> bool:
 
 def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
     """An array whose dimension has a size computed at run time: it is cut to that size, or filled up with zeros."""
-    at = instruction.integers("dimensions")[0]
+    dimension = instruction.integers("dimensions")[0]
 
     def kernel(x: Array, size: Array) -> Array:
         if int(size) < 0:
-            raise ValueError(f"the size of dimension {at} is {int(size)}")
-        found = x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
+            raise ValueError(f"the size of dimension {dimension} is {int(size)}")
+        cut = x[tuple(slice(0, int(size)) if place == dimension else slice(None) for place in range(x.ndim))]
         # Elements beyond the current size are undefined in XLA; zeros here.
-        if (missing := min(int(size), bound) - found.shape[at]) > 0:
-            return np.pad(found, [(0, missing if place == at else 0) for place in range(x.ndim)])
-        return found
+        if (missing := min(int(size), bound) - cut.shape[dimension]) > 0:
+            return np.pad(cut, [(0, missing if place == dimension else 0) for place in range(x.ndim)])
+        return cut
 
-    bound = array_shape(instruction).dimensions[at]
+    bound = array_shape(instruction).dimensions[dimension]
     return kernel
 
 
@@ -378,7 +378,7 @@ SHAPING_RULES: Final[dict[str, Rule]] = {
 
 Order: TypeAlias = npt.NDArray[np.int64]
 
-_MOST: Final = 400
+_MAX_COMPARATOR_INSTRUCTIONS: Final = 400
 """The largest comparison, in instructions, that is looked at: each may be nested in the next."""
 
 
@@ -403,7 +403,7 @@ def sort_keys(computation: Computation) -> tuple[SortKey, ...] | None:
     """
     root = computation.root
     # Each instruction may be nested in the next, and walking them is quadratic.
-    if root is None or len(computation.instructions) > _MOST:
+    if root is None or len(computation.instructions) > _MAX_COMPARATOR_INSTRUCTIONS:
         return None
     found: list[SortKey] = []
     while (parts := _alternatives(root)) is not None:
@@ -462,13 +462,13 @@ def _is_same(left: Instruction, right: Instruction) -> bool:
 
 def _agree(left: Instruction, right: Instruction, swapped: int) -> bool:
     """Whether two values are made alike, of parameters whose numbers are the same, or those of the other element."""
-    seen: set[tuple[Instruction, Instruction]] = set()
+    visited: set[tuple[Instruction, Instruction]] = set()
     pending = [(left, right)]
     while pending:
         a, b = pair = pending.pop()
-        if pair in seen:
+        if pair in visited:
             continue
-        seen.add(pair)
+        visited.add(pair)
         if a.opcode != b.opcode or a.shape != b.shape or len(a.operands) != len(b.operands) or a.called_computations:
             return False
         if (number := a.parameter_number) is not None:

@@ -126,24 +126,24 @@ def scan(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(*operands: Value) -> Value:
         inputs = [array_of(each) for each in operands[: len(operands) - carries]]
-        held = list(operands[len(inputs) :])
+        carried = list(operands[len(inputs) :])
         rows: list[tuple[Value, ...]] = []
         length = inputs[0].shape[along] if inputs else leaves[0].dimensions[along]
         # Results of a backward scan keep their places.
-        for at in reversed(range(length)) if is_reverse else range(length):
-            found = function([*(np.take(each, at, along) for each in inputs), *held])
+        for position in reversed(range(length)) if is_reverse else range(length):
+            found = function([*(np.take(each, position, along) for each in inputs), *carried])
             parts = found if isinstance(found, tuple) else (found,)
-            held = list(parts[len(parts) - carries :])
+            carried = list(parts[len(parts) - carries :])
             rows.append(parts[: len(parts) - carries])
         if is_reverse:
             rows.reverse()
-        made: list[Value] = [
+        stacked: list[Value] = [
             np.stack([array_of(each) for each in column], axis=along) for column in zip(*rows, strict=True)
         ]
         if not rows:
             kinds = leaves[: len(leaves) - carries]
-            made = [np.zeros(each.dimensions, carrier(each.element_type, computed.floats)) for each in kinds]
-        result = (*made, *held)
+            stacked = [np.zeros(each.dimensions, carrier(each.element_type, computed.floats)) for each in kinds]
+        result = (*stacked, *carried)
         return result if is_tuple else result[0]
 
     return kernel
@@ -642,15 +642,15 @@ def rule_of(instruction: Instruction, *, on_arrays: bool = False) -> Rule:
     # Scalars in reducers and comparators may change type by a bitcast, which is no reshape there.
     if on_arrays and instruction.opcode in (opcodes.BITCAST, opcodes.BITCAST_CONVERT):
         return elementwise.elementwise_bitcast
-    found = rules().get(instruction.opcode)
-    if found is None:
+    rule = rules().get(instruction.opcode)
+    if rule is None:
         wrapped = rules().get(wrapped_opcode(instruction.opcode) or "")
         if wrapped is None:
             raise HloError(f"cannot evaluate {instruction.opcode} ({instruction.name})", instruction.span)
         return sugared(instruction, wrapped)
     if _mixes_sizes(instruction):
-        return _of_common_size(found)
-    return found
+        return _of_common_size(rule)
+    return rule
 
 
 def has_rule(opcode: str) -> bool:

@@ -144,40 +144,40 @@ def _merged_windows(arrays: Arrays, window: Sequence[WindowDimension], merge: Me
     >>> _merged_windows((np.arange(6),), [WindowDimension(5)], lambda x, y: (x[0] + y[0],))
     (array([10, 15]),)
     """
-    for axis, each in enumerate(window):
-        free = arrays[0].shape[axis] - each.dilated_size
-        count = free // each.stride + 1 if free >= 0 else 0
+    for axis, dimension in enumerate(window):
+        free = arrays[0].shape[axis] - dimension.dilated_size
+        count = free // dimension.stride + 1 if free >= 0 else 0
         if count == 0:
-            sizes = [count if at == axis else size for at, size in enumerate(arrays[0].shape)]
+            sizes = [count if place == axis else size for place, size in enumerate(arrays[0].shape)]
             arrays = tuple(np.empty(sizes, x.dtype) for x in arrays)
         # Short windows, or those that hardly overlap, are cheaper one element at a time.
-        elif each.size <= _SHORT or each.size <= 2 * each.stride:
-            arrays = _one_by_one(arrays, axis, each, count, merge)
+        elif dimension.size <= _SHORT or dimension.size <= 2 * dimension.stride:
+            arrays = _one_by_one(arrays, axis, dimension, count, merge)
         else:
-            arrays = _doubled(arrays, axis, each, count, merge)
+            arrays = _doubled(arrays, axis, dimension, count, merge)
     return arrays
 
 
-def _one_by_one(arrays: Arrays, axis: int, each: WindowDimension, count: int, merge: Merge) -> Arrays:
-    found = _part(arrays, axis, 0, count, each.stride)
-    for at in range(1, each.size):
-        found = merge(found, _part(arrays, axis, at * each.window_dilation, count, each.stride))
-    return found
+def _one_by_one(arrays: Arrays, axis: int, dimension: WindowDimension, count: int, merge: Merge) -> Arrays:
+    merged = _part(arrays, axis, 0, count, dimension.stride)
+    for tap in range(1, dimension.size):
+        merged = merge(merged, _part(arrays, axis, tap * dimension.window_dilation, count, dimension.stride))
+    return merged
 
 
-def _doubled(arrays: Arrays, axis: int, each: WindowDimension, count: int, merge: Merge) -> Arrays:
+def _doubled(arrays: Arrays, axis: int, dimension: WindowDimension, count: int, merge: Merge) -> Arrays:
     """Windows of 1, 2, 4 … elements, of which the binary digits of the size select some that follow each other."""
-    found: Arrays = ()
+    merged: Arrays = ()
     width, first = 1, 0
     while True:
         # The binary digits of the size select windows of 1, 2, 4 … that follow each other.
-        if each.size & width:
-            part = _part(arrays, axis, first * each.window_dilation, count, each.stride)
-            found = merge(found, part) if found else part
+        if dimension.size & width:
+            part = _part(arrays, axis, first * dimension.window_dilation, count, dimension.stride)
+            merged = merge(merged, part) if merged else part
             first += width
-        if 2 * width > each.size:
-            return found
-        reach = width * each.window_dilation
+        if 2 * width > dimension.size:
+            return merged
+        reach = width * dimension.window_dilation
         left = arrays[0].shape[axis] - reach
         arrays = merge(_part(arrays, axis, 0, left, 1), _part(arrays, axis, reach, left, 1))
         width *= 2
@@ -288,21 +288,21 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
         # Dimensions taken whole need no index.
         laid = x.transpose([*parts, *whole])
         if not index:
-            found = np.broadcast_to(laid, (*places, *laid.shape))
+            windows = np.broadcast_to(laid, (*places, *laid.shape))
         elif len(index) == 1:
-            found = laid.take(index[0], 0)
+            windows = laid.take(index[0], 0)
         else:
-            found = laid[tuple(index)]
-        found = np.broadcast_to(found, (*places, *(sizes[at] for at in (*inner, *whole))))
-        found = np.moveaxis(
-            found, range(len(places), found.ndim), [len(places) + window.index(at) for at in (*inner, *whole)]
+            windows = laid[tuple(index)]
+        windows = np.broadcast_to(windows, (*places, *(sizes[at] for at in (*inner, *whole))))
+        windows = np.moveaxis(
+            windows, range(len(places), windows.ndim), [len(places) + window.index(at) for at in (*inner, *whole)]
         )
         order = [0] * rank
         for at, place in enumerate(batch):
             order[place] = at
         for at, place in enumerate(numbers.offset_dims):
             order[place] = len(places) + at
-        return found.transpose(order)
+        return windows.transpose(order)
 
     return kernel
 
@@ -318,13 +318,15 @@ def scatter(instruction: Instruction, computed: Computed) -> Kernel:
     def kernel(*given: Value) -> Value:
         operands = [array_of(each) for each in given[:count]]
         updates = [array_of(each) for each in given[count + 1 :]]
-        found = _targets(operands[0].shape, updates[0].shape, array_of(given[count]), numbers)
+        targets = _targets(operands[0].shape, updates[0].shape, array_of(given[count]), numbers)
         results = [operand.reshape(-1).copy() for operand in operands]
-        flat = [update.transpose(found.order).reshape(found.is_inside.size, found.offsets.size) for update in updates]
-        if not found.is_inside.all():
-            flat = [update[found.is_inside] for update in flat]
+        flat = [
+            update.transpose(targets.order).reshape(targets.is_inside.size, targets.offsets.size) for update in updates
+        ]
+        if not targets.is_inside.all():
+            flat = [update[targets.is_inside] for update in flat]
         if flat[0].size:
-            _combine(results, flat, found, combine, at_once)
+            _combine(results, flat, targets, combine, at_once)
         shaped = tuple(result.reshape(operand.shape) for result, operand in zip(results, operands, strict=True))
         return shaped[0] if count == 1 else shaped
 
@@ -380,8 +382,8 @@ def _targets(
     )
 
 
-_MANY: Final = 64
-"""The number of updates of one target from which numpy combines all of them one after another, if it can."""
+_MAX_ROUNDS: Final = 64
+"""The most updates of one target that are combined in rounds; numpy combines more one after another, if it can."""
 
 
 def _sequential(instruction: Instruction, computed: Computed) -> np.ufunc | None:
@@ -394,16 +396,16 @@ def _sequential(instruction: Instruction, computed: Computed) -> np.ufunc | None
 
 
 def _combine(
-    results: Sequence[Array], updates: Sequence[Array], found: _Targets, combine: Combine, at_once: np.ufunc | None
+    results: Sequence[Array], updates: Sequence[Array], targets: _Targets, combine: Combine, at_once: np.ufunc | None
 ) -> None:
     """Combines updates into the results: those with one target in the order of the updates."""
-    first, offsets = found.first, found.offsets
-    if not found.are_lines:
+    first, offsets = targets.first, targets.offsets
+    if not targets.are_lines:
         first, offsets = (first[:, np.newaxis] + offsets).reshape(-1), offsets[:1]
         updates = [update.reshape(-1, 1) for update in updates]
     width = len(offsets)
     # numpy's `at` is slow for each update, rounds are slow for many updates of one target.
-    if at_once in SUMS and int(np.bincount(first).max()) > _MANY:
+    if at_once in SUMS and int(np.bincount(first).max()) > _MAX_ROUNDS:
         at_once.at(results[0], (first[:, np.newaxis] + offsets).reshape(-1), updates[0].reshape(-1))
         return
     are_rows = not (first % width).any() and results[0].size % width == 0 and bool((offsets == np.arange(width)).all())
@@ -516,11 +518,13 @@ def _positions(window: Sequence[WindowDimension]) -> Iterator[tuple[int, ...]]:
     return product(*(range(each.size) for each in window))
 
 
-def _window_slices(window: Sequence[WindowDimension], at: tuple[int, ...], counts: Sequence[int]) -> tuple[slice, ...]:
+def _window_slices(
+    window: Sequence[WindowDimension], taps: tuple[int, ...], counts: Sequence[int]
+) -> tuple[slice, ...]:
     """The elements at one place of the window, for all positions of the window."""
     return tuple(
         slice(place * each.window_dilation, place * each.window_dilation + (count - 1) * each.stride + 1, each.stride)
-        for each, place, count in zip(window, at, counts, strict=True)
+        for each, place, count in zip(window, taps, counts, strict=True)
     )
 
 
@@ -535,8 +539,8 @@ def reduce_window(instruction: Instruction, computed: Computed) -> Kernel:
     if known is not None:
         return _plain_windows(instruction, known, window, computed)
 
-    def kernel(*given: Value) -> Value:
-        arrays, initial = [array_of(each) for each in given[:count]], [array_of(each) for each in given[count:]]
+    def kernel(*values: Value) -> Value:
+        arrays, initial = [array_of(each) for each in values[:count]], [array_of(each) for each in values[count:]]
         counts = [each.positions(size) for each, size in zip(window, arrays[0].shape, strict=True)]
         present = padded(np.ones(arrays[0].shape, bool), np.array(False), _paddings(window))
         spread = [padded(x, np.zeros((), x.dtype), _paddings(window)) for x in arrays]
@@ -544,23 +548,23 @@ def reduce_window(instruction: Instruction, computed: Computed) -> Kernel:
         if 0 in counts:
             return results[0] if count == 1 else results
         # A large window takes too many calls one by one.
-        if prod(each.size for each in window) > _FEW:
-            *found, here = _merged_windows((*spread, present), window, _present_merge(combine))
+        if prod(each.size for each in window) > _MAX_SMALL_WINDOW:
+            *found, is_present = _merged_windows((*spread, present), window, _present_merge(combine))
             new = combine([*results, *found])
-            results = tuple(np.where(here, n, old) for n, old in zip(new, results, strict=True))
+            results = tuple(np.where(is_present, n, old) for n, old in zip(new, results, strict=True))
             return results[0] if count == 1 else results
-        for at in _positions(window):
-            taken = _window_slices(window, at, counts)
-            here = present[taken]
-            if here.any():
+        for taps in _positions(window):
+            taken = _window_slices(window, taps, counts)
+            is_present = present[taken]
+            if is_present.any():
                 new = combine([*results, *(x[taken] for x in spread)])
-                results = tuple(np.where(here, n, old) for n, old in zip(new, results, strict=True))
+                results = tuple(np.where(is_present, n, old) for n, old in zip(new, results, strict=True))
         return results[0] if count == 1 else results
 
     return kernel
 
 
-_FEW: Final = 64
+_MAX_SMALL_WINDOW: Final = 64
 """The largest window whose elements are combined one after another by any computation."""
 
 
@@ -620,19 +624,19 @@ def select_and_scatter(instruction: Instruction, computed: Computed) -> Kernel:
         chosen = np.full(source.shape, -1, np.int64)
         values = np.zeros(source.shape, x.dtype)
         if source.size:
-            for at in _positions(window):
-                taken = _window_slices(window, at, source.shape)
-                here, value = present[taken], spread[taken]
+            for taps in _positions(window):
+                taken = _window_slices(window, taps, source.shape)
+                is_present, value = present[taken], spread[taken]
                 # The first of equal elements stays under GE, as XLA specifies.
-                takes = here & ((chosen < 0) | ~select([values, value])[0])
+                takes = is_present & ((chosen < 0) | ~select([values, value])[0])
                 chosen, values = np.where(takes, numbered[taken], chosen), np.where(takes, value, values)
         result = np.full(x.size, initial, x.dtype)
-        places, given = chosen.reshape(-1), source.reshape(-1)
+        places, updates_by_place = chosen.reshape(-1), source.reshape(-1)
         sources = np.flatnonzero(places >= 0)
         # Several windows may select one element.
         for chosen_round in _rounds_of(places[sources]):
             updates = sources[chosen_round]
-            result[places[updates]] = combine([given[updates], result[places[updates]]])[0]
+            result[places[updates]] = combine([updates_by_place[updates], result[places[updates]]])[0]
         return result.reshape(x.shape)
 
     return kernel

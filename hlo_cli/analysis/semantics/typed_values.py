@@ -84,14 +84,14 @@ def wrapped(values: Array, element_type: PrimitiveType) -> Array:
     >>> wrapped(np.array([8, -1, 255]), PRIMITIVE_TYPES["u4"]).tolist()
     [8, 15, 15]
     """
-    held = values if values.dtype == carrier(element_type) else values.astype(carrier(element_type))
+    carried = values if values.dtype == carrier(element_type) else values.astype(carrier(element_type))
     if element_type.bits >= 8:
-        return held
+        return carried
     # Narrow integers are held as int8; the unused high bits are the sign.
     unused = 8 - element_type.bits
     if element_type.kind == "unsigned":
-        return np.asarray(np.bitwise_and(held, np.uint8((1 << element_type.bits) - 1)))
-    shifted = np.left_shift(held.view(np.uint8), np.uint8(unused)).view(np.int8)
+        return np.asarray(np.bitwise_and(carried, np.uint8((1 << element_type.bits) - 1)))
+    shifted = np.left_shift(carried.view(np.uint8), np.uint8(unused)).view(np.int8)
     return np.asarray(np.right_shift(shifted, np.int8(unused)))
 
 
@@ -140,17 +140,17 @@ def from_bits(bits: Array, element_type: PrimitiveType, floats: Floats = "exact"
     >>> from_bits(np.array([15], np.uint8), PRIMITIVE_TYPES["s4"]).tolist()
     [-1]
     """
-    name, kept = element_type.name, carrier(element_type, floats)
+    name, numpy_type = element_type.name, carrier(element_type, floats)
     if element_type.kind == "pred":
         return np.asarray(bits != 0)
     if element_type.kind in ("signed", "unsigned"):
         return wrapped(bits.view(f"i{element_type.byte_width}"), element_type)
     if name in _NATIVE:
-        return bits.view(f"f{element_type.byte_width}").astype(kept, copy=False)
+        return bits.view(f"f{element_type.byte_width}").astype(numpy_type, copy=False)
     if name == "bf16":
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(kept, copy=False)
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(numpy_type, copy=False)
     with np.errstate(invalid="ignore"):  # of NaN that signal
-        return np.asarray(values_of_codes(name)[bits.astype(np.intp)]).astype(kept, copy=False)
+        return np.asarray(values_of_codes(name)[bits.astype(np.intp)]).astype(numpy_type, copy=False)
 
 
 @cache
@@ -209,13 +209,13 @@ def _upper_bits() -> npt.NDArray[np.float32]:
 def _searched_codes(values: Array, name: str) -> Array:
     form = FLOAT_FORMATS[name]
     finite, _ = _grid(name)
-    given = values.astype(np.float64)
-    codes = np.minimum(np.searchsorted(finite, np.abs(given)), len(finite) - 1)
-    codes = np.where(np.signbit(given) & (form.sign > 0), codes | form.sign, codes)
-    not_finite = ~np.isfinite(given)
+    wide = values.astype(np.float64)
+    codes = np.minimum(np.searchsorted(finite, np.abs(wide)), len(finite) - 1)
+    codes = np.where(np.signbit(wide) & (form.sign > 0), codes | form.sign, codes)
+    not_finite = ~np.isfinite(wide)
     infinite = form.nan(0) if form.special == "ieee" else 0
-    signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
-    other = np.where(np.isinf(given), infinite | signs, _nan_codes(values, name) | signs)
+    signs = np.where(np.signbit(wide), form.sign, 0) if form.special in ("ieee", "fn") else 0
+    other = np.where(np.isinf(wide), infinite | signs, _nan_codes(values, name) | signs)
     return np.where(not_finite, other, codes).astype(np.uint8)
 
 
@@ -295,32 +295,32 @@ def _rounded_upper_bits(name: str) -> npt.NDArray[np.float32]:
 def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
     form = FLOAT_FORMATS[name]
     finite, midpoints = _grid(name)
-    given = values.astype(np.float64)
-    magnitudes = np.abs(given)
+    wide = values.astype(np.float64)
+    magnitudes = np.abs(wide)
     # f8e8m0fnu has only powers of two, and rounds ties up.
     places = np.searchsorted(midpoints, magnitudes, side="right" if form.special == "scale" else "left")
     if form.special != "scale":
         ties = midpoints[np.minimum(places, len(midpoints) - 1)] == magnitudes
         places = places + (ties & (places & 1 == 1))
-    result = np.copysign(finite[np.minimum(places, len(finite) - 1)], given)
+    result = np.copysign(finite[np.minimum(places, len(finite) - 1)], wide)
     too_large = places >= len(finite)
     match form.special:
         case "ieee":
-            result = np.where(too_large, np.copysign(np.inf, given), result)
+            result = np.where(too_large, np.copysign(np.inf, wide), result)
         case "fn":
-            result = np.where(too_large, np.copysign(np.nan, given), result)
+            result = np.where(too_large, np.copysign(np.nan, wide), result)
         case "fnuz":
             # fnuz types have no infinity and no -0.
             result = np.where(too_large, -np.nan, np.where(result == 0, 0.0, result))
         case "scale":
-            result = np.where(too_large | (given <= 0), np.nan, np.abs(result))
+            result = np.where(too_large | (wide <= 0), np.nan, np.abs(result))
         case "finite":
             pass
     if form.special == "finite":
-        result = np.where(np.isnan(given), np.copysign(0.0, -np.copysign(1.0, given)), result)
+        result = np.where(np.isnan(wide), np.copysign(0.0, -np.copysign(1.0, wide)), result)
     else:
-        only = -np.nan if form.special == "fnuz" else given  # its code has the bit of the sign
-        result = np.where(np.isnan(given), only, result)
+        only = -np.nan if form.special == "fnuz" else wide  # its code has the bit of the sign
+        result = np.where(np.isnan(wide), only, result)
     return result.astype(np.float32)
 
 

@@ -64,20 +64,20 @@ Forms = dict[tuple[Part, InterfaceForm], list[tuple[str, Substitution]]]
 def find_arguments(evidence: Evidence) -> None:
     """A draft for the arguments that were added and for those that were removed."""
     for is_added in (True, False):
-        found = [
+        arguments = [
             each
             for each in evidence.unowned(is_added=is_added)
             if each.opcode == opcodes.PARAMETER and each.computation.is_entry
         ]
-        if found:
+        if arguments:
             statement = ArgumentChange(
                 is_added,
-                tuple(argument_of(each).label or each.name for each in found),
-                str(found[0].shape.to_string(layout=False)) if len(found) == 1 else "",
-                sum(each.shape.padded_bytes for each in found),
+                tuple(argument_of(each).label or each.name for each in arguments),
+                str(arguments[0].shape.to_string(layout=False)) if len(arguments) == 1 else "",
+                sum(each.shape.padded_bytes for each in arguments),
             )
             draft = evidence.draft(ARGUMENTS, statement)
-            evidence.claim(draft, found)
+            evidence.claim(draft, arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,14 @@ def _results_of(module: Module) -> tuple[_Result, ...]:
         return ()
     shapes = _elements(root.shape)
     values = root.operands if root.opcode == opcodes.TUPLE else (root,) * len(shapes)
-    if layout is not None and len(found := _elements(layout.result)) == len(shapes):
+    if layout is not None and len(header_shapes := _elements(layout.result)) == len(shapes):
         # The header of a cut or edited text may say something else than the root.
         # Layouts may differ from the header's, which are the callers'; the sizes must not.
         same = [
-            one.to_string(layout=False) == two.to_string(layout=False) for one, two in zip(found, shapes, strict=True)
+            header_shape.to_string(layout=False) == root_shape.to_string(layout=False)
+            for header_shape, root_shape in zip(header_shapes, shapes, strict=True)
         ]
-        shapes = found if all(same) else shapes
+        shapes = header_shapes if all(same) else shapes
     if len(values) != len(shapes):
         return ()
     return tuple(_Result(value, shape) for value, shape in zip(values, shapes, strict=True))
@@ -117,7 +118,7 @@ def _elements(shape: Shape) -> tuple[Shape, ...]:
 
 
 def _align(
-    ones: Sequence[_Result], twos: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
+    olds: Sequence[_Result], news: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
 ) -> list[tuple[int, int]]:
     """The numbers of results that both modules have.
 
@@ -125,73 +126,73 @@ def _align(
     whose values and shapes fit best without changing the order.
     """
     # With equal numbers, nothing was removed: the same place is the best guess, and values show what moved.
-    if len(ones) != len(twos):
-        return _align_in_order(ones, twos, pairs)
-    found: dict[int, int] = {}
+    if len(olds) != len(news):
+        return _align_in_order(olds, news, pairs)
+    partners: dict[int, int] = {}
     places: dict[Instruction, list[int]] = {}
-    for j, two in enumerate(twos):
-        places.setdefault(two.value, []).append(j)
+    for j, new in enumerate(news):
+        places.setdefault(new.value, []).append(j)
     # First the same place, then any other: two results of one value must not be told as swapped.
-    for i, one in enumerate(ones):
-        candidates = [j for j in places.get(pairs.get(one.value, one.value), ()) if twos[j].text == one.text]
+    for i, old in enumerate(olds):
+        candidates = [j for j in places.get(pairs.get(old.value, old.value), ()) if news[j].text == old.text]
         if i in candidates:
-            places[twos[i].value].remove(i)
-            found[i] = i
-    for i, one in enumerate(ones):
-        candidates = [j for j in places.get(pairs.get(one.value, one.value), ()) if twos[j].text == one.text]
-        if i not in found and candidates:
-            places[twos[candidates[0]].value].remove(candidates[0])
-            found[i] = candidates[0]
-    taken = set(found.values())
-    free = [i for i in range(len(ones)) if i not in found]
-    left = [j for j in range(len(twos)) if j not in taken]
+            places[news[i].value].remove(i)
+            partners[i] = i
+    for i, old in enumerate(olds):
+        candidates = [j for j in places.get(pairs.get(old.value, old.value), ()) if news[j].text == old.text]
+        if i not in partners and candidates:
+            places[news[candidates[0]].value].remove(candidates[0])
+            partners[i] = candidates[0]
+    taken = set(partners.values())
+    free = [i for i in range(len(olds)) if i not in partners]
+    left = [j for j in range(len(news)) if j not in taken]
     same = set(free) & set(left)
-    found |= {i: i for i in same}
-    found |= dict(zip((i for i in free if i not in same), (j for j in left if j not in same), strict=True))
-    return sorted(found.items())
+    partners |= {i: i for i in same}
+    partners |= dict(zip((i for i in free if i not in same), (j for j in left if j not in same), strict=True))
+    return sorted(partners.items())
 
 
 def _align_in_order(
-    ones: Sequence[_Result], twos: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
+    olds: Sequence[_Result], news: Sequence[_Result], pairs: Mapping[Instruction, Instruction]
 ) -> list[tuple[int, int]]:
     """Pairs of least cost that keep the order, as an edit distance finds them."""
     # An edit distance is quadratic: 40,000 cells take 27 ms, measured.
-    if len(ones) * len(twos) > _MOST_CELLS:
-        return aligned([each.text for each in ones], [each.text for each in twos])
-    rows: list[list[int]] = [[_ALONE * j for j in range(len(twos) + 1)]]
-    for i, one in enumerate(ones):
+    if len(olds) * len(news) > _MOST_CELLS:
+        return aligned([each.text for each in olds], [each.text for each in news])
+    rows: list[list[int]] = [[_ALONE * j for j in range(len(news) + 1)]]
+    for i, old in enumerate(olds):
         row = [_ALONE * (i + 1)]
-        for j, two in enumerate(twos):
-            row.append(min(rows[i][j] + _cost(one, two, pairs), rows[i][j + 1] + _ALONE, row[j] + _ALONE))
+        for j, new in enumerate(news):
+            row.append(min(rows[i][j] + _cost(old, new, pairs), rows[i][j + 1] + _ALONE, row[j] + _ALONE))
         rows.append(row)
-    found: list[tuple[int, int]] = []
-    i, j = len(ones), len(twos)
+    aligned_pairs: list[tuple[int, int]] = []
+    i, j = len(olds), len(news)
     while i and j:
-        if rows[i][j] == rows[i - 1][j - 1] + _cost(ones[i - 1], twos[j - 1], pairs):
+        if rows[i][j] == rows[i - 1][j - 1] + _cost(olds[i - 1], news[j - 1], pairs):
             i, j = i - 1, j - 1
-            found.append((i, j))
+            aligned_pairs.append((i, j))
         elif rows[i][j] == rows[i - 1][j] + _ALONE:
             i -= 1
         else:
             j -= 1
-    return found[::-1]
+    return aligned_pairs[::-1]
 
 
-def _cost(one: _Result, two: _Result, pairs: Mapping[Instruction, Instruction]) -> int:
-    if one.text != two.text:
+def _cost(old: _Result, new: _Result, pairs: Mapping[Instruction, Instruction]) -> int:
+    if old.text != new.text:
         return _OTHER_SHAPE
-    return 0 if pairs.get(one.value) is two.value else _SAME_SHAPE
+    return 0 if pairs.get(old.value) is new.value else _SAME_SHAPE
 
 
 def find_results(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft]) -> None:
     """Drafts for results that were added or removed, and for those in another order, shape, type, or layout."""
-    ones, twos = _results_of(evidence.diff.before), _results_of(evidence.diff.after)
-    if not ones or not twos:
+    olds, news = _results_of(evidence.diff.before), _results_of(evidence.diff.after)
+    if not olds or not news:
         return
-    both = _align(ones, twos, evidence.diff.pairs)
+    both = _align(olds, news, evidence.diff.pairs)
     drafts: list[Draft] = []
-    for is_added, results, known in ((True, twos, {j for _, j in both}), (False, ones, {i for i, _ in both})):
-        numbers = [number for number in range(len(results)) if number not in known]
+    for is_added, results, aligned_numbers in ((True, news, {j for _, j in both}), (False, olds, {i for i, _ in both})):
+        numbers = [number for number in range(len(results)) if number not in aligned_numbers]
         if numbers:
             drafts.append(
                 _draft_of_results(evidence, [results[number] for number in numbers], numbers, is_added=is_added)
@@ -200,18 +201,18 @@ def find_results(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypeP
     values: dict[tuple[Part, InterfaceForm], list[tuple[_Result, _Result]]] = {}
     _add_moves(forms, both)
     for i, j in both:
-        one, two = ones[i], twos[j]
-        change = _form(evidence, changes, types, one, two)
+        old, new = olds[i], news[j]
+        change = _form(evidence, changes, types, old, new)
         if change is not None:
             forms.setdefault(("result", change[0]), []).append((str(j), change[1]))
             # A value that another statement explains, as a size that changed throughout, is not told twice.
-            if not _is_made_elsewhere(evidence, change[0], one, two):
-                values.setdefault(("result", change[0]), []).append((one, two))
+            if not _is_made_elsewhere(evidence, change[0], old, new):
+                values.setdefault(("result", change[0]), []).append((old, new))
     for key, draft in _draft_forms(evidence, forms):
         drafts.append(draft)
-        for one, two in values.get(key, ()):
-            _claim_value(evidence, draft, one.value, is_added=False)
-            _claim_value(evidence, draft, two.value, is_added=True)
+        for old, new in values.get(key, ()):
+            _claim_value(evidence, draft, old.value, is_added=False)
+            _claim_value(evidence, draft, new.value, is_added=True)
     if drafts:
         _claim_root(evidence, drafts[0])
 
@@ -251,30 +252,30 @@ def _add_moves(forms: Forms, both: Sequence[tuple[int, int]]) -> None:
 
 
 def _form(
-    evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft], one: _Result, two: _Result
+    evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft], old: _Result, new: _Result
 ) -> tuple[InterfaceForm, Substitution] | None:
     """How a result changed, if no size or type that changed throughout explains it."""
-    if one.text != two.text:
-        delta = shape_delta(one.shape, two.shape)
+    if old.text != new.text:
+        delta = shape_delta(old.shape, new.shape)
         if delta is not None and (delta.sizes or delta.types) and not delta.is_rearranged:
             groups = {changes.sizes.group_of(pair) for pair in delta.sizes}
             # The whole program has this size: its own statement explains the result, too.
             is_of_arguments = all(g is not None and changes.sizes.is_of_arguments(g) for g in groups)
             if is_of_arguments and delta.types <= types.keys():
                 return None
-        return _form_of_shapes(one.shape, two.shape)
-    chain = list(_only_used_by(evidence, two.value, is_added=True)) + list(
-        _only_used_by(evidence, one.value, is_added=False)
+        return _form_of_shapes(old.shape, new.shape)
+    chain = list(_only_used_by(evidence, new.value, is_added=True)) + list(
+        _only_used_by(evidence, old.value, is_added=False)
     )
     # Only movements on both sides: a square matrix that is transposed keeps its shape, so shapes cannot show it.
     if any(each.opcode == opcodes.TRANSPOSE for each in chain) and all(each.opcode in _MOVEMENT for each in chain):
-        return "transposed", Substitution(str(one.shape), str(two.shape))  # a square one keeps its shape
-    return _form_of_layouts(one.shape, two.shape)
+        return "transposed", Substitution(str(old.shape), str(new.shape))  # a square one keeps its shape
+    return _form_of_layouts(old.shape, new.shape)
 
 
-def _is_made_elsewhere(evidence: Evidence, form: InterfaceForm, one: _Result, two: _Result) -> bool:
+def _is_made_elsewhere(evidence: Evidence, form: InterfaceForm, old: _Result, new: _Result) -> bool:
     """Whether the other shape follows from what computes the result: both modules have it."""
-    return form == "shape" and evidence.diff.pairs.get(_innermost(one.value)) is _innermost(two.value)
+    return form == "shape" and evidence.diff.pairs.get(_innermost(old.value)) is _innermost(new.value)
 
 
 def _innermost(value: Instruction) -> Instruction:
@@ -345,33 +346,37 @@ def find_interface(evidence: Evidence) -> None:
         claims.setdefault(("argument", form), []).extend(places)
 
     changed = {each.after: row for row, each in enumerate(evidence.diff.changed)}
-    for one in evidence.diff.before.entry.parameters:
-        two = evidence.diff.pairs.get(one)
-        number = two.parameter_number if two is not None else None
-        if two is None or number is None or not two.computation.is_entry:
+    for old in evidence.diff.before.entry.parameters:
+        new = evidence.diff.pairs.get(old)
+        number = new.parameter_number if new is not None else None
+        if new is None or number is None or not new.computation.is_entry:
             continue
-        label, row = argument_of(two).label, changed.get(two)
-        shapes = layouts[0].get(one, one.shape), layouts[1].get(two, two.shape)
-        given = evidence.diff.changed[row].changes if row is not None else ()
-        is_other = any(change.kind == "shape" for change in given)
-        if not is_other and (found := _form_of_layouts(*shapes)) is not None:
+        label, row = argument_of(new).label, changed.get(new)
+        shapes = layouts[0].get(old, old.shape), layouts[1].get(new, new.shape)
+        row_changes = evidence.diff.changed[row].changes if row is not None else ()
+        is_other = any(change.kind == "shape" for change in row_changes)
+        if not is_other and (form_and_change := _form_of_layouts(*shapes)) is not None:
             # Layouts of arguments are in both texts, header and parameter; the row is claimed so that it is told once.
-            open_layouts = [(row, at) for at, c in enumerate(given) if row is not None and c.kind in _SHAPE_KINDS[1:4]]
-            add(found[0], number, label, found[1], *open_layouts)
-        for at, change in enumerate(given):
-            if row is None or evidence.claims[row][at] is not None:
+            open_layouts = [
+                (row, position)
+                for position, c in enumerate(row_changes)
+                if row is not None and c.kind in _SHAPE_KINDS[1:4]
+            ]
+            add(form_and_change[0], number, label, form_and_change[1], *open_layouts)
+        for position, change in enumerate(row_changes):
+            if row is None or evidence.claims[row][position] is not None:
                 continue
             if change.kind == "shape":
-                form, both = _form_of_shapes(one.shape, two.shape)
-                add(form, number, label, both, (row, at))
+                form, both = _form_of_shapes(old.shape, new.shape)
+                add(form, number, label, both, (row, position))
             elif change.name == "argument number":
-                add("reordered", number, label, Substitution(change.before, change.after), (row, at))
+                add("reordered", number, label, Substitution(change.before, change.after), (row, position))
             # A name that the other module also has belongs to another argument: then the order changed, not the name.
             elif change.name == "op_name" and change.before not in names[1] and change.after not in names[0]:
-                add("renamed", number, label, Substitution(change.before, change.after), (row, at))
+                add("renamed", number, label, Substitution(change.before, change.after), (row, position))
     for key, draft in _draft_forms(evidence, forms):
-        for row, at in claims[key]:
-            evidence.claim_change(draft, row, at)
+        for row, position in claims[key]:
+            evidence.claim_change(draft, row, position)
 
 
 def _argument_shapes(module: Module) -> dict[Instruction, Shape]:
@@ -415,24 +420,24 @@ def _only_used_by(evidence: Evidence, value: Instruction, *, is_added: bool) -> 
     """Yields instructions of one module only that compute a value and nothing else, with what they call."""
     alone = evidence.added if is_added else evidence.removed
 
-    def is_free(each: Instruction) -> bool:
-        return each in alone and each not in evidence.owner
+    def is_free(instruction: Instruction) -> bool:
+        return instruction in alone and instruction not in evidence.owner
 
     if not is_free(value):
         return
     root = value.computation.root
-    found = {value}
+    computing = {value}
     todo = [value]
     while todo:
-        each = todo.pop()
-        yield each
-        for called in each.called_computations:
+        current = todo.pop()
+        yield current
+        for called in current.called_computations:
             yield from (inner for inner in called.instructions if is_free(inner))
-        for operand in each.operands:
+        for operand in current.operands:
             users = evidence.users(operand, is_added=is_added)
             # The root uses all results, so it does not count as another user.
-            if is_free(operand) and operand not in found and all(u in found or u is root for u in users):
-                found.add(operand)
+            if is_free(operand) and operand not in computing and all(u in computing or u is root for u in users):
+                computing.add(operand)
                 todo.append(operand)
 
 
@@ -644,9 +649,9 @@ def collectives_of(instructions: Iterable[Instruction]) -> tuple[Collectives, ..
 def _counted(instructions: Iterable[Instruction]) -> tuple[Collectives, ...]:
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for each in instructions:
-        kind = _kind(each)
+    for collective in instructions:
+        kind = _kind(collective)
         counts[kind] += 1
         # A start has a tuple of operand and result; half of it is the size of one, exact for all-reduce only.
-        sizes[kind] += each.shape.padded_bytes // (2 if kind.startswith("async") else 1)
+        sizes[kind] += collective.shape.padded_bytes // (2 if kind.startswith("async") else 1)
     return tuple(Collectives(kind, number, sizes[kind]) for kind, number in counts.items())

@@ -86,16 +86,16 @@ def find_metadata(evidence: Evidence) -> None:
 
 def _common_rename(evidence: Evidence) -> Substitution | None:
     """What changed in the op_names of much of the module, as another version of a framework does."""
-    found = [
+    differences = [
         _difference(change.before, change.after)
         for each in evidence.diff.changed
         for change in each.changes
         if change.name == "op_name"
     ]
-    if not found:
+    if not differences:
         return None
     # The most frequent part that differs: a common prefix such as a renamed transform.
-    pair, number = Counter(found).most_common(1)[0]
+    pair, number = Counter(differences).most_common(1)[0]
     return Substitution(*pair) if number > _MIN_RENAMED_SHARE * len(evidence.diff.pairs) else None
 
 
@@ -111,9 +111,9 @@ def _difference(before: str, after: str) -> tuple[str, str]:
     return "/".join(one[start : len(one) - end]), "/".join(two[start : len(two) - end])
 
 
-def equal_at_start(one: Sequence[str], two: Sequence[str]) -> int:
+def equal_at_start(old: Sequence[str], new: Sequence[str]) -> int:
     """How many items are equal from the start."""
-    return next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
+    return next((at for at, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new)))
 
 
 def find_header(evidence: Evidence) -> None:
@@ -231,19 +231,19 @@ def find_values(evidence: Evidence) -> None:
     for each in evidence.open_changes(*VALUES):
         change = each[3]
         groups.setdefault((change.kind, change.label if change.kind in _BY_NAME else ""), []).append(each)
-    for (kind, name), found in groups.items():
-        places = _repeated(found) if kind in _REPEATED else found
+    for (kind, name), all_places in groups.items():
+        places = _repeated(all_places) if kind in _REPEATED else all_places
         rows = {row for row, _, _, _ in places}
         if len(rows) < _MIN_VALUE_ROWS:
             continue
-        rank, told = VALUES[kind]
+        rank, statement_kind = VALUES[kind]
         counts = Counter((change.before, change.after) for _, _, _, change in places)
         order = sorted(counts.items(), key=lambda item: (-item[1], sorted(item[0])))
         subject = name if kind != "backend_config" else ", ".join(_keys(places))
         changes = tuple((Substitution(*pair), number) for pair, number in order)
-        draft = evidence.draft(rank, ValueChange(told, subject, changes, len(rows)))
-        for row, at, _, _ in places:
-            evidence.claim_change(draft, row, at)
+        draft = evidence.draft(rank, ValueChange(statement_kind, subject, changes, len(rows)))
+        for row, position, _, _ in places:
+            evidence.claim_change(draft, row, position)
 
 
 def _repeated(places: list[Place]) -> list[Place]:
@@ -269,14 +269,14 @@ def find_details(evidence: Evidence) -> None:
     for kinds in (_OWN, _FOLLOWING_VALUE):
         _claim_following(evidence)
         groups: dict[tuple[str, str, str, str], list[Place]] = {}
-        for each in evidence.open_changes(*kinds):
-            change = each[3]
+        for place in evidence.open_changes(*kinds):
+            change = place[3]
             # A constant's value is often an array: changes of all constants are one group, without regard for the
             # values.
             values = (change.before, change.after) if change.kind != "constants" else ("", "")
-            groups.setdefault((change.kind, change.label, *values), []).append(each)
+            groups.setdefault((change.kind, change.label, *values), []).append(place)
         for (kind, label, *_), places in groups.items():
-            free = [each for each in places if evidence.claims[each[0]][each[1]] is None]
+            free = [place for place in places if evidence.claims[place[0]][place[1]] is None]
             if free and sum(draft.rank == DETAILS for draft in evidence.drafts) < _MOST_DETAILS:
                 _draft_detail(evidence, kind, label, free)
     _claim_following(evidence)
@@ -284,40 +284,40 @@ def find_details(evidence: Evidence) -> None:
 
 def _draft_detail(evidence: Evidence, kind: str, label: str, places: list[Place]) -> None:
     """One change of one or more instructions, and what else changed in them."""
-    told = VALUES[kind][1] if kind in VALUES else "shape" if kind == "shape" else "operands"
+    statement_kind = VALUES[kind][1] if kind in VALUES else "shape" if kind == "shape" else "operands"
     counts = Counter((change.before, change.after) for _, _, _, change in places).most_common()
     rows = {row: each for row, _, each, _ in places}
     names = tuple(each.after.name for each in rows.values())
-    subject = "" if told in ("constants", "opcode") else label
+    subject = "" if statement_kind in ("constants", "opcode") else label
     changes = tuple((Substitution(*pair), number) for pair, number in counts)
-    statement = ValueChange(told, subject, changes, len(rows), names)
+    statement = ValueChange(statement_kind, subject, changes, len(rows), names)
     draft = evidence.draft(DETAILS, statement)
-    for row, at, _, _ in places:
-        evidence.claim_change(draft, row, at)
+    for row, position, _, _ in places:
+        evidence.claim_change(draft, row, position)
     for row in rows:
-        for at, other in enumerate(evidence.diff.changed[row].changes):
+        for position, other in enumerate(evidence.diff.changed[row].changes):
             if other.kind in _FOLLOWING_VALUE or (other.kind == "metadata" and other.name == "op_name"):
-                evidence.claim_change(draft, row, at)
+                evidence.claim_change(draft, row, position)
 
 
 def _claim_following(evidence: Evidence) -> None:
     """Shapes of results follow from other shapes of operands, and from operands that were added or removed."""
     owners: dict[Instruction, Draft] = dict(evidence.owner)
-    for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True):
-        for change, owner in zip(each.changes, claims, strict=True):
+    for pair, claims in zip(evidence.diff.changed, evidence.claims, strict=True):
+        for change, owner in zip(pair.changes, claims, strict=True):
             if owner is not None and change.kind in _MAKING:
-                owners.setdefault(each.after, owner)
-                owners.setdefault(each.before, owner)
-    for row, at, each, _ in evidence.open_changes("shape", "layout", "tiling", "memory_space"):
+                owners.setdefault(pair.after, owner)
+                owners.setdefault(pair.before, owner)
+    for row, position, pair, _ in evidence.open_changes("shape", "layout", "tiling", "memory_space"):
         # An instruction that was itself edited is a cause, so its shape follows from its own edit.
-        if any(change.kind in _OWN for change in each.changes):
+        if any(change.kind in _OWN for change in pair.changes):
             continue
-        operands = (*each.after.operands, *each.before.operands)
+        operands = (*pair.after.operands, *pair.before.operands)
         cause = next((owners[operand] for operand in operands if operand in owners), None)
         if cause is not None:
-            evidence.claim_change(cause, row, at)
-            owners.setdefault(each.after, cause)
-            owners.setdefault(each.before, cause)
+            evidence.claim_change(cause, row, position)
+            owners.setdefault(pair.after, cause)
+            owners.setdefault(pair.before, cause)
 
 
 # --- operations ---
@@ -401,14 +401,14 @@ def _take_connected(first: Instruction, left: set[Instruction], neighbors: Neigh
     """Takes an instruction and those that hang together with it, in the order of the module."""
     left.remove(first)
     todo = [first]
-    found = [first]
+    connected = [first]
     while todo:
-        for other in neighbors.of(todo.pop()):
-            if other in left:
-                left.remove(other)
-                found.append(other)
-                todo.append(other)
-    return sorted(found, key=lambda each: (each.computation.name, each.index))
+        for neighbor in neighbors.of(todo.pop()):
+            if neighbor in left:
+                left.remove(neighbor)
+                connected.append(neighbor)
+                todo.append(neighbor)
+    return sorted(connected, key=lambda each: (each.computation.name, each.index))
 
 
 def is_movement(statement: OperationChange) -> bool:
@@ -467,15 +467,15 @@ def _groups(evidence: Evidence, old: Program, new: Program, *, has_types: bool) 
     groups: Groups = {}
     is_compiled = old.is_compiled or new.is_compiled
     for side, is_added in enumerate((False, True)):
-        program, other = (new, old) if is_added else (old, new)
-        for each in evidence.unowned(is_added=is_added):
-            if not (op_name := op_name_of(each)):
+        program, counterpart = (new, old) if is_added else (old, new)
+        for instruction in evidence.unowned(is_added=is_added):
+            if not (op_name := op_name_of(instruction)):
                 continue
             key = program.key(op_name)
             # A compiler makes several instructions of one operation: a key that both programs have is no other
             # operation.
-            if not (is_compiled and (key in other.keys or (has_types and key[1] == CONVERSION))):
-                groups.setdefault(_scope(key[0]), ([], []))[side].append(each)
+            if not (is_compiled and (key in counterpart.keys or (has_types and key[1] == CONVERSION))):
+                groups.setdefault(_scope(key[0]), ([], []))[side].append(instruction)
     return groups
 
 
@@ -542,15 +542,17 @@ def spread(evidence: Evidence, *, is_added: bool, ranks: tuple[int, int]) -> Non
     alone = evidence.alone(is_added=is_added)
     neighbors = evidence.neighbors(is_added=is_added)
     todo: Sequence[Instruction] = [
-        each for each in alone if (draft := evidence.owner.get(each)) is not None and ranks[0] <= draft.rank <= ranks[1]
+        instruction
+        for instruction in alone
+        if (draft := evidence.owner.get(instruction)) is not None and ranks[0] <= draft.rank <= ranks[1]
     ]
     while todo:
         reached: list[Instruction] = []
-        for each in todo:
-            for other in neighbors.of(each):
-                if other not in evidence.owner and not op_name_of(other):
-                    evidence.owner[other] = evidence.owner[each]
-                    reached.append(other)
+        for instruction in todo:
+            for neighbor in neighbors.of(instruction):
+                if neighbor not in evidence.owner and not op_name_of(neighbor):
+                    evidence.owner[neighbor] = evidence.owner[instruction]
+                    reached.append(neighbor)
         todo = reached
 
 
@@ -579,22 +581,22 @@ _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
 
 def find_compilation(evidence: Evidence) -> None:
     """A draft for what a compiler did: the rest of what only one module has, and the operations in other fusions."""
-    rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
-    rows = [(row, at) for row, at, _, _ in evidence.open_changes(*PLACE_KINDS)]
-    total = len(rest) + len({row for row, _ in rows})
+    unclaimed = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
+    rows = [(row, position) for row, position, _, _ in evidence.open_changes(*PLACE_KINDS)]
+    total = len(unclaimed) + len({row for row, _ in rows})
     if not total:
         return
     sameness, counts = _sameness(evidence, total)
     if counts:
-        evidence.claim(evidence.draft(COMPILATION - 1, OperationChange("", counts)), _of_counts(rest, counts))
-        rest = [each for each in rest if each not in evidence.owner]
-        total = len(rest) + len({row for row, _ in rows})
+        evidence.claim(evidence.draft(COMPILATION - 1, OperationChange("", counts)), _of_counts(unclaimed, counts))
+        unclaimed = [each for each in unclaimed if each not in evidence.owner]
+        total = len(unclaimed) + len({row for row, _ in rows})
     if total < _MIN_COMPILER_ROWS:
         return
     draft = evidence.draft(COMPILATION, CompilationChange(_changed_kernels(evidence), sameness, total))
-    evidence.claim(draft, rest)
-    for row, at in rows:
-        evidence.claim_change(draft, row, at)
+    evidence.claim(draft, unclaimed)
+    for row, position in rows:
+        evidence.claim_change(draft, row, position)
     _claim_shapes(evidence, draft)
 
 
@@ -658,28 +660,30 @@ def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
     only wraps a value inside of a fusion.
     """
     wrapped = set(evidence.diff.after.computations) - set(sequentially_executed(evidence.diff.after))
-    for row, at, each, _ in evidence.open_changes("shape"):
+    for row, position, pair, _ in evidence.open_changes("shape"):
         # The same elements in other dimensions, as a compiler's bitcasts and layout changes make.
-        if _elements(each.before.shape) == _elements(each.after.shape) or _is_wrapper(each, wrapped):
-            evidence.claim_change(draft, row, at)
-    for row, at, each, change in evidence.open_changes("attributes"):
-        is_kept = change.name in _OF_FUSIONS and each.before.opcode == each.after.opcode == opcodes.FUSION
-        if is_kept or (change.name == "index" and _takes_result(each.before) and _takes_result(each.after)):
-            evidence.claim_change(draft, row, at)
-    for row, at, each, change in evidence.open_changes("attributes", "operands", "backend_config", "layout", "tiling"):
-        owners = zip(each.changes, evidence.claims[row], strict=True)
+        if _elements(pair.before.shape) == _elements(pair.after.shape) or _is_wrapper(pair, wrapped):
+            evidence.claim_change(draft, row, position)
+    for row, position, pair, change in evidence.open_changes("attributes"):
+        is_kept = change.name in _OF_FUSIONS and pair.before.opcode == pair.after.opcode == opcodes.FUSION
+        if is_kept or (change.name == "index" and _takes_result(pair.before) and _takes_result(pair.after)):
+            evidence.claim_change(draft, row, position)
+    for row, position, pair, change in evidence.open_changes(
+        "attributes", "operands", "backend_config", "layout", "tiling"
+    ):
+        owners = zip(pair.changes, evidence.claims[row], strict=True)
         claimed = [other for other, owner in owners if owner is not None]
         is_compiled = any(other.kind in _COMPILED or other.name in _OF_FUSIONS for other in claimed)
         if is_compiled and (change.kind != "attributes" or change.name in _FOLLOWING_COMPILER):
-            evidence.claim_change(draft, row, at)
+            evidence.claim_change(draft, row, position)
 
 
-def _is_wrapper(each: Changed, wrapped: set[Computation]) -> bool:
+def _is_wrapper(pair: Changed, wrapped: set[Computation]) -> bool:
     """Whether a pair computes nothing of its own: a bitcast or fusion in a fusion, or a fusion of several results."""
-    if each.after.computation in wrapped:
-        return {each.before.opcode, each.after.opcode} <= _WRAPPERS
-    is_fused = each.before.opcode == each.after.opcode == opcodes.FUSION
-    return is_fused and any(isinstance(i.shape, TupleShape) for i in (each.before, each.after))
+    if pair.after.computation in wrapped:
+        return {pair.before.opcode, pair.after.opcode} <= _WRAPPERS
+    is_fused = pair.before.opcode == pair.after.opcode == opcodes.FUSION
+    return is_fused and any(isinstance(i.shape, TupleShape) for i in (pair.before, pair.after))
 
 
 def _takes_result(element: Instruction) -> bool:

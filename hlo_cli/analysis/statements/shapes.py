@@ -129,15 +129,15 @@ def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
     >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("f32[8]")) is None
     True
     """
-    ones, twos = list(before.leaves), list(after.leaves)
-    if len(ones) != len(twos):
+    olds, news = list(before.leaves), list(after.leaves)
+    if len(olds) != len(news):
         return None
     sizes: set[SizePair] = set()
     types: set[tuple[str, str]] = set()
     is_rearranged = False
-    for (index, one), (other, two) in zip(ones, twos, strict=True):
-        x, y = _array(one), _array(two)
-        if index != other or (x is None) != (y is None):
+    for (index, old), (new_index, new) in zip(olds, news, strict=True):
+        x, y = _array(old), _array(new)
+        if index != new_index or (x is None) != (y is None):
             return None
         if x is None or y is None:
             continue
@@ -219,22 +219,26 @@ class Sizes:
         occurrences: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]] | None = None,
     ) -> None:
         """Finds the causes; `occurrences` counts the shapes of both modules that have a size."""
-        given = list(deltas)
+        all_deltas = list(deltas)
         self._occurrences = occurrences
-        self._counts: Counter[SizePair] = Counter(pair for each in given for pair in each.sizes)
+        self._counts: Counter[SizePair] = Counter(pair for each in all_deltas for pair in each.sizes)
         self._in_arguments: Counter[SizePair] = Counter(pair for each in arguments for pair in each.sizes)
         self._explained: dict[SizePair, SizeGroup | None] = {}
         self.groups: tuple[SizeGroup, ...] = ()
-        changed = sum(bool(each.sizes) for each in given)
-        found = [self._group(pairs, given) for pairs in _by_ratio(self._counts) if self._is_enough(pairs, changed)]
-        found.sort(key=lambda each: (-self._in_arguments[each.base], -each.shapes, sorted(each.base)))
-        known: frozenset[SizePair] = frozenset()
-        for group in found:
+        changed = sum(bool(each.sizes) for each in all_deltas)
+        candidates = [
+            self._group(pairs, all_deltas) for pairs in _by_ratio(self._counts) if self._is_enough(pairs, changed)
+        ]
+        candidates.sort(key=lambda each: (-self._in_arguments[each.base], -each.shapes, sorted(each.base)))
+        explained_pairs: frozenset[SizePair] = frozenset()
+        for group in candidates:
             own = frozenset((group.base, *group.also))
-            if not self._explains(group.base) and (self._is_everywhere(group) or _are_together(own, known, given)):
+            if not self._explains(group.base) and (
+                self._is_everywhere(group) or _are_together(own, explained_pairs, all_deltas)
+            ):
                 self.groups = (*self.groups, group)
                 self._explained.clear()
-                known |= own
+                explained_pairs |= own
 
     def _is_enough(self, pairs: list[SizePair], changed: int) -> bool:
         """Whether sizes changed often enough to be a cause rather than an accident."""
@@ -305,11 +309,11 @@ class Sizes:
         found = [group for pair in delta.sizes if (group := self.group_of(pair)) is not None]
         return min(found, key=self.groups.index) if found else None
 
-    def _explains_integer(self, one: int, two: int) -> bool:
+    def _explains_integer(self, old: int, new: int) -> bool:
         """Whether a number is a size, or the last index of one."""
         # The index of the last element changes as the size does.
-        return self._explains((one, two)) or any(
-            (one + 1, two + 1) == pair for group in self.groups for pair in (group.base, *group.also)
+        return self._explains((old, new)) or any(
+            (old + 1, new + 1) == pair for group in self.groups for pair in (group.base, *group.also)
         )
 
     def explain_elements(self, before: int, after: int) -> bool:
@@ -335,25 +339,25 @@ class Sizes:
 
     def explain_constant(self, before: str, after: str, *, is_narrow: bool = False) -> bool:
         """Whether a scalar changed by a product of powers and roots of the factors, or as a size does."""
-        one, two = _number(before), _number(after)
-        if one is None or two is None or not self.groups:
+        old, new = _number(before), _number(after)
+        if old is None or new is None or not self.groups:
             return False
         # Integers are compared exactly, since a limit or an index is a size, not a scale.
-        if one == int(one) and two == int(two) and self._explains_integer(abs(int(one)), abs(int(two))):
-            return (one < 0) == (two < 0)
-        if not one or not two or (one < 0) != (two < 0):
+        if old == int(old) and new == int(new) and self._explains_integer(abs(int(old)), abs(int(new))):
+            return (old < 0) == (new < 0)
+        if not old or not new or (old < 0) != (new < 0):
             return False
-        wanted = math.log(two / one)
+        wanted = math.log(new / old)
         # Half of each logarithm, so that whole multiples are roots and powers.
         factors = [math.log(group.ratio) / 2 for group in self.groups[:_MAX_RATIOS]]
         tolerance = _NARROW_TOLERANCE if is_narrow else _TOLERANCE
         return any(abs(wanted - power) < tolerance for power in _sums(factors))
 
 
-def _are_together(own: frozenset[SizePair], known: frozenset[SizePair], deltas: Sequence[ShapeDelta]) -> bool:
+def _are_together(own: frozenset[SizePair], explained: frozenset[SizePair], deltas: Sequence[ShapeDelta]) -> bool:
     """Whether most of the shapes with one of the sizes have a known one too."""
     shapes = [each.sizes for each in deltas if not own.isdisjoint(each.sizes)]
-    return 2 * sum(not known.isdisjoint(sizes) for sizes in shapes) >= len(shapes)
+    return 2 * sum(not explained.isdisjoint(sizes) for sizes in shapes) >= len(shapes)
 
 
 def _sums(factors: list[float]) -> list[float]:
@@ -500,19 +504,19 @@ def shape_changes_of(evidence: Evidence) -> ShapeChanges:
     deltas: dict[tuple[str, str], ShapeDelta | None] = {}
     rows: dict[int, tuple[int, ShapeDelta]] = {}
     in_arguments: list[ShapeDelta] = []
-    for row, at, each, change in evidence.open_changes("shape"):
+    for row, position, pair, change in evidence.open_changes("shape"):
         key = change.before, change.after
         if key not in deltas:
-            deltas[key] = shape_delta(each.before.shape, each.after.shape)
+            deltas[key] = shape_delta(pair.before.shape, pair.after.shape)
         if (delta := deltas[key]) is not None:
-            rows[row] = at, delta
-            if is_argument(each):
+            rows[row] = position, delta
+            if is_argument(pair):
                 in_arguments.append(delta)
-    found = [delta for _, delta in rows.values()]
+    all_deltas = [delta for _, delta in rows.values()]
     return ShapeChanges(
         rows,
-        Sizes(found, in_arguments, cache(lambda: _occurrences(evidence))),
-        _types(found, in_arguments, max(len(found), len(evidence.diff.pairs))),
+        Sizes(all_deltas, in_arguments, cache(lambda: _occurrences(evidence))),
+        _types(all_deltas, in_arguments, max(len(all_deltas), len(evidence.diff.pairs))),
     )
 
 
@@ -527,9 +531,9 @@ def _occurrences(evidence: Evidence) -> tuple[Mapping[int, int], Mapping[int, in
     return old, new
 
 
-def is_argument(each: Changed) -> bool:
+def is_argument(pair: Changed) -> bool:
     """Whether a pair is an argument of the entry in both modules."""
-    return all(i.opcode == opcodes.PARAMETER and i.computation.is_entry for i in (each.before, each.after))
+    return all(i.opcode == opcodes.PARAMETER and i.computation.is_entry for i in (pair.before, pair.after))
 
 
 def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta], pairs: int) -> tuple[TypePair, ...]:
@@ -584,34 +588,34 @@ def find_products(evidence: Evidence, types: Mapping[TypePair, Draft], *, is_com
 
     A type that changed throughout explains its products.
     """
-    found: dict[tuple[str, TypePair], list[Product]] = {}
+    products_by_types: dict[tuple[str, TypePair], list[Product]] = {}
     rows = {each.after: row for row, each in enumerate(evidence.diff.changed)}
-    for one, two in (*evidence.diff.pairs.items(), *_unpaired_products(evidence)):
+    for old, new in (*evidence.diff.pairs.items(), *_unpaired_products(evidence)):
         if (
-            one.opcode in _PRODUCTS
-            and two.opcode in _PRODUCTS
-            and (pair := _operand_types(evidence, one, two)) is not None
+            old.opcode in _PRODUCTS
+            and new.opcode in _PRODUCTS
+            and (pair := _operand_types(evidence, old, new)) is not None
         ):
-            found.setdefault((two.opcode, pair), []).append((one, two, rows.get(two)))
+            products_by_types.setdefault((new.opcode, pair), []).append((old, new, rows.get(new)))
     # A type that changed throughout explains its products, too.
-    for (opcode, pair), products in found.items():
+    for (opcode, pair), products in products_by_types.items():
         if pair in types:
             continue
-        names = tuple(two.name for _, two, _ in products)
+        names = tuple(new.name for _, new, _ in products)
         # convert_element_type in op_name is JAX's own: a conversion by the compiler has the product's op_name.
         is_by_compiler = is_compiled and not _has_own_conversions(evidence, products)
         rank = COMPILED_PRODUCTS if is_by_compiler else PRODUCTS
         draft = evidence.draft(rank, ProductChange(opcode, Substitution(*pair), names, is_by_compiler))
-        for one, two, row in products:
-            evidence.claim(draft, (each for each in (one, two) if each in evidence.removed or each in evidence.added))
+        for old, new, row in products:
+            evidence.claim(draft, (each for each in (old, new) if each in evidence.removed or each in evidence.added))
             if row is not None:
                 _claim_kinds(evidence, draft, row, ("shape", "operands", *_FOLLOWING))
         _claim_conversions(evidence, draft, pair, products)
 
 
-def _operand_types(evidence: Evidence, one: Instruction, two: Instruction) -> TypePair | None:
+def _operand_types(evidence: Evidence, old: Instruction, new: Instruction) -> TypePair | None:
     """The element types of an operand that differ, or those that it was rounded to."""
-    for before, after in zip(one.operands, two.operands, strict=False):
+    for before, after in zip(old.operands, new.operands, strict=False):
         x, y = before.shape, after.shape
         if not isinstance(x, ArrayShape) or not isinstance(y, ArrayShape):
             continue
@@ -698,23 +702,23 @@ def _has_own_conversions(evidence: Evidence, products: Sequence[Product]) -> boo
 
 def _is_moved_to(convert: Instruction, products: Container[Instruction], evidence: Evidence, *, is_added: bool) -> bool:
     """Whether a converted value reaches a product through instructions that only move or convert elements."""
-    todo, seen = [convert], {convert}
+    todo, reached = [convert], {convert}
     # Enough for a weight's path; without the limit, one converted value reaches the whole network.
-    while todo and len(seen) < _MOST_REACHED:
-        each = todo.pop()
-        users = evidence.users(each, is_added=is_added)
-        caller = evidence.caller(each.computation, is_added=is_added) if each.is_root else None
+    while todo and len(reached) < _MOST_REACHED:
+        value = todo.pop()
+        users = evidence.users(value, is_added=is_added)
+        caller = evidence.caller(value.computation, is_added=is_added) if value.is_root else None
         for user in (*users, *((caller,) if caller is not None else ())):
             inner = (
                 user.called_computations[0].parameters if user.opcode == opcodes.FUSION and user is not caller else ()
             )
-            inside = [p for p in inner if p.parameter_number is not None and user.operands[p.parameter_number] is each]
+            inside = [p for p in inner if p.parameter_number is not None and user.operands[p.parameter_number] is value]
             if user in products:
                 return True
-            for other in (user, *inside):
-                if other not in seen and other.opcode in _PASSING:
-                    seen.add(other)
-                    todo.append(other)
+            for next_value in (user, *inside):
+                if next_value not in reached and next_value.opcode in _PASSING:
+                    reached.add(next_value)
+                    todo.append(next_value)
     return False
 
 
@@ -725,14 +729,16 @@ def find_origins(evidence: Evidence, changes: ShapeChanges) -> None:
     """
     # Attributes of instructions that rearrange are often derived from others, so they come last.
     rows = sorted(changes.rows.items(), key=lambda row: evidence.diff.changed[row[0]].after.opcode in REARRANGING)
-    for row, (at, delta) in rows:
-        each = evidence.diff.changed[row]
+    for row, (shape_position, delta) in rows:
+        changed_pair = evidence.diff.changed[row]
         groups = {group.base: group for pair in delta.sizes if (group := changes.sizes.group_of(pair)) is not None}
         free = [g for base, g in groups.items() if base not in changes.drafts and not changes.sizes.is_of_arguments(g)]
         causes = [
-            (place, change) for place, change in enumerate(each.changes) if change.kind == "attributes" and change.name
+            (place, change)
+            for place, change in enumerate(changed_pair.changes)
+            if change.kind == "attributes" and change.name
         ]
-        if not free or not causes or not _has_same_operands(evidence, each):
+        if not free or not causes or not _has_same_operands(evidence, changed_pair):
             continue
         change = causes[0][1]
         statement = ValueChange(
@@ -740,18 +746,18 @@ def find_origins(evidence: Evidence, changes: ShapeChanges) -> None:
             change.name,
             ((Substitution(change.before, change.after), 1),),
             1,
-            (each.after.name,),
+            (changed_pair.after.name,),
             free[0].shapes - 1,
         )
         draft = evidence.draft(SIZES, statement)
         changes.drafts.update(dict.fromkeys((group.base for group in free), draft))
-        for other, _ in ((at, None), *causes):
-            evidence.claim_change(draft, row, other)
+        for claimed_position, _ in ((shape_position, None), *causes):
+            evidence.claim_change(draft, row, claimed_position)
 
 
-def _has_same_operands(evidence: Evidence, each: Changed) -> bool:
+def _has_same_operands(evidence: Evidence, pair: Changed) -> bool:
     """Whether a pair has operands of the same shapes."""
-    shapes = [[operand.shape.to_string(layout=False) for operand in one.operands] for one in (each.before, each.after)]
+    shapes = [[operand.shape.to_string(layout=False) for operand in one.operands] for one in (pair.before, pair.after)]
     return bool(shapes[0]) and shapes[0] == shapes[1]
 
 
@@ -794,13 +800,15 @@ _CUTTING: Final = frozenset(
 """Opcodes with other sizes in their result than in their operands: one of them explains a size by itself."""
 
 
-def _operands_of(evidence: Evidence, each: Instruction, *, is_added: bool) -> Iterator[Instruction]:
+def _operands_of(evidence: Evidence, instruction: Instruction, *, is_added: bool) -> Iterator[Instruction]:
     """Yields the operands that only one module has; of a fusion, what its computation has."""
     alone = evidence.added if is_added else evidence.removed
     inner = (
-        (i for called in each.called_computations for i in called.instructions) if each.opcode == opcodes.FUSION else ()
+        (i for called in instruction.called_computations for i in called.instructions)
+        if instruction.opcode == opcodes.FUSION
+        else ()
     )
-    yield from (operand for operand in (*each.operands, *inner) if operand in alone)
+    yield from (operand for operand in (*instruction.operands, *inner) if operand in alone)
 
 
 def _partners(changes: ShapeChanges) -> Mapping[SizePair, list[SizeGroup]]:
@@ -833,14 +841,14 @@ def _statement(
         for row, (_, delta) in changes.rows.items()
         if is_argument(each := evidence.diff.changed[row])
     ]
-    rest = [argument_of(each) for each in evidence.diff.before.entry.parameters]
+    parameters = [argument_of(each) for each in evidence.diff.before.entry.parameters]
     bases = {group.base, *(other.base for other in others)}
     shapes = sum(
         any((found := changes.sizes.group_of(pair)) is not None and found.base in bases for pair in delta.sizes)
         for _, delta in changes.rows.values()
     )
     return DimensionChange(
-        _dimension_name(changes.sizes, group, arguments, rest) if not others else "",
+        _dimension_name(changes.sizes, group, arguments, parameters) if not others else "",
         substitution(group.base),
         tuple(map(substitution, group.also)),
         tuple(substitution(other.base) for other in others),
@@ -859,7 +867,7 @@ def substitution(pair: SizePair) -> Substitution:
 
 def claim_shapes(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft]) -> None:
     """Gives the changed shapes to the drafts of their sizes and types, and what follows from them in the same rows."""
-    for row, (at, delta) in changes.rows.items():
+    for row, (position, delta) in changes.rows.items():
         if (
             not (delta.sizes or delta.types)
             or delta.is_rearranged
@@ -869,10 +877,10 @@ def claim_shapes(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypeP
             continue
         cause = changes.sizes.cause(delta)
         draft = changes.drafts[cause.base] if cause is not None else types[min(delta.types, key=changes.types.index)]
-        evidence.claim_change(draft, row, at)
-        for other, change in enumerate(evidence.diff.changed[row].changes):
+        evidence.claim_change(draft, row, position)
+        for following, change in enumerate(evidence.diff.changed[row].changes):
             if change.kind in _FOLLOWING:
-                evidence.claim_change(draft, row, other)
+                evidence.claim_change(draft, row, following)
     _claim_numbers(evidence, changes)
     _claim_types(evidence, types)
 
@@ -882,20 +890,20 @@ def claim_reshaped(evidence: Evidence, changes: ShapeChanges) -> None:
     groups = changes.sizes.groups
     if not groups:
         return
-    for row, at, each, _ in evidence.open_changes("shape"):
-        one, two = each.before.shape, each.after.shape
+    for row, position, pair, _ in evidence.open_changes("shape"):
+        old, new = pair.before.shape, pair.after.shape
         if (
-            isinstance(one, ArrayShape)
-            and isinstance(two, ArrayShape)
-            and one.element_type is two.element_type
-            and changes.sizes.explain_elements(one.elements, two.elements)
+            isinstance(old, ArrayShape)
+            and isinstance(new, ArrayShape)
+            and old.element_type is new.element_type
+            and changes.sizes.explain_elements(old.elements, new.elements)
         ):
             # The first is the most frequent group, and a number of elements cannot tell which group it is of.
             draft = changes.drafts[groups[0].base]
-            evidence.claim_change(draft, row, at)
-            for other, change in enumerate(each.changes):
+            evidence.claim_change(draft, row, position)
+            for following, change in enumerate(pair.changes):
                 if change.kind in _FOLLOWING or change.name in DIMENSION_NUMBERS:
-                    evidence.claim_change(draft, row, other)
+                    evidence.claim_change(draft, row, following)
 
 
 def _claim_numbers(evidence: Evidence, changes: ShapeChanges) -> None:
@@ -903,15 +911,15 @@ def _claim_numbers(evidence: Evidence, changes: ShapeChanges) -> None:
     if not changes.sizes.groups:
         return
     draft = changes.drafts[changes.sizes.groups[0].base]
-    for row, at, each, change in evidence.open_changes("constants", "attributes", "backend_config", "sharding"):
+    for row, position, pair, change in evidence.open_changes("constants", "attributes", "backend_config", "sharding"):
         if change.kind == "constants":
             # A constant of a narrow type is printed after rounding.
-            is_narrow = str(each.after.shape).startswith(_NARROW)
+            is_narrow = str(pair.after.shape).startswith(_NARROW)
             explained = changes.sizes.explain_constant(change.before, change.after, is_narrow=is_narrow)
         else:
             explained = changes.sizes.explain_text(change.before, change.after)
         if explained:
-            evidence.claim_change(draft, row, at)
+            evidence.claim_change(draft, row, position)
 
 
 def _claim_types(evidence: Evidence, types: Mapping[TypePair, Draft]) -> None:

@@ -364,15 +364,15 @@ class Neighbors:
         self._inside: dict[Computation, list[Instruction]] = {}
         self._callers: dict[Computation, list[Instruction]] = {}
         fusions = _fusion_callers(module)
-        for each in instructions:
-            self._inside.setdefault(each.computation, []).append(each)
-            for operand in each.operands:
+        for instruction in instructions:
+            self._inside.setdefault(instruction.computation, []).append(instruction)
+            for operand in instruction.operands:
                 value = _value(operand, self._among, fusions)
                 if value in self._among:
-                    self._users.setdefault(value, []).append(each)
-                    self._operands.setdefault(each, []).append(value)
-            for called in each.called_computations:
-                self._callers.setdefault(called, []).append(each)
+                    self._users.setdefault(value, []).append(instruction)
+                    self._operands.setdefault(instruction, []).append(value)
+            for called in instruction.called_computations:
+                self._callers.setdefault(called, []).append(instruction)
 
     def of(self, instruction: Instruction) -> Iterator[Instruction]:
         """Yields users and operands, also those outside of a fusion, callers, and what called computations hold."""
@@ -391,25 +391,25 @@ class Neighbors:
         >>> Neighbors(module, instructions).connected(instructions[:1], lambda each: each.opcode == "negate")
         [<parameter p>, <negate n>]
         """
-        found = dict.fromkeys(seeds)
-        todo = list(found)
+        reached = dict.fromkeys(seeds)
+        todo = list(reached)
         while todo:
-            for other in self.of(todo.pop()):
-                if other not in found and follows(other):
-                    found[other] = None
-                    todo.append(other)
-        return [each for each in self.order if each in found]
+            for neighbor in self.of(todo.pop()):
+                if neighbor not in reached and follows(neighbor):
+                    reached[neighbor] = None
+                    todo.append(neighbor)
+        return [each for each in self.order if each in reached]
 
 
 def _fusion_callers(module: Module) -> dict[Computation, Instruction]:
     """The only caller of each computation that a fusion or a call runs."""
-    found: dict[Computation, list[Instruction]] = {}
+    callers_of: dict[Computation, list[Instruction]] = {}
     for each in module.instructions:
         if each.opcode in _RUNNING:
             for called in each.called_computations:
-                found.setdefault(called, []).append(each)
+                callers_of.setdefault(called, []).append(each)
     # Computations with several callers have no single operand to stand for a parameter.
-    return {called: callers[0] for called, callers in found.items() if len(callers) == 1}
+    return {called: callers[0] for called, callers in callers_of.items() if len(callers) == 1}
 
 
 # Only these two pass their operands on as they are: loops and reducers run with other values each time.
@@ -454,7 +454,9 @@ class Evidence:
         self.old: Origins = origins_of(comparison.before)
         self.new: Origins = origins_of(comparison.after)
         self.drafts: list[Draft] = []
-        self.claims: list[list[Draft | None]] = [[None] * len(each.changes) for each in comparison.changed]
+        self.claims: list[list[Draft | None]] = [
+            [None] * len(instruction.changes) for instruction in comparison.changed
+        ]
         self.owner: dict[Instruction, Draft] = {}
         self.added = frozenset(comparison.added)
         self.removed = frozenset(comparison.removed)
@@ -509,12 +511,12 @@ class Evidence:
 
     def open_changes(self, *kinds: str) -> Iterator[tuple[int, int, Changed, Change]]:
         """Yields the row and position of each unclaimed change of these kinds, with the pair and the change."""
-        for row, each in enumerate(self.diff.changed):
+        for row, pair in enumerate(self.diff.changed):
             claims = self.claims[row]
-            for at, change in enumerate(each.changes):
+            for position, change in enumerate(pair.changes):
                 # Read when it is reached: callers claim changes of the same kinds while they iterate.
-                if change.kind in kinds and claims[at] is None:
-                    yield row, at, each, change
+                if change.kind in kinds and claims[position] is None:
+                    yield row, position, pair, change
 
     def draft(self, rank: int, statement: Statement) -> Draft:
         """A new draft, which is among the statements."""
@@ -527,10 +529,10 @@ class Evidence:
         for each in instructions:
             self.owner.setdefault(each, draft)
 
-    def claim_change(self, draft: Draft, row: int, at: int) -> None:
+    def claim_change(self, draft: Draft, row: int, position: int) -> None:
         """Gives a change to a draft if it is unclaimed."""
-        if self.claims[row][at] is None:
-            self.claims[row][at] = draft
+        if self.claims[row][position] is None:
+            self.claims[row][position] = draft
 
     def explain_header(self, *names: str) -> None:
         """Marks fields of the header as explained."""
@@ -540,15 +542,15 @@ class Evidence:
     def settle(self) -> tuple[list[Statement], Fold]:
         """The statements with their rows, in the order of their drafts, and the rows that are left over."""
         changed: dict[Draft, list[Changed]] = {}
-        rest: list[Changed] = []
-        for each, claims in zip(self.diff.changed, self.claims, strict=True):
-            found = [draft for draft in claims if draft is not None]
+        unexplained: list[Changed] = []
+        for pair, claims in zip(self.diff.changed, self.claims, strict=True):
+            owners = [draft for draft in claims if draft is not None]
             # A row with one change that nothing explains is shown whole.
-            if len(found) < len(claims):
-                rest.append(each)
+            if len(owners) < len(claims):
+                unexplained.append(pair)
             else:
                 # The lowest rank owns the row; other claims only say that it is explained.
-                changed.setdefault(min(found, key=_rank), []).append(each)
+                changed.setdefault(min(owners, key=_rank), []).append(pair)
         added, removed = self._owned(self.diff.added), self._owned(self.diff.removed)
         statements = [
             replace(
@@ -557,8 +559,8 @@ class Evidence:
             )
             for draft in self.drafts
         ]
-        left = (tuple(each for each in side if each not in self.owner) for side in (self.diff.added, self.diff.removed))
-        return statements, Fold(tuple(rest), *left)
+        left = (tuple(pair for pair in side if pair not in self.owner) for side in (self.diff.added, self.diff.removed))
+        return statements, Fold(tuple(unexplained), *left)
 
     def _owned(self, instructions: Iterable[Instruction]) -> dict[Draft, list[Instruction]]:
         found: dict[Draft, list[Instruction]] = {}

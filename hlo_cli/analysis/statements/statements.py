@@ -286,13 +286,13 @@ _SMALL = frozenset((opcodes.CONSTANT, opcodes.BROADCAST, opcodes.IOTA))
 def _claim_operands(evidence: Evidence) -> None:
     """Operands that are other ones because an instruction was added or removed belong to the draft of that."""
     pairs = evidence.diff.pairs
-    for row, at, each, _ in evidence.open_changes("operands"):
-        old = [operand for operand in each.before.operands if operand not in pairs]
-        known = {pairs.get(operand) for operand in each.before.operands}
-        new = [operand for operand in each.after.operands if operand not in known]
+    for row, position, pair, _ in evidence.open_changes("operands"):
+        old = [operand for operand in pair.before.operands if operand not in pairs]
+        known = {pairs.get(operand) for operand in pair.before.operands}
+        new = [operand for operand in pair.after.operands if operand not in known]
         draft = _first_owner(evidence, (*new, *old))
         if draft is not None:
-            evidence.claim_change(draft, row, at)
+            evidence.claim_change(draft, row, position)
 
 
 def _first_owner(evidence: Evidence, instructions: tuple[Instruction, ...]) -> Draft | None:

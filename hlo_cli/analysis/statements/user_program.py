@@ -144,12 +144,12 @@ def _opcodes_by_name(module: Module) -> dict[str, set[str]] | None:
     named: dict[str, set[str]] = {}
     unnamed = total = 0
     applied = _applied(module)
-    for each in module.instructions:
-        if each.opcode in _MOVEMENT or each.computation in applied:
+    for instruction in module.instructions:
+        if instruction.opcode in _MOVEMENT or instruction.computation in applied:
             continue
         total += 1
-        if name := each.metadata.op_name:
-            named.setdefault(name, set()).add(each.opcode)
+        if name := instruction.metadata.op_name:
+            named.setdefault(name, set()).add(instruction.opcode)
         else:
             unnamed += 1
     # More unnamed operations than a fifth can hide what differs.
@@ -189,61 +189,71 @@ class _Numbers:
         self._visits = _MAX_VISITS * sum(1 for _ in module.instructions)
         return self._of_computation(module.entry, None)
 
-    def _of_computation(self, computation: Computation, given: Sequence[int] | None) -> int | None:
+    def _of_computation(self, computation: Computation, arguments: Sequence[int] | None) -> int | None:
         if self._depth > _MAX_DEPTH:
             return None
         self._depth += 1
         values: dict[Instruction, int] = {}
-        for each in computation.instructions:
+        for instruction in computation.instructions:
             self._visits -= 1
-            operands = [values.get(operand) for operand in each.operands]
+            operands = [values.get(operand) for operand in instruction.operands]
             known = [operand for operand in operands if operand is not None]
-            number = self._of(each, known, given) if len(known) == len(operands) and self._visits > 0 else None
+            number = (
+                self._of(instruction, known, arguments) if len(known) == len(operands) and self._visits > 0 else None
+            )
             if number is None:
                 return None
-            values[each] = number
-            self.makers.setdefault(number, each)
+            values[instruction] = number
+            self.makers.setdefault(number, instruction)
         self._depth -= 1
         return values.get(computation.root) if computation.root is not None else None
 
-    def _of(self, each: Instruction, operands: list[int], given: Sequence[int] | None) -> int | None:
-        match each.opcode:
-            case opcodes.PARAMETER if given is not None:
-                number = each.parameter_number
-                return given[number] if number is not None and number < len(given) else None
+    def _of(self, instruction: Instruction, operands: list[int], arguments: Sequence[int] | None) -> int | None:
+        match instruction.opcode:
+            case opcodes.PARAMETER if arguments is not None:
+                number = instruction.parameter_number
+                return arguments[number] if number is not None and number < len(arguments) else None
             case opcodes.PARAMETER:
-                return self._number((each.opcode, each.parameter_number, _logical(each.shape)))
+                return self._number((instruction.opcode, instruction.parameter_number, _logical(instruction.shape)))
             case opcodes.CONSTANT:
-                is_known = self.is_lenient or _OMITTED not in each.raw[0]
-                return self._number((each.opcode, each.raw[0], _logical(each.shape))) if is_known else None
+                is_known = self.is_lenient or _OMITTED not in instruction.raw[0]
+                return (
+                    self._number((instruction.opcode, instruction.raw[0], _logical(instruction.shape)))
+                    if is_known
+                    else None
+                )
             # XLA's copies and no-op reshapes keep the value, whatever the layouts.
             case opcodes.COPY:
                 return operands[0]
-            case opcodes.BITCAST | opcodes.RESHAPE if each.shape == each.operands[0].shape:
+            case opcodes.BITCAST | opcodes.RESHAPE if instruction.shape == instruction.operands[0].shape:
                 return operands[0]
             case opcodes.TUPLE:
-                number = self._number((each.opcode, *operands))
+                number = self._number((instruction.opcode, *operands))
                 self._tuples[number] = tuple(operands)
                 return number
             case opcodes.GET_TUPLE_ELEMENT if operands[0] in self._tuples:
-                return self._tuples[operands[0]][each.integer("index") or 0]
-            case _ if each.opcode in _INLINED and len(each.called_computations) == 1:
-                return self._of_computation(each.called_computations[0], operands)
+                return self._tuples[operands[0]][instruction.integer("index") or 0]
+            case _ if instruction.opcode in _INLINED and len(instruction.called_computations) == 1:
+                return self._of_computation(instruction.called_computations[0], operands)
             case _:
-                return self._of_operation(each, operands)
+                return self._of_operation(instruction, operands)
 
-    def _of_operation(self, each: Instruction, operands: list[int]) -> int | None:
-        called = [self._of_computation(computation, None) for computation in each.called_computations]
+    def _of_operation(self, instruction: Instruction, operands: list[int]) -> int | None:
+        called = [self._of_computation(computation, None) for computation in instruction.called_computations]
         if None in called:
             return None
         # Settings that name or annotate do not change values (see NAMING_ATTRIBUTES).
-        settings = tuple(pair for pair in each.pairs if pair[0] not in _IGNORED)
+        settings = tuple(pair for pair in instruction.pairs if pair[0] not in _IGNORED)
         # Of other opcodes, the backend's configuration is how it computes, not what.
-        config = each.attribute("backend_config") if each.opcode == opcodes.CUSTOM_CALL else None
+        config = instruction.attribute("backend_config") if instruction.opcode == opcodes.CUSTOM_CALL else None
         # The bytes of a bitcast stay in their places: what it does depends on both layouts.
-        is_bitcast = each.opcode == opcodes.BITCAST
-        layout = (each.shape, each.operands[0].shape) if is_bitcast and operands else _logical(each.shape)
-        return self._number((each.opcode, layout, settings, config, *called, *operands))
+        is_bitcast = instruction.opcode == opcodes.BITCAST
+        layout = (
+            (instruction.shape, instruction.operands[0].shape)
+            if is_bitcast and operands
+            else _logical(instruction.shape)
+        )
+        return self._number((instruction.opcode, layout, settings, config, *called, *operands))
 
     def _number(self, key: Key) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -356,16 +366,16 @@ def _numbers_in_text(module: Module) -> frozenset[tuple[str, int]] | None:
     return frozenset((layer.family, layer.number) for layer in layers if layer is not None)
 
 
-def _families(one: LayersOfModule, two: LayersOfModule) -> Iterator[tuple[str, list[int]]]:
-    """Yields the families that have more layers in `two`, with the numbers of those layers."""
-    found = []
-    for family, sizes in two.instructions.items():
-        known = one.instructions.get(family, Counter())
+def _families(fewer: LayersOfModule, more_layers: LayersOfModule) -> Iterator[tuple[str, list[int]]]:
+    """Yields the families that have more layers in `more_layers`, with the numbers of those layers."""
+    families = []
+    for family, sizes in more_layers.instructions.items():
+        known = fewer.instructions.get(family, Counter())
         more = sorted(sizes.keys() - known.keys())
         # No layer is missing that the smaller model has: else layers were renumbered or replaced.
         if known and more and not known.keys() - sizes.keys() and _are_alike(sizes, more):
-            found.append((family, more))
-    yield from sorted(found, key=lambda each: -two.instructions[each[0]].total())[:_MAX_FAMILIES]
+            families.append((family, more))
+    yield from sorted(families, key=lambda each: -more_layers.instructions[each[0]].total())[:_MAX_FAMILIES]
 
 
 def _are_alike(sizes: Mapping[int, int], more: Iterable[int]) -> bool:
@@ -375,18 +385,24 @@ def _are_alike(sizes: Mapping[int, int], more: Iterable[int]) -> bool:
 
 
 def _draft(
-    evidence: Evidence, one: LayersOfModule, two: LayersOfModule, family: str, numbers: list[int], *, is_added: bool
+    evidence: Evidence,
+    fewer: LayersOfModule,
+    more_layers: LayersOfModule,
+    family: str,
+    numbers: list[int],
+    *,
+    is_added: bool,
 ) -> None:
     alone = evidence.unowned(is_added=is_added)
     theirs = {
         generalize(scope_of(op_name_of(each)) or op_name_of(each))
         for each in (evidence.diff.after if is_added else evidence.diff.before).instructions
-        if (layer := two.of(each)) is not None and layer.family == family
+        if (layer := more_layers.of(each)) is not None and layer.family == family
     }
     seeds = [
         each
         for each in alone
-        if (layer := two.of(each)) is not None
+        if (layer := more_layers.of(each)) is not None
         and layer.family == family
         # Only what other layers of the family have as well: the rest is an edit in this layer.
         and generalize(scope_of(op_name_of(each)) or op_name_of(each)) in theirs
@@ -395,14 +411,14 @@ def _draft(
         return
     known = {signature(each) for each in (evidence.diff.before if is_added else evidence.diff.after).instructions}
     rows = evidence.connected(seeds, lambda each: signature(each) in known or not op_name_of(each), is_added=is_added)
-    sizes = two.instructions[family]
+    sizes = more_layers.instructions[family]
     like = min(
-        (number for number in one.instructions[family]),
+        (number for number in fewer.instructions[family]),
         # Nearest in size to the last added one, and the last of equal ones, as models grow at the end.
         key=lambda number: (abs(sizes[number] - sizes[numbers[-1]]), -number),
     )
-    texts = tuple(two.texts[family, number] for number in numbers)
-    statement = LayerChange(is_added, texts, two.texts.get((family, like), ""))
+    texts = tuple(more_layers.texts[family, number] for number in numbers)
+    statement = LayerChange(is_added, texts, more_layers.texts.get((family, like), ""))
     draft = evidence.draft(LAYERS, statement)
     evidence.claim(draft, rows)
     _claim_renumbered(evidence, draft, family)
@@ -410,11 +426,11 @@ def _draft(
 
 def _claim_renumbered(evidence: Evidence, draft: Draft, family: str) -> None:
     """Metadata that differ only in the number of the layer."""
-    for row, at, _, change in evidence.open_changes("metadata"):
+    for row, position, _, change in evidence.open_changes("metadata"):
         if change.name == "op_name" and generalize(change.before) == generalize(change.after):
             layer = _layer_of(scope_of(change.after) if "/" in change.after else change.after)
             if layer is not None and layer.family == family:
-                evidence.claim_change(draft, row, at)
+                evidence.claim_change(draft, row, position)
 
 
 # --- operations of the program ---
@@ -497,31 +513,31 @@ _MIN_INSIDE = 8
 
 def find_trips(evidence: Evidence, changes: ShapeChanges) -> None:
     """A draft for each number of iterations that changed; it takes the sizes that changed with it."""
-    found: dict[tuple[int, int], list[tuple[Instruction, Instruction]]] = {}
+    loops_by_counts: dict[tuple[int, int], list[tuple[Instruction, Instruction]]] = {}
     for before in _loops(evidence.diff.before.computations):
         after = evidence.diff.pairs.get(before)
         if after is None or after.opcode != opcodes.WHILE:
             continue
-        one, two = trip_count(before), trip_count(after)
-        if one is not None and two is not None and one != two:
-            found.setdefault((one, two), []).append((before, after))
-    for (one, two), loops in found.items():
+        old, new = trip_count(before), trip_count(after)
+        if old is not None and new is not None and old != new:
+            loops_by_counts.setdefault((old, new), []).append((before, after))
+    for (old, new), loops in loops_by_counts.items():
         # A scan over more layers also has stacked arrays of this size.
-        group = next((group for group in changes.sizes.groups if group.base == (one, two)), None)
+        group = next((group for group in changes.sizes.groups if group.base == (old, new)), None)
         statement = TripCountChange(
-            tuple(after.name for _, after in loops), one, two, group.shapes if group is not None else 0
+            tuple(after.name for _, after in loops), old, new, group.shapes if group is not None else 0
         )
         draft = evidence.draft(TRIPS, statement)
         if group is not None:
             changes.drafts[group.base] = draft
         conditions = {called for _, after in loops for called in after.called_computations}
-        for row, at, each, change in evidence.open_changes("backend_config", "constants"):
+        for row, position, pair, change in evidence.open_changes("backend_config", "constants"):
             # XLA writes known_trip_count and known_init_step in the loop's backend_config
             # (while_loop_trip_count_annotator.cc).
             known = change.name.startswith("known_trip_count") or change.name.startswith("known_init_step")
-            limit = each.after.computation in conditions and (change.before, change.after) == (str(one), str(two))
+            limit = pair.after.computation in conditions and (change.before, change.after) == (str(old), str(new))
             if known or limit:
-                evidence.claim_change(draft, row, at)
+                evidence.claim_change(draft, row, position)
 
 
 def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
@@ -562,16 +578,16 @@ def _is_of_loop(instruction: Instruction) -> bool:
 
 def _claim_stacked(evidence: Evidence, draft: Draft, trips: Sequence[int]) -> None:
     """Arrays of all iterations in place of those of one."""
-    for row, at, each, _ in evidence.open_changes("shape"):
-        one, two = each.before.shape, each.after.shape
-        if isinstance(one, ArrayShape) and isinstance(two, ArrayShape):
-            small, large = sorted((one.dimensions, two.dimensions), key=len)
+    for row, position, pair, _ in evidence.open_changes("shape"):
+        old, new = pair.before.shape, pair.after.shape
+        if isinstance(old, ArrayShape) and isinstance(new, ArrayShape):
+            small, large = sorted((old.dimensions, new.dimensions), key=len)
             # jax.lax.scan stacks per-iteration values along a new first dimension.
             if large[1:] == small and large[:1] and large[0] in trips:
-                evidence.claim_change(draft, row, at)
-                for other, change in enumerate(each.changes):
+                evidence.claim_change(draft, row, position)
+                for following, change in enumerate(pair.changes):
                     if change.kind == "sharding" or change.name in ("frontend_attributes", *DIMENSION_NUMBERS):
-                        evidence.claim_change(draft, row, other)
+                        evidence.claim_change(draft, row, following)
 
 
 def _is_written(loop: Instruction, old: Program, new: Program) -> bool:

@@ -524,7 +524,7 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
 def _first(seen: Sequence[Occurrence]) -> Occurrence | None:
     """The first instruction that makes such elements; of those that reach a result if there are any."""
     reaching = [each for each in seen if each.reaches_result] or seen
-    return next((each for each in reaching if each.made), next(iter(reaching), None))
+    return next((each for each in reaching if each.is_maker), next(iter(reaching), None))
 
 
 def _probe_answer(probe: Probe, first: Occurrence | None, run: Run, values: int, *, reaches: bool) -> str:
@@ -539,7 +539,7 @@ def _probe_answer(probe: Probe, first: Occurrence | None, run: Run, values: int,
     if not first.reaches_result:
         others = format_count(values, "intermediate values")
         return f"No result has {what} elements ({others} {verb(values, 'does', 'do')}); checked {executed}"
-    has = "has" if first.instruction.opcode in _SOURCES else "makes" if first.made else "is the first with"
+    has = "has" if first.instruction.opcode in _SOURCES else "makes" if first.is_maker else "is the first with"
     counted = f"({first.count:,} of {first.elements:,})"
     return f"{first.instruction.name} {has} {what} elements {counted} that reach a result; checked {executed}"
 
