@@ -251,13 +251,13 @@ def _is_moved_by_others(producer: Node, fusion: Node, result: Node) -> bool:
     """Whether a non-elementwise operation other than `result` uses the producer's value in the fusion."""
     assert fusion.body is not None
     waiting = [fusion.body.parameters[fusion.operands.index(producer)]]
-    seen = set(waiting)
+    visited = set(waiting)
     while waiting:
         node = waiting.pop()
         if node is not result and node.opcode not in _TRANSPARENT and not is_elementwise(node):
             return True
-        waiting.extend(user for user in node.users if user not in seen)
-        seen.update(node.users)
+        waiting.extend(user for user in node.users if user not in visited)
+        visited.update(node.users)
     return False
 
 
@@ -266,30 +266,32 @@ def _slices_update_region(slice_node: Node, producer: Node, update: Node, consum
     # Only the very same region is read before it is written; a larger slice reads beyond it.
     if slice_node.shape != update.operands[1].shape:
         return False
-    starts = [_outer_value(node, consumer) for node in update.operands[2:]]
+    starts = [outer_value(node, consumer) for node in update.operands[2:]]
     if slice_node.opcode == opcodes.DYNAMIC_SLICE:
-        own = [_outer_value(node, producer) for node in slice_node.operands[1:]]
+        own = [outer_value(node, producer) for node in slice_node.operands[1:]]
         return len(own) == len(starts) and all(map(_are_equal, own, starts))
     if slice_node.opcode == opcodes.SLICE:
         bounds = slice_bounds(slice_node)
         return len(bounds) == len(starts) and all(
-            bound.stride == 1 and _constant_value(start) == bound.start
+            bound.stride == 1 and constant_value(start) == bound.start
             for start, bound in zip(starts, bounds, strict=True)
         )
     return False
 
 
-def _outer_value(node: Node, around: Node) -> Node:
+def outer_value(node: Node, around: Node) -> Node:
     """Operand of a fusion for one of its parameters; other nodes unchanged."""
     is_inner = node.opcode == opcodes.PARAMETER and around.body is not None and node in around.body.nodes
     return around.operands[node.number] if is_inner else node
 
 
-def _are_equal(one: Node, other: Node) -> bool:
-    return one is other or ((number := _constant_value(one)) is not None and number == _constant_value(other))
+def _are_equal(first: Node, second: Node) -> bool:
+    return first is second or ((number := constant_value(first)) is not None and number == constant_value(second))
 
 
-def _constant_value(node: Node) -> int | None:
+def constant_value(node: Node) -> int | None:
+    """The integer that a node is, None for what is no constant or not an integer."""
+    # The text of the literal: reading values would load the evaluation for a single integer.
     text = node.instruction.raw[0].strip() if node.opcode == opcodes.CONSTANT else ""
     return int(text) if text.removeprefix("-").isdecimal() else None
 
@@ -570,19 +572,19 @@ class _Paths:
         bit = self.bit[producer]
         waiting = [consumer]
         while waiting:
-            at = waiting[-1]
-            if (producer, at) in self._known:
+            node = waiting[-1]
+            if (producer, node) in self._known:
                 waiting.pop()
                 continue
-            answer, unknown = self._answer(producer, at, bit)
+            answer, unknown = self._decide(producer, node, bit)
             if unknown is not None:
                 waiting.append(unknown)
             else:
-                self._known[producer, at] = answer
+                self._known[producer, node] = answer
                 waiting.pop()
         return self._known[producer, consumer]
 
-    def _answer(self, producer: Node, consumer: Node, bit: int) -> tuple[bool, Node | None]:
+    def _decide(self, producer: Node, consumer: Node, bit: int) -> tuple[bool, Node | None]:
         """Whether all paths to `consumer` can be fused; or the operand whose answer is required first."""
         if not is_fusible(consumer):
             return False, None
@@ -678,7 +680,7 @@ def result_shape(node: Node) -> Shape:
     return node.body.root.operands[0].shape if node.body and node.has_several_results else node.shape
 
 
-def shared_bytes(one: Node, other: Node) -> int:
+def shared_bytes(first: Node, second: Node) -> int:
     """Bytes that both nodes read and that one kernel reads once.
 
     >>> from hlo_cli import parse_module
@@ -688,8 +690,8 @@ def shared_bytes(one: Node, other: Node) -> int:
     >>> shared_bytes(t, s)
     36
     """
-    read = {operand for operand in one.operands if is_worth_sharing(operand)}
-    return sum(operand.shape.logical_bytes for operand in other.operands if operand in read)
+    read = {operand for operand in first.operands if is_worth_sharing(operand)}
+    return sum(operand.shape.logical_bytes for operand in second.operands if operand in read)
 
 
 def is_worth_sharing(operand: Node) -> bool:
@@ -698,10 +700,10 @@ def is_worth_sharing(operand: Node) -> bool:
     return len(operand.users) > 1 and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
 
 
-def _share_in_place_operand(one: Node, other: Node) -> bool:
+def _share_in_place_operand(first: Node, second: Node) -> bool:
     """Whether both update the same operand in place."""
-    written = {one.operands[number] for number, _ in in_place_operands(one)}
-    return any(other.operands[number] in written for number, _ in in_place_operands(other))
+    written = {first.operands[number] for number, _ in in_place_operands(first)}
+    return any(second.operands[number] in written for number, _ in in_place_operands(second))
 
 
 def are_elements_used(node: Node) -> bool:
@@ -709,15 +711,15 @@ def are_elements_used(node: Node) -> bool:
     return not node.has_several_results or all(user.opcode == opcodes.GET_TUPLE_ELEMENT for user in node.users)
 
 
-def can_fuse_siblings(fusion: Node, other: Node) -> bool:
+def can_fuse_siblings(fusion: Node, sibling: Node) -> bool:
     """Whether the CPU compiler fuses the two if neither depends on the other."""
     return (
         # The pass extends fusions that exist; two bare operations are left alone.
         fusion.opcode == opcodes.FUSION
-        and max(len(fusion.operands), len(other.operands)) < _MAX_OPERANDS
+        and max(len(fusion.operands), len(sibling.operands)) < _MAX_OPERANDS
         and are_elements_used(fusion)
-        and are_elements_used(other)
-        and not other.aliasing
-        and result_shape(fusion) == result_shape(other)
-        and not _share_in_place_operand(fusion, other)
+        and are_elements_used(sibling)
+        and not sibling.aliasing
+        and result_shape(fusion) == result_shape(sibling)
+        and not _share_in_place_operand(fusion, sibling)
     )

@@ -72,25 +72,25 @@ def _is_tiled_transpose(transpose: Instruction) -> bool:
 
 
 def _physical_transpose(
-    given: ArrayShape, result: ArrayShape, dimensions: tuple[int, ...]
+    operand: ArrayShape, result: ArrayShape, dimensions: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Physical dimensions of the operand, major to minor, and the permutation that gives those of the result.
 
     Dimensions of size 1 are omitted; dimensions that stay adjacent are merged.
     """
-    if not len(dimensions) == given.rank == result.rank:
+    if not len(dimensions) == operand.rank == result.rank:
         return (), ()
-    majors = [d for d in reversed(given.layout.minor_to_major) if given.dimensions[d] != 1]
+    majors = [d for d in reversed(operand.layout.minor_to_major) if operand.dimensions[d] != 1]
     moved = [dimensions[d] for d in reversed(result.layout.minor_to_major) if result.dimensions[d] != 1]
-    place = {d: at for at, d in enumerate(majors)}
+    place = {d: position for position, d in enumerate(majors)}
     runs: list[list[int]] = []
-    for before, at in pairwise([-2, *(place[d] for d in moved if d in place)]):
-        if at == before + 1 and runs:
-            runs[-1].append(at)
+    for before, position in pairwise([-2, *(place[d] for d in moved if d in place)]):
+        if position == before + 1 and runs:
+            runs[-1].append(position)
         else:
-            runs.append([at])
+            runs.append([position])
     ordered = sorted(runs)
-    sizes = tuple(prod(given.dimensions[majors[at]] for at in run) for run in ordered)
+    sizes = tuple(prod(operand.dimensions[majors[position]] for position in run) for run in ordered)
     return sizes, tuple(ordered.index(run) for run in runs)
 
 
@@ -143,15 +143,15 @@ def roots_of(body: Computation) -> tuple[Instruction, ...]:
 def all_fused(body: Computation) -> Iterator[Instruction]:
     """Instructions of a fused computation; nested fusions are replaced by their instructions."""
     waiting = [iter(body.instructions)]
-    seen = {body}
+    entered = {body}
     while waiting:
         instruction = next(waiting[-1], None)
         if instruction is None:
             waiting.pop()
             continue
         called = instruction.called_computations
-        if instruction.opcode == opcodes.FUSION and called and called[0] not in seen:
-            seen.add(called[0])
+        if instruction.opcode == opcodes.FUSION and called and called[0] not in entered:
+            entered.add(called[0])
             waiting.append(iter(called[0].instructions))
         else:
             yield instruction
@@ -166,14 +166,14 @@ class _Heroes:
 
     def of(self, root: Instruction) -> Instruction:
         """Hero of one result."""
-        made = _without_copies(root)
-        if made.computation not in self._sources:
-            self._sources[made.computation] = _sources(made.computation)
-        sources = self._sources[made.computation].get(made, _NO_SOURCES)
+        computed = _without_copies(root)
+        if computed.computation not in self._sources:
+            self._sources[computed.computation] = _sources(computed.computation)
+        sources = self._sources[computed.computation].get(computed, _NO_SOURCES)
         if sources.reduction is not None:
             return sources.reduction
         # `FindNonTrivialHero`: two candidates make none, and the root stays its own hero.
-        return sources.movers[0] if len(sources.movers) == 1 else made
+        return sources.movers[0] if len(sources.movers) == 1 else computed
 
 
 class _Sources(NamedTuple):
@@ -190,18 +190,20 @@ _NO_SOURCES: Final = _Sources(None, ())
 
 def _sources(body: Computation) -> dict[Instruction, _Sources]:
     """Sources of each instruction of a body; operands precede their users."""
-    found: dict[Instruction, _Sources] = {}
-    for each in body.instructions:
-        if each.opcode == opcodes.REDUCE:
-            found[each] = _Sources(each, ())
-        elif each.opcode == "concatenate" or (each.opcode == opcodes.TRANSPOSE and _is_tiled_transpose(each)):
-            found[each] = _Sources(None, (each,))
-        elif each.opcode in _ELEMENTWISE:
-            before = [found.get(operand, _NO_SOURCES) for operand in each.operands]
+    sources: dict[Instruction, _Sources] = {}
+    for instruction in body.instructions:
+        if instruction.opcode == opcodes.REDUCE:
+            sources[instruction] = _Sources(instruction, ())
+        elif instruction.opcode == "concatenate" or (
+            instruction.opcode == opcodes.TRANSPOSE and _is_tiled_transpose(instruction)
+        ):
+            sources[instruction] = _Sources(None, (instruction,))
+        elif instruction.opcode in _ELEMENTWISE:
+            before = [sources.get(operand, _NO_SOURCES) for operand in instruction.operands]
             movers = dict.fromkeys(move for one in before for move in one.movers)
             # A reduction is looked for through unary operations only, a mover through those of up to three operands.
-            found[each] = _Sources(before[0].reduction if len(before) == 1 else None, tuple(movers)[:2])
-    return found
+            sources[instruction] = _Sources(before[0].reduction if len(before) == 1 else None, tuple(movers)[:2])
+    return sources
 
 
 def _without_copies(root: Instruction) -> Instruction:
@@ -213,19 +215,21 @@ def _without_copies(root: Instruction) -> Instruction:
     return made
 
 
-def _forwarded(made: Instruction) -> Instruction | None:
+def _forwarded(instruction: Instruction) -> Instruction | None:
     """Operand or nested root that an instruction forwards unchanged; None if it computes a value."""
-    if made.opcode == opcodes.FUSION and made.called_computations:
-        inner = made.called_computations[0].root
+    if instruction.opcode == opcodes.FUSION and instruction.called_computations:
+        inner = instruction.called_computations[0].root
         return inner if inner is not None and inner.opcode not in (opcodes.PARAMETER, opcodes.TUPLE) else None
-    if not made.operands:
+    if not instruction.operands:
         return None
-    if made.opcode == opcodes.GET_TUPLE_ELEMENT and made.operands[0].opcode == opcodes.FUSION:
-        results = tuple(root for body in made.operands[0].called_computations[:1] for root in roots_of(body))
-        number = made.integer("index") or 0
+    if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and instruction.operands[0].opcode == opcodes.FUSION:
+        results = tuple(root for body in instruction.operands[0].called_computations[:1] for root in roots_of(body))
+        number = instruction.integer("index") or 0
         return results[number] if number < len(results) and results[number].opcode != opcodes.PARAMETER else None
-    is_same = made.opcode == opcodes.BITCAST or (made.opcode == opcodes.COPY and made.shape == made.operand_shape(0))
-    return made.operands[0] if is_same and made.operands[0].opcode != opcodes.PARAMETER else None
+    is_same = instruction.opcode == opcodes.BITCAST or (
+        instruction.opcode == opcodes.COPY and instruction.shape == instruction.operand_shape(0)
+    )
+    return instruction.operands[0] if is_same and instruction.operands[0].opcode != opcodes.PARAMETER else None
 
 
 # --- the verifier of fusions ---
@@ -366,23 +370,27 @@ def _same(a: Shape, b: Shape, module: Module) -> bool:
 def _body_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
     """Yields unused operations, opcodes that cannot be fused, and control dependencies in a body."""
     is_waited = _may_contain(module, body, _CONTROL)
-    used = {operand for each in body.instructions for operand in each.operands}
-    for each in body.instructions:
-        if each is body.root:
-            if each in used:
-                yield Problem(each, f"root {each.name} of {body.name} also has users", code="fusion-root")
-        elif each not in used and each.opcode not in _ALLOWED_UNUSED:
-            yield Problem(each, f"dead instruction {each.name} in {body.name}", code="fusion-unused")
-        if each.opcode in _NOT_FUSIBLE:
+    used = {operand for instruction in body.instructions for operand in instruction.operands}
+    for instruction in body.instructions:
+        if instruction is body.root:
+            if instruction in used:
+                yield Problem(instruction, f"root {instruction.name} of {body.name} also has users", code="fusion-root")
+        elif instruction not in used and instruction.opcode not in _ALLOWED_UNUSED:
+            yield Problem(instruction, f"dead instruction {instruction.name} in {body.name}", code="fusion-unused")
+        if instruction.opcode in _NOT_FUSIBLE:
             yield Problem(
-                each, f"{each.name} cannot be in {fusion.name}: {each.opcode} cannot be fused", code="fusion-inside"
+                instruction,
+                f"{instruction.name} cannot be in {fusion.name}: {instruction.opcode} cannot be fused",
+                code="fusion-inside",
             )
-        if is_waited and _CONTROL in each.raw[1]:
-            yield Problem(each, f"{each.name} has a control dependency inside {fusion.name}", code="fusion-control")
+        if is_waited and _CONTROL in instruction.raw[1]:
+            yield Problem(
+                instruction, f"{instruction.name} has a control dependency inside {fusion.name}", code="fusion-control"
+            )
     # No rule of the verifier, but no backend can emit two such operations in one kernel.
-    kernels = [each for each in all_fused(body) if each.opcode in OWN_KERNELS]
+    kernels = [instruction for instruction in all_fused(body) if instruction.opcode in OWN_KERNELS]
     if len(kernels) > 1:
-        names = ", ".join(each.name for each in kernels)
+        names = ", ".join(instruction.name for instruction in kernels)
         message = f"{fusion.name} contains {len(kernels)} operations that each need their own kernel: {names}"
         yield Problem(fusion, message, code="fusion-kernels")
 

@@ -319,13 +319,13 @@ def fast_reduction(node: Node, warp: int) -> Reduction | None:
 
     Mirrors `IsReductionFromOrToContiguousDimensions` and `IsUnnestedReductionFasterThanElemental`.
     """
-    found = _reduction_of(node) if node.opcode == opcodes.REDUCE else None
-    if found is None:
+    reduction = _reduction_of(node) if node.opcode == opcodes.REDUCE else None
+    if reduction is None:
         return None
-    _, middle, minor = found.sizes
-    if found.is_row:
+    _, middle, minor = reduction.sizes
+    if reduction.is_row:
         # A short row is worth it only if rows divide the warp evenly.
-        return found if minor >= warp or (minor and warp % minor == 0) else None
+        return reduction if minor >= warp or (minor and warp % minor == 0) else None
     is_small = (
         # XLA found these bounds in a sweep over small column reductions (reduction_utils.cc).
         middle < warp
@@ -333,15 +333,15 @@ def fast_reduction(node: Node, warp: int) -> Reduction | None:
         or (middle < 4 * warp and minor < 8)
         or (middle < 8 * warp and minor < 3)
     )
-    return None if is_small else found
+    return None if is_small else reduction
 
 
-def _is_race_free(found: Reduction, warp: int) -> bool:
+def _is_race_free(reduction: Reduction, warp: int) -> bool:
     """Whether one block computes each result (`ReductionIsRaceFree`)."""
-    if found.is_row:
+    if reduction.is_row:
         # Longer ones are computed by several blocks with atomics, which is only allowed for the root.
-        return found.sizes[2] <= _MAX_ROW and found.sizes[0] <= _MAX_BATCH
-    return found.sizes[1] <= warp * _COLUMN_TILE
+        return reduction.sizes[2] <= _MAX_ROW and reduction.sizes[0] <= _MAX_BATCH
+    return reduction.sizes[1] <= warp * _COLUMN_TILE
 
 
 def _are_contiguous(shape: ArrayShape, dimensions: tuple[int, ...]) -> bool:
@@ -447,15 +447,15 @@ def tiled_transpose_of(node: Node) -> TiledTranspose | None:
     if packed is not None:
         vector = _BANK_BITS // bits
         return TiledTranspose(sizes, permutation, BANKS * (_BANK_BITS // 8) * BANKS * vector, *packed)
-    given = permute(sizes, inverse(permutation))
+    operand_sizes = permute(sizes, inverse(permutation))
     shared = BANKS * (BANKS + 1) * bits
     if permutation[-1] == len(sizes) - 1:
         width = bits * sizes[-1]
         # The tile counts in bytes here, so that 8 · 16 bits are asked of the swapped dimensions.
-        if width <= _MAX_MINOR_BITS and width * min(given[-2], sizes[-2]) >= 8 * _MIN_TILE:
+        if width <= _MAX_MINOR_BITS and width * min(operand_sizes[-2], sizes[-2]) >= 8 * _MIN_TILE:
             return TiledTranspose(sizes, permutation, -(-shared * sizes[-1] // 8))
         return None
-    a, b = given[-1], sizes[-1]
+    a, b = operand_sizes[-1], sizes[-1]
     is_tiled = min(a, b) >= _MIN_TILE or (min(a, b) >= _MIN_NARROW_TILE and a * b >= _MIN_TILE_ELEMENTS)
     # ir_emission_utils.cc: 4-bit types were slower by tiles, perhaps by bank conflicts; the packed form takes them.
     return TiledTranspose(sizes, permutation, -(-shared // 8)) if is_tiled and bits != 4 else None
@@ -463,14 +463,14 @@ def tiled_transpose_of(node: Node) -> TiledTranspose | None:
 
 def normalized_transpose(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Result sizes of a transpose without ones and with runs merged, and the permutation; empty for other layouts."""
-    given, result = node.operands[0].shape, node.shape
-    if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
+    operand, result = node.operands[0].shape, node.shape
+    if not isinstance(operand, ArrayShape) or not isinstance(result, ArrayShape):
         return (), ()
     order = default_layout(result.rank).minor_to_major
     # Layout normalization runs before fusion, so XLA:GPU sees row-major arrays; others are no tiled transpose.
-    if given.layout.minor_to_major != order or result.layout.minor_to_major != order:
+    if operand.layout.minor_to_major != order or result.layout.minor_to_major != order:
         return (), ()
-    moved = [d for d in node.instruction.integers("dimensions") if given.sizes[d] != 1]
+    moved = [d for d in node.instruction.integers("dimensions") if operand.sizes[d] != 1]
     runs: list[list[int]] = []
     dense = {d: place for place, d in enumerate(sorted(moved))}
     for d in moved:
@@ -479,7 +479,7 @@ def normalized_transpose(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
         else:
             runs.append([d])
     ordered = sorted(runs)
-    return tuple(prod(given.sizes[d] for d in run) for run in runs), tuple(ordered.index(run) for run in runs)
+    return tuple(prod(operand.sizes[d] for d in run) for run in runs), tuple(ordered.index(run) for run in runs)
 
 
 def _packed(
@@ -500,17 +500,17 @@ def _packed(
         order.insert(rank - 2, rank - 2)
         rank += 1
     back = inverse(tuple(order))
-    given = permute(tuple(shape), back)
+    operand_sizes = permute(tuple(shape), back)
     vector = _BANK_BITS // bits
     side = BANKS * vector
-    t1, a, t2 = given[rank - 2], given[rank - 3], given[order[rank - 2]]
+    t1, a, t2 = operand_sizes[rank - 2], operand_sizes[rank - 3], operand_sizes[order[rank - 2]]
     tile_t1, tile_t2 = min(t1, side), min(t2, side)
     tile_a = min(a, side // tile_t1)
     # Rows of a tile that are too short are filled with elements of the dimension before.
     columns, least = tile_a * tile_t1, _MIN_PACKED_LINES * vector
     if columns < least or tile_t2 < least:
         return None
-    if given[-1] != 1 or tile_t2 % vector or columns % vector or t2 % tile_t2 % vector:
+    if operand_sizes[-1] != 1 or tile_t2 % vector or columns % vector or t2 % tile_t2 % vector:
         return None
     tiles = [1] * rank
     tiles[back[rank - 2]], tiles[rank - 2], tiles[rank - 3] = tile_t1, tile_t2, tile_a
@@ -617,17 +617,17 @@ def is_intermediate(node: Node, most_operands: int) -> bool:
 
 def moves_nothing(node: Node) -> bool:
     """Whether a reshape or transpose leaves all elements where they are in memory."""
-    given, result = node.operands[0].shape, node.shape
-    if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
+    operand, result = node.operands[0].shape, node.shape
+    if not isinstance(operand, ArrayShape) or not isinstance(result, ArrayShape):
         return False
-    physical = tuple(given.sizes[d] for d in reversed(given.layout.minor_to_major) if given.sizes[d] != 1)
+    physical = tuple(operand.sizes[d] for d in reversed(operand.layout.minor_to_major) if operand.sizes[d] != 1)
     moved = tuple(result.sizes[d] for d in reversed(result.layout.minor_to_major) if result.sizes[d] != 1)
     if node.opcode == opcodes.RESHAPE:
-        orders = [list(s.layout.minor_to_major) for s in (given, result)]
+        orders = [list(s.layout.minor_to_major) for s in (operand, result)]
         return all(order == sorted(order, reverse=True) for order in orders)
     source = node.instruction.integers("dimensions")
     kept = [source[d] for d in reversed(result.layout.minor_to_major) if result.sizes[d] != 1]
-    return physical == moved and kept == [d for d in reversed(given.layout.minor_to_major) if given.sizes[d] != 1]
+    return physical == moved and kept == [d for d in reversed(operand.layout.minor_to_major) if operand.sizes[d] != 1]
 
 
 def _is_tiled(node: Node) -> bool:
@@ -640,28 +640,28 @@ def _is_concatenate(node: Node) -> bool:
 
 def _only_hero(view: View, root: Node, is_hero: Callable[[Node], bool]) -> Node | None:
     """The only such operation that elementwise operations connect with the root, and with all results."""
-    found: list[Node] = []
+    heroes: list[Node] = []
 
     def visit(node: Node) -> bool:
         if is_hero(node):
-            found.append(node)
+            heroes.append(node)
             return False
         # ir_emission_utils.cc allows up to three operands, those of a select; two heroes make none.
-        return len(found) < 2 and is_intermediate(node, 3)
+        return len(heroes) < 2 and is_intermediate(node, 3)
 
     view.walk([root], visit)
-    if len(found) != 1:
+    if len(heroes) != 1:
         return None
-    waiting = list(view.users(found[0]))
-    seen = set(waiting)
+    waiting = list(view.users(heroes[0]))
+    visited = set(waiting)
     for node in waiting:
         if not is_intermediate(node, 3):
             return None
         for user in view.users(node):
-            if user not in seen:
-                seen.add(user)
+            if user not in visited:
+                visited.add(user)
                 waiting.append(user)
-    return found[0]
+    return heroes[0]
 
 
 def _common_reduction(roots: tuple[Node, ...], heroes: tuple[Node, ...], warp: int) -> Reduction | None:
@@ -741,16 +741,16 @@ def is_coalesced(emitter: str, *, moves_minor: bool, both_reduce: bool) -> bool:
 def _moves_minor(node: Node) -> bool:
     if node.opcode not in _MOVING:
         return False
-    given, result = node.operands[0].shape, node.shape
-    if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
+    operand, result = node.operands[0].shape, node.shape
+    if not isinstance(operand, ArrayShape) or not isinstance(result, ArrayShape):
         return False
     # Dimensions of one element do not count: moving them moves nothing.
-    minor, moved = _minor_dimension(given), _minor_dimension(result)
+    minor, moved = _minor_dimension(operand), _minor_dimension(result)
     if node.opcode == opcodes.COPY:
         return minor != moved
     if moved < 0:
         return False
-    order = given.layout.minor_to_major
+    order = operand.layout.minor_to_major
     first = order.index(minor) if minor >= 0 else len(order)
     # Only if another dimension becomes minor; a permutation of the major ones reads whole lines.
     return order.index(node.instruction.integers("dimensions")[moved]) > first

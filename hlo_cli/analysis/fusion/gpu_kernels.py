@@ -81,15 +81,15 @@ def gpu_kernels(computation: Computation, device: GpuDevice) -> Mapping[Instruct
     if not _Checks().is_sound(computation):
         return {}
     model = KernelModel(device)
-    found: dict[Instruction, GpuKernel] = {}
+    kernels: dict[Instruction, GpuKernel] = {}
     # Nodes are made by the ten thousand and refer to each other; collecting them half way costs and frees nothing.
     with no_garbage_collection():
         for node in body_of(computation).nodes:
             if _is_modeled(node):
                 reads = model.work(node).reads
                 sizes = tuple(bytes_of(operand.shape) for operand in node.operands)
-                found[node.instruction] = GpuKernel(model.time(node), device, reads, sizes)
-    return found
+                kernels[node.instruction] = GpuKernel(model.time(node), device, reads, sizes)
+    return kernels
 
 
 def _is_modeled(node: Node) -> bool:
@@ -148,13 +148,13 @@ class _Checks:
 
     def _has_layout(self, shape: Shape) -> bool:
         """Whether the layouts of the arrays of a shape name each dimension once; shapes are few."""
-        found = self._shapes.get(id(shape))
-        if found is None:
+        is_complete = self._shapes.get(id(shape))
+        if is_complete is None:
             arrays = (leaf for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
-            found = self._shapes[id(shape)] = all(
+            is_complete = self._shapes[id(shape)] = all(
                 sorted(array.layout.minor_to_major) == list(range(array.rank)) for array in arrays
             )
-        return found
+        return is_complete
 
 
 def _fits(instruction: Instruction) -> bool:

@@ -84,13 +84,13 @@ def _is_in_place(view: View, update: Node) -> bool:
     if view.contains(overwritten):
         return False
     waiting = [overwritten]
-    seen = {overwritten, update}
+    visited = {overwritten, update}
     for node in waiting:
         for user in view.users(node):
             if not _reads_same_elements(view, user, update):
                 return False
-            if user not in seen:
-                seen.add(user)
+            if user not in visited:
+                visited.add(user)
                 waiting.append(user)
     return True
 
@@ -299,13 +299,13 @@ def _transpose_launch(analysis: Analysis, transpose: TiledTranspose, device: Gpu
     if transpose.tiles:
         tiles = zip(transpose.packed_sizes, transpose.tiles, strict=True)
         return Launch(prod(_ceil(size, tile) for size, tile in tiles), threads)
-    given, order = transpose.input_sizes, transpose.permutation
+    sizes, order = transpose.input_sizes, transpose.permutation
     heroes = [hero for hero in analysis.heroes if hero.opcode == opcodes.TRANSPOSE]
     widths = [_ceil(bits_of(hero.shape), 8) for hero in heroes]
     # The minor dimension moves as a whole: tiles cover the two dimensions before it that are swapped.
     if transpose.keeps_minor:
-        return Launch(_blocks(given, {len(given) - 1: given[-1], len(given) - 2: _TILE, order[-2]: _TILE}), threads)
-    blocks = _blocks(given, {len(given) - 1: _TILE, order[-1]: _TILE})
+        return Launch(_blocks(sizes, {len(sizes) - 1: sizes[-1], len(sizes) - 2: _TILE, order[-2]: _TILE}), threads)
+    blocks = _blocks(sizes, {len(sizes) - 1: _TILE, order[-1]: _TILE})
     # One column more than banks, so that threads that read a column hit different banks.
     shared = sum(BANKS * (BANKS + 1) * width for width in widths)
     vector = widest_read // max(widths)
@@ -313,14 +313,14 @@ def _transpose_launch(analysis: Analysis, transpose: TiledTranspose, device: Gpu
     while vector > 1:
         has_work = blocks * threads >= vector * vector * device.core_count * device.threads_per_core
         fits = shared * vector * vector <= device.shared_memory_per_block
-        if has_work and fits and given[-1] % vector == 0 and given[order[-1]] % vector == 0:
-            return Launch(_blocks(given, {len(given) - 1: _TILE * vector, order[-1]: _TILE * vector}), threads)
+        if has_work and fits and sizes[-1] % vector == 0 and sizes[order[-1]] % vector == 0:
+            return Launch(_blocks(sizes, {len(sizes) - 1: _TILE * vector, order[-1]: _TILE * vector}), threads)
         vector //= 2
     return Launch(blocks, threads)
 
 
-def _ceil(one: int, other: int) -> int:
-    return -(-one // other)
+def _ceil(number: int, divisor: int) -> int:
+    return -(-number // divisor)
 
 
 def _blocks(sizes: tuple[int, ...], tiles: dict[int, int]) -> int:
@@ -359,7 +359,7 @@ def _reduction_launch(view: View, analysis: Analysis, reduction: Reduction, devi
 
 def _several_rows(analysis: Analysis, reduction: Reduction, inputs: int, device: GpuDevice) -> Launch | None:
     """Launch of the emitter in which a warp reduces several rows (`MultiRowReductionFusion::TryCreate`)."""
-    _, kept, minor = reduction.sizes
+    _, row_count, minor = reduction.sizes
     # Rows share a warp by shuffles, which need a power of two.
     if minor & (minor - 1):
         return None
@@ -375,18 +375,18 @@ def _several_rows(analysis: Analysis, reduction: Reduction, inputs: int, device:
     warp = device.threads_per_warp
     if minor > warp * vector:
         return None
-    launch = _rows_of(kept, minor, vector)
+    launch = _rows_of(row_count, minor, vector)
     # Shorter vectors mean more blocks: XLA prefers a block for every core to wide loads.
     while vector > 1 and launch.blocks < device.core_count:
         vector //= 2
-        launch = _rows_of(kept, minor, vector)
+        launch = _rows_of(row_count, minor, vector)
     return launch if minor <= warp * vector else None
 
 
-def _rows_of(kept: int, minor: int, vector: int) -> Launch:
+def _rows_of(row_count: int, minor: int, vector: int) -> Launch:
     threads = minor // vector
-    rows = kept if kept * threads <= _ROW_THREADS else max(1, _ROW_THREADS // threads)
-    return Launch(_ceil(kept, rows), rows * threads)
+    rows = row_count if row_count * threads <= _ROW_THREADS else max(1, _ROW_THREADS // threads)
+    return Launch(_ceil(row_count, rows), rows * threads)
 
 
 def _vector(analysis: Analysis, input_bits: int, minor: int, threads: int) -> int:
@@ -437,14 +437,14 @@ class DeviceTime:
         """Time to compute for a number of clock cycles, divided among the units that have work."""
         # A module has few distinct pairs; rounding to single precision in Python is what costs.
         key = flops, launch
-        found = self._compute.get(key)
-        if found is None:
+        ticks = self._compute.get(key)
+        if ticks is None:
             device = self._device
             units = min(launch.blocks, device.core_count) * min(launch.threads, device.fpus_per_core)
             # XLA truncates here, to whole operations a nanosecond; the digits of its dump show it.
             per_nanosecond = int(f32(f32(device.clock_rate_ghz) * 2) * units)
-            found = self._compute[key] = nanoseconds(f32(f32(flops) / f32(per_nanosecond)))
-        return found
+            ticks = self._compute[key] = nanoseconds(f32(f32(flops) / f32(per_nanosecond)))
+        return ticks
 
     def read(self, size: int, count: int, blocks: int, rate: float) -> int:
         """Time to read `count` bytes of an operand of `size` bytes: the first time from memory, again from the caches.
@@ -454,7 +454,7 @@ class DeviceTime:
         key = size, count, blocks, rate
         found = self._reads.get(key)
         if found is None:
-            found = self._reads[key] = self._read(min(size, count), count, blocks, rate)
+            found = self._reads[key] = self._two_part_read(min(size, count), count, blocks, rate)
         return found
 
     def write(self, count: int) -> int:
@@ -464,7 +464,7 @@ class DeviceTime:
             found = self._writes[count] = seconds(f32(f32(count) / f32(self._device.memory_bandwidth)))
         return found
 
-    def _read(self, first: int, count: int, blocks: int, rate: float) -> int:
+    def _two_part_read(self, first: int, count: int, blocks: int, rate: float) -> int:
         device = self._device
         memory = f32(device.memory_bandwidth * rate)
         cached = f32(device.memory_bandwidth)
@@ -595,21 +595,25 @@ class KernelModel:
 
         With `keeps_producer` it also writes the producer's result.
         """
-        one, other = self._kernel(producer), self._kernel(consumer)
-        first, second = one.time, other.time
+        producer_kernel, consumer_kernel = self._kernel(producer), self._kernel(consumer)
+        first, second = producer_kernel.time, consumer_kernel.time
         # Of two plain parts the merged kernel is the consumer's loop, so no view has to be built: most pairs are such.
-        if one.part.is_plain and other.part.is_plain and self._launches.is_by_result(other.analysis.roots):
-            analysis, launch = other.analysis, other.launch
+        if (
+            producer_kernel.part.is_plain
+            and consumer_kernel.part.is_plain
+            and self._launches.is_by_result(consumer_kernel.analysis.roots)
+        ):
+            analysis, launch = consumer_kernel.analysis, consumer_kernel.launch
         else:
-            analysis, launch = self._merge(one.part, other.part)
+            analysis, launch = self._merge(producer_kernel.part, consumer_kernel.part)
         blocks, emitter = launch.blocks, analysis.emitter
         coalesced = is_coalesced(
             emitter,
-            moves_minor=one.moves_minor or other.moves_minor,
-            both_reduce=one.is_reduction and other.is_reduction,
+            moves_minor=producer_kernel.moves_minor or consumer_kernel.moves_minor,
+            both_reduce=producer_kernel.is_reduction and consumer_kernel.is_reduction,
         )
         read = ticks = 0
-        use, reads = _fused_reads(one, other)
+        use, reads = _fused_reads(producer_kernel, consumer_kernel)
         for operand, size, count in reads:
             read += count
             ticks += self.read_ticks(operand, size, count, blocks, coalesced)
@@ -638,13 +642,13 @@ class KernelModel:
         return analysis, launch
 
     def _kernel(self, node: Node) -> _Kernel:
-        found = self._kernels.get(node)
-        if found is None:
-            found = self._kernels[node] = self._new_kernel(node)
+        kernel = self._kernels.get(node)
+        if kernel is None:
+            kernel = self._kernels[node] = self._new_kernel(node)
         # A body that did not change keeps its work; only who its operands are can change without a fusion.
-        elif found.operands != node.operands:
-            found.operands, found.places = list(node.operands), _places(node.operands)
-        return found
+        elif kernel.operands != node.operands:
+            kernel.operands, kernel.places = list(node.operands), _places(node.operands)
+        return kernel
 
     def _new_kernel(self, node: Node) -> _Kernel:
         part, work, operands = self._part(node), self._counter.of(node), list(node.operands)
@@ -702,19 +706,25 @@ def _reads(operands: list[Node], places: dict[Node, int], sizes: tuple[int, ...]
     return [(each, size, work.reads[places[each]]) for each, size in zip(operands, sizes, strict=True)]
 
 
-def _fused_reads(one: _Kernel, other: _Kernel) -> tuple[float, list[Read]]:
+def _fused_reads(first: _Kernel, second: _Kernel) -> tuple[float, list[Read]]:
     """How often a consumer uses its producer, and what the kernel of both reads."""
-    producer, at, of = one.part.node, one.places, other.places
+    producer, producer_places, consumer_places = first.part.node, first.places, second.places
     use = 0.0
     reads: list[Read] = []
-    for operand, size, used in zip(other.operands, other.sizes, other.work.utilization, strict=False):
+    for operand, size, used in zip(second.operands, second.sizes, second.work.utilization, strict=False):
         if operand is producer:
             # Adding to zero is exact, so the first use needs no rounding.
             use = f32(use + used) if use else used
             continue
-        count = other.work.reads[of[operand]]
-        reads.append((operand, size, count + _shared_bytes(one, other, operand) if operand in at else count))
-    reads += [(each, one.sizes[place], _shared_bytes(one, other, each)) for each, place in at.items() if each not in of]
+        count = second.work.reads[consumer_places[operand]]
+        reads.append(
+            (operand, size, count + _shared_bytes(first, second, operand) if operand in producer_places else count)
+        )
+    reads += [
+        (each, first.sizes[place], _shared_bytes(first, second, each))
+        for each, place in producer_places.items()
+        if each not in consumer_places
+    ]
     return use, reads
 
 
@@ -724,36 +734,36 @@ def _places(operands: list[Node]) -> dict[Node, int]:
     return places if len(places) == len(operands) else {operand: operands.index(operand) for operand in places}
 
 
-def _shared_bytes(one: _Kernel, other: _Kernel, operand: Node) -> int:
+def _shared_bytes(first: _Kernel, second: _Kernel, operand: Node) -> int:
     """Bytes of a producer's operand that the fused kernel reads for it (`GetSharedOperandBytesAccessed`).
 
     Without those that the consumer reads anyway; negative if both together read fewer.
     """
-    use = other.work.utilization[other.places[one.part.node]]
-    place = one.places[operand]
-    count = one.work.reads[place]
+    use = second.work.utilization[second.places[first.part.node]]
+    place = first.places[operand]
+    count = first.work.reads[place]
     # Below 2²⁴ a count times one is itself in single precision, so the conversion is skipped.
     if use != 1.0 or count >= _EXACT:
         count = _rounded(f32(f32(count) * use))
-    common = _common_utilization(one, other, operand) if operand in other.places else 0.0
-    return count - _rounded(f32(f32(one.sizes[place]) * common)) if common else count
+    common = _common_utilization(first, second, operand) if operand in second.places else 0.0
+    return count - _rounded(f32(f32(first.sizes[place]) * common)) if common else count
 
 
-def _common_utilization(one: _Kernel, other: _Kernel, operand: Node) -> float:
+def _common_utilization(first: _Kernel, second: _Kernel, operand: Node) -> float:
     """How much of an operand both a producer and its consumer use at the same places."""
     # `GetCommonUtilization`: a producer shares reads only if it reads the operand at the index that it computes.
-    if not one.is_elementwise:
-        if one.part.node.body is None:
+    if not first.is_elementwise:
+        if first.part.node.body is None:
             return 0.0
-        work = one.work
+        work = first.work
         assert work.root_groups is not None
-        if work.common(work.groups[one.places[operand]], work.root_groups) != 1.0:
+        if work.common(work.groups[first.places[operand]], work.root_groups) != 1.0:
             return 0.0
-    if other.part.node.body is None:
+    if second.part.node.body is None:
         # A bare consumer reads both at the same index, or it shares nothing.
-        return 1.0 if other.is_elementwise else 0.0
-    work = other.work
-    return work.common(work.groups[other.places[operand]], work.groups[other.places[one.part.node]])
+        return 1.0 if second.is_elementwise else 0.0
+    work = second.work
+    return work.common(work.groups[second.places[operand]], work.groups[second.places[first.part.node]])
 
 
 def _rounded(value: float) -> int:
@@ -808,11 +818,11 @@ class KernelBreakdown(KernelModel):
         return self._parts_with(self.fused_time(producer, consumer), self.fused_reads(producer, consumer))
 
     def _parts_with(self, time: KernelTime, reads: Iterable[Read]) -> KernelParts:
-        found: dict[Node, OperandRead] = {}
+        reads_by_operand: dict[Node, OperandRead] = {}
         for operand, size, count in reads:
             ticks = self.read_ticks(operand, size, count, time.blocks, time.is_coalesced)
-            before = found.get(operand)
+            before = reads_by_operand.get(operand)
             if before is not None:
                 count, ticks = count + before.bytes_read, ticks + before.ticks
-            found[operand] = OperandRead(operand.name, count, size, ticks)
-        return KernelParts(time, time.compute_ticks, time.memory_ticks, tuple(found.values()))
+            reads_by_operand[operand] = OperandRead(operand.name, count, size, ticks)
+        return KernelParts(time, time.compute_ticks, time.memory_ticks, tuple(reads_by_operand.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.fusion.cpu_rules import in_place_operands, slice_bounds
+from hlo_cli.analysis.fusion.cpu_rules import constant_value, in_place_operands, outer_value, slice_bounds
 from hlo_cli.analysis.fusion.gpu_emitters import (
     LOOP,
     REDUCTION,
@@ -172,7 +172,7 @@ def _slice_reason(move: Node, update: Node, producer: Node, consumer: Node) -> s
         return SLICE_SHAPE
     for start, bound in zip(update.operands[2:], slice_bounds(move), strict=False):
         # A static slice is the update's region only if the starts are constants; a parameter's value is its operand's.
-        if _constant(_outside(start, consumer)) != bound.start or bound.stride != 1:
+        if constant_value(outer_value(start, consumer)) != bound.start or bound.stride != 1:
             return SLICE_INDEX
     is_shared = consumer.body is not None and _reaches_move(producer, consumer, update)
     return SLICE_SHARED if is_shared else None
@@ -182,8 +182,8 @@ def _dynamic_slice_reason(move: Node, update: Node, producer: Node, consumer: No
     if move.shape != update.operands[1].shape:
         return DYNAMIC_SLICE_SHAPE
     for own, start in zip(move.operands[1:], update.operands[2:], strict=False):
-        one, other = _outside(own, producer), _outside(start, consumer)
-        first, second = _constant(one), _constant(other)
+        one, other = outer_value(own, producer), outer_value(start, consumer)
+        first, second = constant_value(one), constant_value(other)
         # Equal constants may be two instructions, other starts have to be the same one.
         if first != second or (first is None and one is not other):
             return DYNAMIC_SLICE_INDEX
@@ -211,18 +211,6 @@ def _reaches_move(producer: Node, fusion: Node, excepted: Node) -> bool:
         waiting.extend(user for user in node.users if user not in seen)
         seen.update(node.users)
     return False
-
-
-def _outside(node: Node, around: Node) -> Node:
-    """Operand of a fusion for one of its parameters; other nodes unchanged."""
-    is_inner = node.opcode == opcodes.PARAMETER and around.body is not None and node in around.body.nodes
-    return around.operands[node.number] if is_inner else node
-
-
-def _constant(node: Node) -> int | None:
-    # The text of the literal: reading values would load the evaluation for a single integer.
-    text = node.instruction.raw[0].strip() if node.opcode == opcodes.CONSTANT else ""
-    return int(text) if text.removeprefix("-").isdecimal() else None
 
 
 # --- a producer and its consumer ---
@@ -379,25 +367,25 @@ class GpuFusionRules:
         return self._model.work(producer).size * times + other.size > _MAX_SIZE
 
     def _budget(self, node: Node) -> _Budget:
-        found = self._budgets.get(node)
-        if found is None:
+        budget = self._budgets.get(node)
+        if budget is None:
             inside = [node] if node.body is None else node.body.operations
-            inside = [each for each in inside if each.opcode in (opcodes.REDUCE, opcodes.TRANSPOSE)]
+            inside = [hero for hero in inside if hero.opcode in (opcodes.REDUCE, opcodes.TRANSPOSE)]
             warp = self._model.device.threads_per_warp
             shared = reductions = 0
-            for each in inside:
-                if each.opcode == opcodes.REDUCE and (reduction := fast_reduction(each, warp)) is not None:
+            for hero in inside:
+                if hero.opcode == opcodes.REDUCE and (reduction := fast_reduction(hero, warp)) is not None:
                     # Inputs only, which are the first half of the operands of a reduce; its initial values need no
                     # tile.
-                    width = sum(_width(operand.shape) for operand in each.operands[: len(each.operands) // 2])
+                    width = sum(_width(operand.shape) for operand in hero.operands[: len(hero.operands) // 2])
                     # A row needs one value for each warp, a column a tile with a column to spare against bank
                     # conflicts.
                     shared += _TILE * width * (1 if reduction.is_row else _MAX_COLUMN_VECTOR * _TILE + 1)
                     reductions += 1
-                elif each.opcode == opcodes.TRANSPOSE and (tiled := tiled_transpose_of(each)) is not None:
+                elif hero.opcode == opcodes.TRANSPOSE and (tiled := tiled_transpose_of(hero)) is not None:
                     shared += tiled.shared_bytes
-            found = self._budgets[node] = _Budget(shared, reductions, any(map(_is_long_reduce, inside)))
-        return found
+            budget = self._budgets[node] = _Budget(shared, reductions, any(map(_is_long_reduce, inside)))
+        return budget
 
 
 def scatter_reason(producer: Node, consumer: Node) -> str | None:
@@ -509,9 +497,11 @@ def can_be_kept(producer: Node) -> bool:
     return _is_loop(producer) and not any(map(_transposes_in_memory, _operations(producer)))
 
 
-def are_updates(one: Node, other: Node) -> bool:
+def are_updates(left: Node, right: Node) -> bool:
     """Whether a result of one of two siblings is a dynamic-update-slice."""
-    return any(node.body is not None and node.body.root.opcode == opcodes.DYNAMIC_UPDATE_SLICE for node in (one, other))
+    return any(
+        node.body is not None and node.body.root.opcode == opcodes.DYNAMIC_UPDATE_SLICE for node in (left, right)
+    )
 
 
 class Loop(NamedTuple):
@@ -555,18 +545,18 @@ def loop_of(node: Node, warp: int) -> Loop:
     return Loop(node, hero, reduction, tiled_transpose_of(hero), shape)
 
 
-def have_same_loops(one: Loop, other: Loop) -> bool:
+def have_same_loops(left: Loop, right: Loop) -> bool:
     """Whether two nodes can be computed in one loop (`ShapesCompatibleForMultiOutputFusion`)."""
-    return _are_compatible(one, other) and _are_equal_loops(one.shape, other.shape)
+    return _are_compatible(left, right) and _are_equal_loops(left.shape, right.shape)
 
 
-def slices_overlap(one: Node, other: Node, parent: Node) -> bool:
+def slices_overlap(left: Node, right: Node, parent: Node) -> bool:
     """Whether two users read overlapping parts of a value; true unless both read one slice of a large one."""
     # Only of a large array is a kernel of disjoint slices a loss: each block would read both.
     # Sharing pays for a small array even if its readers read different parts of it.
     if isinstance(parent.shape, TupleShape) or parent.shape.logical_bytes < _MIN_SLICED_BYTES:
         return True
-    first, second = _only_slice(parent, one), _only_slice(parent, other)
+    first, second = _only_slice(parent, left), _only_slice(parent, right)
     if first is None or second is None:
         return True
     bounds = zip(slice_bounds(first), slice_bounds(second), strict=True)
@@ -609,22 +599,22 @@ def _real_hero(view: View, warp: int) -> Node:
     return roots[0]
 
 
-def _are_compatible(one: Loop, other: Loop) -> bool:
+def _are_compatible(left: Loop, right: Loop) -> bool:
     """Whether one kernel can compute two heroes (`FusionHeroesAreCompatible`)."""
     # One tiling serves a kernel, so the kinds and sizes have to be equal.
-    if one.reduction is not None and other.reduction is not None and one.reduction != other.reduction:
+    if left.reduction is not None and right.reduction is not None and left.reduction != right.reduction:
         return False
-    if one.tiled is not None and other.tiled is not None and not one.tiled.is_equivalent(other.tiled):
+    if left.tiled is not None and right.tiled is not None and not left.tiled.is_equivalent(right.tiled):
         return False
     # An untiled transpose in a tiled kernel would read with strides.
-    if (one.is_special and other.is_untiled) or (one.is_untiled and other.is_special):
+    if (left.is_special and right.is_untiled) or (left.is_untiled and right.is_special):
         return False
-    if (one.tiled is not None and other.reduction is not None) or (
-        one.reduction is not None and other.tiled is not None
+    if (left.tiled is not None and right.reduction is not None) or (
+        left.reduction is not None and right.tiled is not None
     ):
         return False
     # Producer and consumer: the transpose has to stay the hero of the merged kernel, which a second move would end.
-    for first, second in ((one, other), (other, one)):
+    for first, second in ((left, right), (right, left)):
         body, operands = second.owner.body, second.owner.operands
         if first.tiled is not None and first.owner.body is not None and body is not None and first.owner in operands:
             return _stays_tiled(body.parameters[operands.index(first.owner)])
@@ -643,17 +633,17 @@ def _stays_tiled(parameter: Node) -> bool:
     return True
 
 
-def _are_equal_loops(one: Shape, other: Shape) -> bool:
+def _are_equal_loops(left: Shape, right: Shape) -> bool:
     """Whether two shapes have the same loop: equal but for the type, or a bitcast of each other."""
-    if not isinstance(one, ArrayShape) or not isinstance(other, ArrayShape):
-        return _without_types(one) == _without_types(other)
-    if one.dimensions == other.dimensions and one.layout == other.layout:
+    if not isinstance(left, ArrayShape) or not isinstance(right, ArrayShape):
+        return _without_types(left) == _without_types(right)
+    if left.dimensions == right.dimensions and left.layout == right.layout:
         return True
-    if one.elements != other.elements:
+    if left.elements != right.elements:
         return False
     # Row-major arrays of equally many elements are bitcasts of each other, whatever their dimensions.
-    are_major = all(_is_row_major(shape.layout) for shape in (one, other))
-    return are_major or _physical(one) == _physical(other)
+    are_major = all(_is_row_major(shape.layout) for shape in (left, right))
+    return are_major or _physical(left) == _physical(right)
 
 
 def _without_types(shape: Shape) -> tuple[object, ...]:

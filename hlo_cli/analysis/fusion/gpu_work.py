@@ -107,15 +107,15 @@ def _op_cycles(profile: str) -> Mapping[tuple[str, str], int]:
     >>> _op_cycles("sm_90")["add", "f32"], _op_cycles("gfx942") == _op_cycles("sm_86")
     (7, True)
     """
-    found: dict[tuple[str, str], int] = {}
+    cycles_of: dict[tuple[str, str], int] = {}
     opcode = ""
     for word in _PROFILES.get(profile, _PROFILES[DEFAULT_PROFILE]).split():
-        kind, given, cycles = word.partition("=")
-        if given:
-            found[opcode, kind] = int(cycles)
+        kind, equals, cycles = word.partition("=")
+        if equals:
+            cycles_of[opcode, kind] = int(cycles)
         else:
             opcode = word
-    return found
+    return cycles_of
 
 
 _PROFILES: Final = {
@@ -310,11 +310,11 @@ class OperationWork:
         total = self._applied.get(applied)
         if total is None:
             total = 0.0
-            for each in applied.instructions:
+            for instruction in applied.instructions:
                 # Bodies of reductions are scalars; one that calls further computations is not counted by XLA, either.
-                if each.opcode in _COUNTED and isinstance(each.shape, ArrayShape):
-                    cycles = self._cycles.get((each.opcode, each.shape.element_type.name), DEFAULT_CYCLES)
-                    total = f32(total + cycles * each.shape.elements)
+                if instruction.opcode in _COUNTED and isinstance(instruction.shape, ArrayShape):
+                    cycles = self._cycles.get((instruction.opcode, instruction.shape.element_type.name), DEFAULT_CYCLES)
+                    total = f32(total + cycles * instruction.shape.elements)
             self._applied[applied] = total
         return total
 
@@ -328,20 +328,20 @@ def _concatenate_cycles(node: Node) -> int:
 
 def _utilization(node: Node) -> tuple[float, ...]:
     """How often each element of each operand is used, on average."""
-    found = [1.0] * len(node.operands)
+    utilization = [1.0] * len(node.operands)
     result = elements_of(first_array(node.shape))
     match node.opcode:
         case opcodes.BROADCAST | opcodes.SLICE | opcodes.DYNAMIC_SLICE | opcodes.GATHER:
-            found[0] = _ratio(result, elements_of(node.operands[0].shape))
+            utilization[0] = _ratio(result, elements_of(node.operands[0].shape))
         case opcodes.DYNAMIC_UPDATE_SLICE:
-            found[0] = _ratio(result - elements_of(node.operands[1].shape), result)
+            utilization[0] = _ratio(result - elements_of(node.operands[1].shape), result)
         case opcodes.REDUCE:
-            for place in range(len(found) // 2, len(found)):
-                found[place] = _ratio(result, elements_of(node.operands[place].shape))
+            for place in range(len(utilization) // 2, len(utilization)):
+                utilization[place] = _ratio(result, elements_of(node.operands[place].shape))
         case opcodes.REDUCE_WINDOW:
             window, _ = _window_counts(node)
-            found[0] = _ratio(result * window, elements_of(node.operands[0].shape))
-    return tuple(found)
+            utilization[0] = _ratio(result * window, elements_of(node.operands[0].shape))
+    return tuple(utilization)
 
 
 def _hands_groups_on(node: Node) -> bool:
@@ -359,8 +359,8 @@ def _hands_groups_on(node: Node) -> bool:
     return is_elementwise(node)
 
 
-def _ratio(one: int, other: int) -> float:
-    return f32(one / other) if other else 0.0
+def _ratio(part: int, whole: int) -> float:
+    return f32(part / whole) if whole else 0.0
 
 
 def _window_counts(node: Node) -> tuple[int, int]:
@@ -393,7 +393,7 @@ def _cumulative_size(node: Node, dimensions: tuple[WindowDimension, ...]) -> int
 # and xla/service/hlo_cost_analysis.cc: an operand counts every access, and arithmetic is in single precision.
 
 
-_ONE: Final = 1.0  # one object, so that the comparison below is of a value that was never computed
+_WHOLE: Final = 1.0  # one object, so that the comparison below is of a value that was never computed
 
 
 @dataclass(slots=True, eq=False)
@@ -414,12 +414,12 @@ class Work:
     root_groups: dict[Node, None] | None = None
     group_use: dict[Node, float] | None = None
 
-    def common(self, one: dict[Node, None], other: dict[Node, None]) -> float:
+    def common(self, first: dict[Node, None], second: dict[Node, None]) -> float:
         """Utilization that two values of a fusion share (`CommonElementwiseUtilization`)."""
         total = 0.0
         assert self.group_use is not None
-        for root in one:
-            if root in other:
+        for root in first:
+            if root in second:
                 total = f32(total + self.group_use[root])
         return total
 
@@ -453,7 +453,7 @@ class WorkCounter:
         """Visits a body from the root: groups of elementwise operations share how often they are computed."""
         root = body.root
         groups: dict[Node, dict[Node, None]] = {root: {root: None}}
-        use, copies = {root: _ONE}, {root: 1}
+        use, copies = {root: _WHOLE}, {root: 1}
         # The buffer that a root updates is not read: XLA's cost analysis expects the update in place.
         updated = _written_by_updates(root)
         of_parameter: dict[Node, tuple[float, int]] = {}
@@ -471,7 +471,7 @@ class WorkCounter:
             basic = self._operations.of(node)
             if basic.flops:
                 # A product with one is exact; most operations are computed once.
-                flops = f32(flops + (basic.flops if times == _ONE else f32(times * basic.flops)))
+                flops = f32(flops + (basic.flops if times == _WHOLE else f32(times * basic.flops)))
             if basic.hands_groups_on:
                 for operand in node.operands:
                     _join(groups, operand, own)

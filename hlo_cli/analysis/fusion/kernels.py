@@ -311,13 +311,13 @@ def _kernels(module: Module) -> KernelList:
     async_bodies = {
         called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations
     }
-    found = (
+    launched = (
         Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in async_bodies), executions)
         for computation, executions in sequential_executions(module).items()
         for instruction in computation.instructions
         if is_launched(instruction)
     )
-    return KernelList.of(found, module)
+    return KernelList.of(launched, module)
 
 
 def is_launched(instruction: Instruction) -> bool:

@@ -226,25 +226,25 @@ class MutableGraph:
         old.detach()
         if self.root is old:
             self.root = new
-        for here, there in (
+        for edges, reverse_edges in (
             (self.control_predecessors, self.control_successors),
             (self.control_successors, self.control_predecessors),
         ):
-            if old in here:
-                here[new] = here.pop(old)
-                for other in here[new]:
-                    there[other] = [new if node is old else node for node in there[other]]
+            if old in edges:
+                edges[new] = edges.pop(old)
+                for other in edges[new]:
+                    reverse_edges[other] = [new if node is old else node for node in reverse_edges[other]]
 
     def remove(self, node: Node) -> None:
         """Removes a node without users, and its control dependencies."""
         self.order[self.position.pop(node)] = None
         node.detach()
-        for here, there in (
+        for edges, reverse_edges in (
             (self.control_predecessors, self.control_successors),
             (self.control_successors, self.control_predecessors),
         ):
-            for other in here.pop(node, ()):
-                there[other] = [each for each in there[other] if each is not node]
+            for other in edges.pop(node, ()):
+                reverse_edges[other] = [each for each in reverse_edges[other] if each is not node]
 
     def add(self, new: Node) -> None:
         """Appends a node."""
@@ -288,14 +288,14 @@ class MutableGraph:
     def reaches(self, sources: Iterable[Node], target: Node) -> bool:
         """Whether `target` depends on one of `sources`, directly or indirectly."""
         wanted = set(sources)
-        seen = {target}
+        visited = {target}
         waiting = [target]
         while waiting:
             for node in self.dependencies(waiting.pop()):
                 if node in wanted:
                     return True
-                if node not in seen:
-                    seen.add(node)
+                if node not in visited:
+                    visited.add(node)
                     waiting.append(node)
         return False
 
@@ -634,25 +634,25 @@ class EmissionCounter:
         self._count[node] = sum(self._count[user] for user in indexing_users)
         for operand in node.operands:
             outside = self._fusion.operands[operand.number] if operand.opcode == opcodes.PARAMETER else operand
-            known = self._indexing_users.setdefault(outside, set())
+            users_of_outside = self._indexing_users.setdefault(outside, set())
             # A user of the same shape, and a transpose by permutation, reuse the index; every other operation computes
             # a new one.
             if node.opcode == opcodes.TRANSPOSE or _same_but_type(operand.shape, node.shape):
-                known |= indexing_users
+                users_of_outside |= indexing_users
             else:
-                known.add(node)
+                users_of_outside.add(node)
 
 
 def users_first(body: FusionBody) -> list[Node]:
     """Nodes of a body that the root depends on, users before operands."""
     order: list[Node] = []
-    seen = {body.root}
+    entered = {body.root}
     open_ = [(body.root, iter(body.root.operands))]
     while open_:
         node, rest = open_[-1]
         for operand in rest:
-            if operand not in seen:
-                seen.add(operand)
+            if operand not in entered:
+                entered.add(operand)
                 if operand.operands:
                     open_.append((operand, iter(operand.operands)))
                     break
@@ -676,13 +676,13 @@ def _user_count(producer: Node) -> int:
     return count
 
 
-def _same_but_type(one: Shape, other: Shape) -> bool:
+def _same_but_type(first: Shape, second: Shape) -> bool:
     """Whether two shapes are equal apart from the element type."""
-    if not isinstance(one, ArrayShape) or not isinstance(other, ArrayShape):
-        return one == other
+    if not isinstance(first, ArrayShape) or not isinstance(second, ArrayShape):
+        return first == second
     return (
-        one.dimensions == other.dimensions
-        and one.dynamic_dimensions == other.dynamic_dimensions
-        and one.layout.minor_to_major == other.layout.minor_to_major
-        and one.layout.tiles == other.layout.tiles
+        first.dimensions == second.dimensions
+        and first.dynamic_dimensions == second.dynamic_dimensions
+        and first.layout.minor_to_major == second.layout.minor_to_major
+        and first.layout.tiles == second.layout.tiles
     )

@@ -62,14 +62,14 @@ def saved_bytes(
 
     `operands` are those of the consumer; a producer with one of its `users` is not computed on its own any more.
     """
-    made, used = costs[producer.instruction], costs[consumer.instruction]
+    producer_cost, consumer_cost = costs[producer.instruction], costs[consumer.instruction]
     # By places: a consumer that uses the producer twice reads it twice by XLA's count.
-    saved = sum(used.operand_bytes(n) for n, node in enumerate(operands) if node is producer)
+    saved = sum(consumer_cost.operand_bytes(n) for n, node in enumerate(operands) if node is producer)
     if users == 1:
-        saved += made.bytes_accessed
+        saved += producer_cost.bytes_accessed
     # Reversed, so that of equal operands the first place is kept, at which XLA has the bytes.
     first = {node: n for n, node in reversed(list(enumerate(producer.operands)))}
-    instead = sum(made.operand_bytes(n) for node, n in first.items() if node not in operands)
+    instead = sum(producer_cost.operand_bytes(n) for node, n in first.items() if node not in operands)
     return round(saved - instead)
 
 
@@ -292,22 +292,22 @@ def names_in_the_pass(
     {<fusion loop_fusion>: 'fusion.7'}
     """
     alone = {name: (name,) for name in (*outcome.fused_into, *outcome.verdicts)}
-    known = {name: frozenset(map(_base, parts)) for name, parts in {**alone, **outcome.members}.items()}
+    bases_of = {name: frozenset(map(_base, parts)) for name, parts in {**alone, **outcome.members}.items()}
     homes: dict[str, list[str]] = {}
-    for home, bases in known.items():
+    for home, bases in bases_of.items():
         for base in bases:
             homes.setdefault(base, []).append(home)
     gone = outcome.fused_into.keys() - outcome.verdicts.keys()
     inside = {} if after is None else _fusion_of_each(after)
-    found: dict[Instruction, str] = {}
+    names: dict[Instruction, str] = {}
     for kernel in kernels:
         if kernel.opcode != opcodes.FUSION:
-            best = next((name for name in (kernel.name, f"{kernel.name}.0") if name in known), None)
+            best = next((name for name in (kernel.name, f"{kernel.name}.0") if name in bases_of), None)
         else:
-            best = _same_fusion(kernel, inside, known) or _most_alike(kernel, homes, known, gone)
+            best = _same_fusion(kernel, inside, bases_of) or _most_alike(kernel, homes, bases_of, gone)
         if best is not None:
-            found[kernel] = best
-    return found
+            names[kernel] = best
+    return names
 
 
 def _fusion_of_each(module: Module) -> dict[str, str]:
@@ -323,17 +323,17 @@ def _names_inside(fusion: Instruction) -> list[str]:
     return [each.name for each in inside if each.opcode not in _NAMELESS]
 
 
-def _same_fusion(fusion: Instruction, inside: Mapping[str, str], known: Collection[str]) -> str | None:
+def _same_fusion(fusion: Instruction, inside: Mapping[str, str], bases_of: Collection[str]) -> str | None:
     """The fusion of which most instructions are, if the pass wrote about it."""
     votes = Counter(inside[name] for name in _names_inside(fusion) if name in inside)
     best = max(votes, key=votes.__getitem__, default=None)
-    return best if best in known else None
+    return best if best in bases_of else None
 
 
 def _most_alike(
     fusion: Instruction,
     homes: Mapping[str, Sequence[str]],
-    known: Mapping[str, frozenset[str]],
+    bases_of: Mapping[str, frozenset[str]],
     gone: Collection[str],
 ) -> str | None:
     """The home that shares the largest part of the instructions in it or in a fusion.
@@ -341,7 +341,7 @@ def _most_alike(
     An instruction that was fused is the home of a single instruction only, which was wrapped in a fusion later.
     """
     bases = {_base(name) for name in _names_inside(fusion)}
-    if fusion.name in known and _base(fusion.name) in known[fusion.name]:
+    if fusion.name in bases_of and _base(fusion.name) in bases_of[fusion.name]:
         return fusion.name
     shared: Counter[str] = Counter()
     for base in bases:
@@ -350,7 +350,7 @@ def _most_alike(
             shared.update(home for home in candidates if home not in gone or len(bases) == 1)
 
     def likeness(home: str) -> tuple[float, bool]:
-        return shared[home] / (len(bases) + len(known[home]) - shared[home]), home not in gone
+        return shared[home] / (len(bases) + len(bases_of[home]) - shared[home]), home not in gone
 
     return max(shared, key=likeness, default=None)
 
@@ -371,7 +371,7 @@ class _Replay:
     times: dict[str, tuple[float, float, int]] = field(default_factory=dict)
     queued: set[str] = field(default_factory=set)
     parts: dict[str, list[str]] = field(default_factory=dict)
-    given: set[str] = field(default_factory=set)
+    own_parts: set[str] = field(default_factory=set)
     fused_into: dict[str, dict[str, None]] = field(default_factory=dict)
     round: set[str] = field(default_factory=set)
     is_fusing: bool = False
@@ -388,7 +388,7 @@ class _Replay:
             self._end(step.consumer, step.fusion)
         # A consumer that was a fusion already keeps its name and its instructions, which the log does not list.
         elif not parts:
-            self.given.add(step.fusion)
+            self.own_parts.add(step.fusion)
         parts.append(step.producer)
         self._end(step.producer, step.fusion)
 
@@ -424,16 +424,16 @@ class _Replay:
 
     def _members(self, name: str, most: int) -> tuple[str, ...]:
         """The instructions that a fusion is made of, at most so many."""
-        seen, waiting, found = {name}, [name], list[str]()
-        while waiting and len(found) < most:
+        visited, waiting, members = {name}, [name], list[str]()
+        while waiting and len(members) < most:
             part = waiting.pop()
-            if part in self.given or part not in self.parts:
-                found.append(part)
+            if part in self.own_parts or part not in self.parts:
+                members.append(part)
             for other in self.parts.get(part, ()):
-                if other not in seen:
-                    seen.add(other)
+                if other not in visited:
+                    visited.add(other)
                     waiting.append(other)
-        return tuple(found)
+        return tuple(members)
 
     def _end(self, name: str, fusion: str) -> None:
         self.queued.discard(name)

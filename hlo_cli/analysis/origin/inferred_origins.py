@@ -92,14 +92,14 @@ class FusionSources:
 
     def _first_result(self, body: Computation, inner: list[Instruction]) -> Instruction | None:
         """The first root, or that from which it is computed; else the last instruction with a source location."""
-        made = next(iter(roots_of(body)), None)
+        result = next(iter(roots_of(body)), None)
         # As many steps as there are instructions, so that a circle ends.
         for _ in inner:
-            if made is None or made in self._sourced:
+            if result is None or result in self._sourced:
                 break
-            made = made.operands[0] if made.operands else None
-        if made is not None and made in self._sourced:
-            return made
+            result = result.operands[0] if result.operands else None
+        if result is not None and result in self._sourced:
+            return result
         return next((each for each in reversed(inner) if each in self._sourced), None)
 
 
@@ -118,14 +118,14 @@ def _nearest_users(module: Module, moves: Moves, sourced: Container[Instruction]
     >>> _nearest_users(module, Moves(module), {module.instruction("n")})
     {(<copy c>, ()): <negate n>, (<parameter p>, ()): <negate n>}
     """
-    found: dict[Value, Instruction] = {}
+    nearest: dict[Value, Instruction] = {}
     users = [each for each in module.instructions if each in sourced]
     # Parameters of a body say which operation reads an operand; the fusion's own metadata is only that of its root.
     for is_fusion in (False, True):
         near: list[Value] = []
         for user in users:
             if (user.opcode == opcodes.FUSION) is is_fusion:
-                near += [value for value in _operand_values(user) if found.setdefault(value, user) is user]
+                near += [value for value in _operand_values(user) if nearest.setdefault(value, user) is user]
         while near:
             further: list[Value] = []
             for value in near:
@@ -134,11 +134,11 @@ def _nearest_users(module: Module, moves: Moves, sourced: Container[Instruction]
                 if step is None and value[0] in sourced:
                     continue  # its own operands have it as their user
                 for before in _operand_values(value[0]) if step is None else (step.value,):
-                    if before not in found:
-                        found[before] = found[value]
+                    if before not in nearest:
+                        nearest[before] = nearest[value]
                         further.append(before)
             near = further
-    return found
+    return nearest
 
 
 def _operand_values(instruction: Instruction) -> list[Value]:
@@ -261,7 +261,7 @@ class Tellers:
 
 def _walk(
     value: Value,
-    known: dict[Value, Instruction | None],
+    ends: dict[Value, Instruction | None],
     before: Callable[[Value], tuple[Value | None, Instruction | None]],
     passed_by: Callable[[Value], Instruction | None],
 ) -> Instruction | None:
@@ -270,19 +270,19 @@ def _walk(
     `before` returns the next value, or else what is found; if that is nothing, the last value that `passed_by` takes.
     """
     passed: list[Value] = []
-    found: Instruction | None = None
-    at: Value | None = value
-    while at is not None:
-        if at in known:
-            found = known[at]
+    end: Instruction | None = None
+    current: Value | None = value
+    while current is not None:
+        if current in ends:
+            end = ends[current]
             break
         # Set before the walk goes on, which ends circles of damaged modules.
-        known[at] = None
-        passed.append(at)
-        at, found = before(at)
+        ends[current] = None
+        passed.append(current)
+        current, end = before(current)
     for each in reversed(passed):
-        found = known[each] = found if found is not None else passed_by(each)
-    return found
+        end = ends[each] = end if end is not None else passed_by(each)
+    return end
 
 
 def _no_instruction(_: Value) -> None:
@@ -310,7 +310,7 @@ class Nearby:
 
     def surroundings(self, instruction: Instruction) -> Surroundings:
         """The places of operands and users, with their scopes."""
-        if (found := self._found.get(instruction)) is None:
+        if (surroundings := self._found.get(instruction)) is None:
             place = self._place
             values = self.reads(instruction)
             tellers = [self._tellers.upward(each) for each in values]
@@ -321,8 +321,8 @@ class Nearby:
             if tellers and not users and not any(tellers) and caller is not None and caller[0] in place:
                 users = [place[caller[0]]]
             operands = tuple(map(self._from, tellers, values))
-            found = self._found[instruction] = Surroundings(operands, frozenset(users))
-        return found
+            surroundings = self._found[instruction] = Surroundings(operands, frozenset(users))
+        return surroundings
 
     def sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users; of arguments their names without numbers."""
@@ -334,16 +334,16 @@ class Nearby:
     def neighbors(self, instruction: Instruction) -> list[Neighbor]:
         """The scopes of operands, users, and caller, and the names of arguments that are moved or read."""
         near = self.surroundings(instruction)
-        operands = [(at, each) for at, each in enumerate(near.operands) if each is not None and each[0]]
-        found = [Neighbor(at, _scope_at(each)) for at, each in operands]
-        found += [Neighbor(("user", each[0]), _scope_at(each)) for each in sorted(near.users)]
+        operands = [(position, each) for position, each in enumerate(near.operands) if each is not None and each[0]]
+        neighbors = [Neighbor(position, _scope_at(each)) for position, each in operands]
+        neighbors += [Neighbor(("user", each[0]), _scope_at(each)) for each in sorted(near.users)]
         caller = self._moves.first_caller.get(instruction.computation)
         if caller is not None and caller[0] in self._place:
-            found.append(Neighbor("caller", _scope_at(self._place[caller[0]])))
+            neighbors.append(Neighbor("caller", _scope_at(self._place[caller[0]])))
         for value in ((instruction, ()), *_operand_values(instruction)):
             if label := self._label(value):
-                found.append(Neighbor(("argument", all_general(label)), label, is_label=True))
-        return found
+                neighbors.append(Neighbor(("argument", all_general(label)), label, is_label=True))
+        return neighbors
 
     def users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """The users within the computation."""
@@ -401,7 +401,7 @@ Transfer: TypeAlias = tuple[str, int | None, str | None]
 """The opcode, the channel, and the devices of a collective."""
 
 
-class Told(NamedTuple):
+class Attribution(NamedTuple):
     """The instruction whose source location a value takes, and what the value is to it.
 
     `scope` is the value's, if the teller is in another one.
@@ -433,70 +433,70 @@ class Inference:
         self._close = Likeness(self._place, self._place.__getitem__, self._near.surroundings)
         self._similar = Likeness(self._place, self._source, self._near.sources)
 
-    def told(self, value: Value) -> Told | None:
+    def attribution_of(self, value: Value) -> Attribution | None:
         """Who tells the source location of a value that does not have its own."""
         instruction, index = value
         step = self.moves.step(value)
         # From what is recorded to what is guessed: XLA's word, structure, likeness, and only then the neighbors.
-        if (told := self._originally(instruction, index)) is not None:
-            return told
+        if (attribution := self._originally(instruction, index)) is not None:
+            return attribution
         if index:
-            return self._moved(step) or self._used(value) or self.told((instruction, ()))
-        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (told := self._element(instruction)) is not None:
-            return told
+            return self._moved(step) or self._used(value) or self.attribution_of((instruction, ()))
+        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (attribution := self._element(instruction)) is not None:
+            return attribution
         if instruction.opcode == opcodes.FUSION and (hero := self._fusions.of(instruction)) is not None:
-            return Told(hero, "fusion of")
-        if instruction.opcode in COLLECTIVES and (told := self._cloned(instruction)) is not None:
-            return told
+            return Attribution(hero, "fusion of")
+        if instruction.opcode in COLLECTIVES and (attribution := self._cloned(instruction)) is not None:
+            return attribution
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self._applying(caller[0])) is not None:
             sibling = self._first_of(instruction.computation)
-            return Told(teller, "part of") if sibling is None else Told(sibling, "next to")
+            return Attribution(teller, "part of") if sibling is None else Attribution(sibling, "next to")
         if instruction.opcode in MATMULS and caller is not None and caller[0] in self._place:
-            return Told(caller[0], "part of")
-        if instruction.opcode not in _MOVED_ONLY and (told := self._like(instruction)) is not None:
-            return told
+            return Attribution(caller[0], "part of")
+        if instruction.opcode not in _MOVED_ONLY and (attribution := self._like(instruction)) is not None:
+            return attribution
         return self._moved(step) or self._used(value) or self._computed(instruction)
 
-    def _originally(self, instruction: Instruction, index: ShapeIndex) -> Told | None:
+    def _originally(self, instruction: Instruction, index: ShapeIndex) -> Attribution | None:
         """The instruction that XLA recorded as the original one, if the module still has it."""
         array = original_array(instruction, index) if self._has_originals else None
         teller = self._named.get(array.instruction_name) if array is not None else None
-        return Told(teller, "original value") if teller in self._place and teller is not None else None
+        return Attribution(teller, "original value") if teller in self._place and teller is not None else None
 
-    def _cloned(self, instruction: Instruction) -> Told | None:
+    def _cloned(self, instruction: Instruction) -> Attribution | None:
         """The same transfer elsewhere: compilers clone collectives into the fusions that start and end them."""
         twin = self._transfers.get(_transfer_of(instruction))
-        return Told(twin, "like") if twin is not None else None
+        return Attribution(twin, "like") if twin is not None else None
 
     @cached_property
     def _transfers(self) -> dict[Transfer, Instruction | None]:
         """The collectives of each channel and groups, if all come from one place."""
-        found: dict[Transfer, Instruction | None] = {}
-        for each in self._place:
-            if each.opcode in COLLECTIVES and (transfer := _transfer_of(each))[1] is not None:
-                first = found.setdefault(transfer, each)
+        collectives: dict[Transfer, Instruction | None] = {}
+        for instruction in self._place:
+            if instruction.opcode in COLLECTIVES and (transfer := _transfer_of(instruction))[1] is not None:
+                first = collectives.setdefault(transfer, instruction)
                 # Channels are reused across loops; two sources make none.
-                if first is not None and self._place[first] != self._place[each]:
-                    found[transfer] = None
-        return found
+                if first is not None and self._place[first] != self._place[instruction]:
+                    collectives[transfer] = None
+        return collectives
 
     @cached_property
     def _named(self) -> dict[str, Instruction]:
         return {each.name: each for computation in self._computations for each in computation.instructions}
 
-    def _element(self, instruction: Instruction) -> Told | None:
+    def _element(self, instruction: Instruction) -> Attribution | None:
         """Who tells about a get-tuple-element of a fusion: XLA gives it the metadata of the fusion."""
         made = instruction.operands[0] if instruction.operands else None
         if made is None or made.opcode != opcodes.FUSION:
             return None
         teller = self._fusions.of_elements(made) or (made if made in self._place else self._fusions.of(made))
-        return Told(teller, "element of") if teller is not None else None
+        return Attribution(teller, "element of") if teller is not None else None
 
-    def _like(self, instruction: Instruction) -> Told | None:
+    def _like(self, instruction: Instruction) -> Attribution | None:
         """An instruction that is alike, from the same scope if there is one, or a user between equal lines."""
         if alike := self._close.find(instruction, _STRICT):
-            return Told(alike[0], "like")
+            return Attribution(alike[0], "like")
         if (told := self._common(instruction)) is not None:
             return told
         alike = self._close.find(instruction, _LOOSE)
@@ -507,30 +507,30 @@ class Inference:
         if not alike and not similar:
             return None
         teller, scope = self._layers.choose(similar or alike, instruction)
-        return Told(teller, "like", scope)
+        return Attribution(teller, "like", scope)
 
-    def _moved(self, step: Step | None) -> Told | None:
+    def _moved(self, step: Step | None) -> Attribution | None:
         teller = self._tellers.upward(step.value) if step is not None else None
-        return Told(teller, step.relation) if step is not None and teller is not None else None
+        return Attribution(teller, step.relation) if step is not None and teller is not None else None
 
-    def _used(self, value: Value) -> Told | None:
+    def _used(self, value: Value) -> Attribution | None:
         instruction, index = value
         shape = instruction.shape if not index else None
         elements = range(len(shape.elements)) if isinstance(shape, TupleShape) else ()
         for each in (value, *((instruction, (at,)) for at in elements)):
             if (teller := self._near.down.get(each)) is not None:
-                return Told(teller, "used by")
+                return Attribution(teller, "used by")
         return None
 
-    def _computed(self, instruction: Instruction) -> Told | None:
+    def _computed(self, instruction: Instruction) -> Attribution | None:
         for operand in _operand_values(instruction):
             if (teller := self._tellers.upward(operand)) is not None:
-                return Told(teller, "computed from")
+                return Attribution(teller, "computed from")
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self._tellers.upward((caller[0], ()))) is not None:
-            return Told(teller, "part of")
+            return Attribution(teller, "part of")
         teller = self._ancestor(instruction)
-        return Told(teller, "computed from") if teller is not None else None
+        return Attribution(teller, "computed from") if teller is not None else None
 
     def _first_of(self, computation: Computation) -> Instruction | None:
         """The first instruction of a computation with a source location of its own."""
@@ -540,24 +540,24 @@ class Inference:
 
     def _ancestor(self, instruction: Instruction) -> Instruction | None:
         """The first teller among the instructions that one is computed from, first operands first."""
-        found = self._ancestors
-        waiting = [(instruction, self._sources_of(instruction))] if instruction not in found else []
-        found.setdefault(instruction, None)
+        ancestors = self._ancestors
+        waiting = [(instruction, self._sources_of(instruction))] if instruction not in ancestors else []
+        ancestors.setdefault(instruction, None)
         while waiting:
-            at, sources = waiting[-1]
+            current, sources = waiting[-1]
             for value in sources:
-                if (teller := self._tellers.upward(value) or found.get(value[0])) is not None:
-                    found[at] = teller
+                if (teller := self._tellers.upward(value) or ancestors.get(value[0])) is not None:
+                    ancestors[current] = teller
                     waiting.pop()
                     break
-                if value[0] not in found:
-                    found[value[0]] = None  # until known: only malformed modules ask again before
-                    waiting[-1] = at, chain((value,), sources)  # to be asked again when it is known
+                if value[0] not in ancestors:
+                    ancestors[value[0]] = None  # until known: only malformed modules ask again before
+                    waiting[-1] = current, chain((value,), sources)  # to be asked again when it is known
                     waiting.append((value[0], self._sources_of(value[0])))
                     break
             else:
                 waiting.pop()
-        return found[instruction]
+        return ancestors[instruction]
 
     def _sources_of(self, instruction: Instruction) -> Iterator[Value]:
         """What an instruction is computed from: its operands; for a parameter the caller."""
@@ -566,14 +566,14 @@ class Inference:
             return iter([(caller[0], ())])
         return iter(_operand_values(instruction))
 
-    def _common(self, instruction: Instruction) -> Told | None:
+    def _common(self, instruction: Instruction) -> Attribution | None:
         """A user from the same place as an operand: what is between them is from there too."""
         operands = {
             self._place[each][0] for each in map(self._tellers.upward, _operand_values(instruction)) if each is not None
         }
         users = [each for each in self._near.users_of(instruction) if each in self._place]
         found = next((each for each in users if self._place[each][0] in operands), None)
-        return Told(found, "used by") if found is not None else None
+        return Attribution(found, "used by") if found is not None else None
 
     def _applying(self, caller: Instruction) -> Instruction | None:
         """The instruction that applies a computation to elements, such as a reduction, with a source location."""

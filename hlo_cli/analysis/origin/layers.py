@@ -91,20 +91,20 @@ class Likeness:
                     return alike
         return ()
 
-    def _compared(self, number: int, known: Iterable[Instruction]) -> dict[Hashable, list[Instruction]]:
+    def _compared(self, number: int, instructions: Iterable[Instruction]) -> dict[Hashable, list[Instruction]]:
         """Instructions by a key; none for a key that instructions from two places have."""
-        found: dict[Hashable, list[Instruction]] = {}
-        for each in known:
-            if (key := self._key(number, each)) is None:
+        by_key: dict[Hashable, list[Instruction]] = {}
+        for instruction in instructions:
+            if (key := self._key(number, instruction)) is None:
                 continue
-            if (alike := found.get(key)) is None:
-                found[key] = [each]
-            elif alike and self._place(alike[0]) == self._place(each):
-                alike.append(each)
+            if (alike := by_key.get(key)) is None:
+                by_key[key] = [instruction]
+            elif alike and self._place(alike[0]) == self._place(instruction):
+                alike.append(instruction)
             else:
                 # Kept empty, not removed, so that a third one does not count as the first.
                 alike.clear()  # alike, and yet from two places
-        return found
+        return by_key
 
     def _key(self, number: int, instruction: Instruction) -> Hashable | None:
         if number == 0:
@@ -267,14 +267,14 @@ class Layers:
         return teller or learned.scopes[learned.most], scope
 
     def _votes(
-        self, roles: Mapping[Hashable, _Learned], there: Mapping[str, Instruction], instruction: Instruction
+        self, roles: Mapping[Hashable, _Learned], at_location: Mapping[str, Instruction], instruction: Instruction
     ) -> tuple[str, ...]:
         """The scopes that most neighbors tell, of those known at the source location, in layers that exist."""
         votes: dict[str, float] = {}
         for neighbor in self._neighbors(instruction):
             for scope, weight in roles[neighbor.role].votes(neighbor) if neighbor.role in roles else ():
                 # A pattern may lead beyond the last layer, or to a scope that this line never has.
-                if all_general(scope) in there and _numbered_part(scope) in self._numbered:
+                if all_general(scope) in at_location and _numbered_part(scope) in self._numbered:
                     votes[scope] = votes.get(scope, 0.0) + weight
         most = _NEARLY * max(votes.values(), default=0.0)
         return tuple(sorted(scope for scope, weight in votes.items() if weight >= most))
@@ -323,15 +323,15 @@ def _pattern(neighbor: str, scope: str) -> Pattern:
         return _SAME
     near = neighbor.split("/") if neighbor else []
     parts: list[Part] = []
-    for at, part in enumerate(scope.split("/") if scope else []):
-        if at < len(near) and part == near[at]:
-            parts.append(at)
+    for position, part in enumerate(scope.split("/") if scope else []):
+        if position < len(near) and part == near[position]:
+            parts.append(position)
         elif (
-            at < len(near)
-            and all_general(part) == all_general(near[at])
-            and (change := _change(near[at], part)) is not None
+            position < len(near)
+            and all_general(part) == all_general(near[position])
+            and (change := _change(near[position], part)) is not None
         ):
-            parts.append((at, change))
+            parts.append((position, change))
         else:
             parts.append(part)
     return tuple(parts)

@@ -67,7 +67,7 @@ class Origins:
         >>> origins_of(module).own(module.entry.root).source
         'a.py:3'
         """
-        return self._read(instruction)[1]
+        return self._read_own(instruction)[1]
 
     def of(self, instruction: Instruction) -> Origin:
         """The origin of an instruction: its own, completed by that of the nearest instruction that tells more.
@@ -140,15 +140,15 @@ class Origins:
 
     def _place_of(self, value: Value) -> Origin:
         own = self.own(value[0])
-        told = self._inference.told(value) if not own.stack else None
-        if told is None:
+        attribution = self._inference.attribution_of(value) if not own.stack else None
+        if attribution is None:
             return own
         # Its own scope, where an instruction has one, is better than any other's.
-        theirs = self.own(told.teller)
-        op_name = with_scope(theirs.op_name, told.scope) if told.scope else theirs.op_name
+        theirs = self.own(attribution.teller)
+        op_name = with_scope(theirs.op_name, attribution.scope) if attribution.scope else theirs.op_name
         # An instruction may have kept its op_name without its source line.
         op_name = own.op_name if scope_of(own.op_name) else op_name
-        return Origin(op_name, theirs.stack, None, told.teller, told.relation)
+        return Origin(op_name, theirs.stack, None, attribution.teller, attribution.relation)
 
     def of_all(self, instructions: Iterable[Instruction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The distinct op_names and places in the metadata of several instructions, in their order."""
@@ -175,9 +175,9 @@ class Origins:
 
     def _place(self, instruction: Instruction) -> tuple[str, str] | None:
         """The source and the scope of an instruction with a source location of its own."""
-        return self._read(instruction)[2]
+        return self._read_own(instruction)[2]
 
-    def _read(self, instruction: Instruction) -> _Own:
+    def _read_own(self, instruction: Instruction) -> _Own:
         if (found := self._own.get(instruction)) is None:
             found = self._own[instruction] = self._shared(instruction.metadata)
         return found
@@ -341,15 +341,19 @@ class Keys:
         >>> [keys.of(instruction) for instruction in module.instructions]
         [Key(text='(arguments)', name='(arguments)', is_inferred=False), Key(text='f/*', name='f/3', is_inferred=False)]
         """
-        found = self._known.get((instruction, index))
-        if found is None:
-            found = self._key(instruction, index)
+        result = self._known.get((instruction, index))
+        if result is None:
+            result = self._key(instruction, index)
             # The tuple of a start has no metadata of its own in most dumps; its result has.
-            if found.text == UNKNOWN_KEY and not index and instruction.opcode.endswith("-start"):
-                results = (self._key(instruction, at) for at in _RESULTS if subshape(instruction.shape, at) is not None)
-                found = next((key for key in results if key.text != UNKNOWN_KEY), found)
-            self._known[instruction, index] = found
-        return found
+            if result.text == UNKNOWN_KEY and not index and instruction.opcode.endswith("-start"):
+                results = (
+                    self._key(instruction, result_index)
+                    for result_index in _RESULTS
+                    if subshape(instruction.shape, result_index) is not None
+                )
+                result = next((key for key in results if key.text != UNKNOWN_KEY), result)
+            self._known[instruction, index] = result
+        return result
 
     def of_use(self, instruction: Instruction, index: ShapeIndex = ()) -> Key:
         """The key of a value; of an argument, the source line or scope of the nearest instruction that uses it.
@@ -461,28 +465,32 @@ def first_dumps(
     >>> {each.name: back for each, back in first_dumps(last, older).items()}
     {'p': 2, 'b': 1}
     """
-    found = dict.fromkeys(module.instructions if instructions is None else instructions, 0)
-    sought = {each: each for each in found}  # each instruction as it is in the dump before
+    dumps_back = dict.fromkeys(module.instructions if instructions is None else instructions, 0)
+    sought = {instruction: instruction for instruction in dumps_back}  # each instruction as it is in the dump before
     latest = module
-    for back, dump in enumerate(earlier if found else (), 1):
-        named = {(each.name, each.opcode): each for each in dump.instructions}
+    for back, dump in enumerate(earlier if dumps_back else (), 1):
+        named = {(instruction.name, instruction.opcode): instruction for instruction in dump.instructions}
         still: dict[Instruction, Instruction] = {}
-        lost: dict[Instruction, Instruction] = {}
-        for each, now in sought.items():
-            before = named.get((now.name, now.opcode))
-            if before is not None and _sizes(before) == _sizes(now):
-                still[each] = before
-            elif now.metadata.op_name:
-                lost[each] = now
-        if lost:
-            there, here = _unique(dump.instructions), _unique(latest.instructions)
-            renamed = {each: there.get(_likeness(now)) for each, now in lost.items() if here.get(_likeness(now)) is now}
-            still |= {each: before for each, before in renamed.items() if before is not None}
-        found |= dict.fromkeys(still, back)
+        renamed_away: dict[Instruction, Instruction] = {}
+        for instruction, latest_form in sought.items():
+            before = named.get((latest_form.name, latest_form.opcode))
+            if before is not None and _sizes(before) == _sizes(latest_form):
+                still[instruction] = before
+            elif latest_form.metadata.op_name:
+                renamed_away[instruction] = latest_form
+        if renamed_away:
+            unique_before, unique_after = _unique(dump.instructions), _unique(latest.instructions)
+            renamed = {
+                instruction: unique_before.get(_likeness(latest_form))
+                for instruction, latest_form in renamed_away.items()
+                if unique_after.get(_likeness(latest_form)) is latest_form
+            }
+            still |= {instruction: before for instruction, before in renamed.items() if before is not None}
+        dumps_back |= dict.fromkeys(still, back)
         sought, latest = still, dump
         if not sought:
             break
-    return found
+    return dumps_back
 
 
 def _unique(instructions: Iterable[Instruction]) -> dict[Hashable, Instruction]:

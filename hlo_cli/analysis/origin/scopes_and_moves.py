@@ -69,14 +69,14 @@ def scope_of(op_name: str) -> str:
 def _split(op_name: str) -> list[str]:
     """The parts between slashes that are outside parentheses and brackets."""
     parts, depth, start = [], 0, 0
-    for at, letter in enumerate(op_name):
+    for position, letter in enumerate(op_name):
         if letter in "([":
             depth += 1
         elif letter in ")]":
             depth -= 1
         elif letter == "/" and depth <= 0:
-            parts.append(op_name[start:at])
-            start = at + 1
+            parts.append(op_name[start:position])
+            start = position + 1
     return [*parts, op_name[start:]]
 
 
@@ -112,13 +112,13 @@ def with_scope(op_name: str, scope: str) -> str:
     >>> with_scope("jit(f)/jvp(decoder)/layer_4/mlp/dot_general", "decoder")
     'jit(f)/jvp(decoder)/dot_general'
     """
-    here = scope_of(op_name)
-    old, new = here.split("/"), scope.split("/")
+    own_scope = scope_of(op_name)
+    old, new = own_scope.split("/"), scope.split("/")
     parts = _split(op_name)
     if len(old) == len(new) and scope:
         names = dict(zip(old, new, strict=True))
         return "/".join(_renamed(part, names) for part in parts)
-    if scope and here.startswith(f"{scope}/"):
+    if scope and own_scope.startswith(f"{scope}/"):
         cut = ("/".join((*parts[:count], parts[-1])) for count in range(len(parts) - 1, 0, -1))
         return next((name for name in cut if scope_of(name) == scope), op_name)
     return op_name
@@ -147,9 +147,9 @@ def all_general(name: str) -> str:
     return _DIGITS.sub("*", name)
 
 
-def _renamed(part: str, other: Mapping[str, str]) -> str:
+def _renamed(part: str, names: Mapping[str, str]) -> str:
     inner = _unwrapped(part)
-    return part.replace(inner, other[inner]) if inner in other else part
+    return part.replace(inner, names[inner]) if inner in names else part
 
 
 # --- the record ---
@@ -337,17 +337,17 @@ class Moves:
 
     def _back_here(self, value: Value) -> Value:
         """The value at the end of the steps back that stay within the computation and keep the data."""
-        here, passed = self._here, list[Value]()
-        while value not in here:
-            here[value] = value
+        ends, passed = self._here, list[Value]()
+        while value not in ends:
+            ends[value] = value
             passed.append(value)
             step = self.step(value) if value[0].opcode != opcodes.PARAMETER else None
             if step is None or not step.is_same or step.value[0].computation is not value[0].computation:
                 break
             value = step.value
         for each in passed:
-            here[each] = here[value]
-        return here[value]
+            ends[each] = ends[value]
+        return ends[value]
 
     def _element(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
         # From the text, as every loop has hundreds of them and parsing attributes is slow.
@@ -455,11 +455,11 @@ def _copied(start: Instruction) -> str:
 
 
 def _operand(
-    instruction: Instruction, at: int, index: ShapeIndex, relation: str, *, is_same: bool = True
+    instruction: Instruction, number: int, index: ShapeIndex, relation: str, *, is_same: bool = True
 ) -> Step | None:
-    if not 0 <= at < len(instruction.operands):
+    if not 0 <= number < len(instruction.operands):
         return None
-    return Step((instruction.operands[at], (*instruction.operand_index(at), *index)), relation, is_same)
+    return Step((instruction.operands[number], (*instruction.operand_index(number), *index)), relation, is_same)
 
 
 _RULES: Final = {

@@ -445,17 +445,17 @@ def _check_pairs(
     instruction: Instruction, numbers: DotDimensionNumbers, lhs: ArrayShape, rhs: ArrayShape, right: int
 ) -> None:
     """Checks that contracting and batch dimensions have equal sizes pairwise."""
-    for what, left_dims, right_dims in (
+    for noun, left_dims, right_dims in (
         ("contracting", numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
         ("batch", numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
     ):
         if len(left_dims) != len(right_dims):
             found = f"{len(left_dims)} and {len(right_dims)}"
-            fail(instruction, f"expected the same number of {what} dimensions on both sides, found {found}")
+            fail(instruction, f"expected the same number of {noun} dimensions on both sides, found {found}")
         for a, b in zip(left_dims, right_dims, strict=True):
             sizes = (lhs.dimensions[a], rhs.dimensions[b])
             if sizes[0] != sizes[1] and UNBOUNDED not in sizes:
-                pair = f"expected equal sizes of {what} dimensions {a} and {b}, found {sizes[0]} and {sizes[1]}"
+                pair = f"expected equal sizes of {noun} dimensions {a} and {b}, found {sizes[0]} and {sizes[1]}"
                 fail(instruction, f"{pair}; {described(instruction, 0, right)}")
 
 
@@ -464,21 +464,27 @@ def _sizes(shape: ArrayShape, dimensions: tuple[int, ...]) -> list[int]:
     return [shape.dimensions[d] for d in dimensions if 0 <= d < shape.rank]
 
 
-def _check_scale(instruction: Instruction, position: int, at: int, contracted: int) -> bool:
-    """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar, which means no scale."""
-    shape, scale = array(instruction, position), array(instruction, at)
+def _check_scale(instruction: Instruction, position: int, scale_position: int, contracted: int) -> bool:
+    """Checks a scale, given by the number of its operand; returns whether it is an array.
+
+    A bf16 scalar means that there is no scale.
+    """
+    shape, scale = array(instruction, position), array(instruction, scale_position)
     is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
     # InferScaledDotOpShape takes a bf16 one of one element for the absence of a scale.
     if is_missing and all(size == 1 for size in scale.dimensions):
         if 0 < scale.rank <= contracted:
-            fail(instruction, f"expected a scale with dimension {contracted}; {described(instruction, position, at)}")
+            fail(
+                instruction,
+                f"expected a scale with dimension {contracted}; {described(instruction, position, scale_position)}",
+            )
         return bool(scale.rank)
     if scale.rank != shape.rank:
-        fail(instruction, f"expected a scale of its operand's rank; {described(instruction, position, at)}")
+        fail(instruction, f"expected a scale of its operand's rank; {described(instruction, position, scale_position)}")
     for d, (size, part) in enumerate(zip(shape.dimensions, scale.dimensions, strict=True)):
         if part < 1 or size % part:
             which = "the contracting dimension" if d == contracted else f"dimension {d}"
-            operands = described(instruction, position, at)
+            operands = described(instruction, position, scale_position)
             fail(instruction, f"{which} of the scale does not divide that of its operand; {operands}")
     return bool(scale.rank)
 

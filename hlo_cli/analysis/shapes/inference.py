@@ -469,13 +469,18 @@ def shape_differences(expected: Shape, found: Shape, index: ShapeIndex = ()) -> 
     [((0,), 'dimension 0 is 3, not 2'), ((2,), 'an element too many')]
     """
     if isinstance(expected, TupleShape) and isinstance(found, TupleShape):
-        for at in range(max(len(expected.elements), len(found.elements))):
-            one = expected.elements[at] if at < len(expected.elements) else None
-            other = found.elements[at] if at < len(found.elements) else None
-            if one is None or other is None:
-                yield (*index, at), one, other, "an element too many" if one is None else "an element is missing"
+        for position in range(max(len(expected.elements), len(found.elements))):
+            wanted = expected.elements[position] if position < len(expected.elements) else None
+            actual = found.elements[position] if position < len(found.elements) else None
+            if wanted is None or actual is None:
+                yield (
+                    (*index, position),
+                    wanted,
+                    actual,
+                    "an element too many" if wanted is None else "an element is missing",
+                )
             else:
-                yield from shape_differences(one, other, (*index, at))
+                yield from shape_differences(wanted, actual, (*index, position))
     elif words := difference_in_words(expected, found):
         yield index, expected, found, words
 
@@ -505,30 +510,30 @@ def _kind(shape: Shape) -> str:
 
 
 def _type(expected: ArrayShape, found: ArrayShape) -> str:
-    one, other = expected.element_type.name, found.element_type.name
-    return f"type is {other}, not {one}" if one != other else ""
+    wanted, actual = expected.element_type.name, found.element_type.name
+    return f"type is {actual}, not {wanted}" if wanted != actual else ""
 
 
 def _sizes(expected: ArrayShape, found: ArrayShape) -> str:
-    one, other = expected.sizes, found.sizes
-    if one == other:
+    wanted, actual = expected.sizes, found.sizes
+    if wanted == actual:
         return ""
-    if not one:
+    if not wanted:
         return f"an array of {found.elements:,} {'element' if found.elements == 1 else 'elements'}, not a scalar"
-    if not other:
+    if not actual:
         return "a scalar, not an array"
-    if len(one) != len(other):
+    if len(wanted) != len(actual):
         same = ", with as many elements" if expected.elements == found.elements else ""
-        return f"{len(other)} {'dimension' if len(other) == 1 else 'dimensions'}, not {len(one)}{same}"
-    different = [at for at in range(len(one)) if one[at] != other[at]]
+        return f"{len(actual)} {'dimension' if len(actual) == 1 else 'dimensions'}, not {len(wanted)}{same}"
+    different = [at for at in range(len(wanted)) if wanted[at] != actual[at]]
     # Equal sizes in another order are a transpose that was forgotten, which deserves its own words.
-    if sorted(one) != sorted(other):
-        return ", ".join(f"dimension {at} is {other[at]:,}, not {one[at]:,}" for at in different)
+    if sorted(wanted) != sorted(actual):
+        return ", ".join(f"dimension {at} is {actual[at]:,}, not {wanted[at]:,}" for at in different)
     if len(different) == 2:
         return f"sizes of dimensions {different[0]} and {different[1]} are swapped"
-    if len(set(one)) == len(one):
-        return f"sizes are in the order of dimensions {', '.join(str(one.index(size)) for size in other)}"
-    return f"sizes {index_text(other, '[]')} are in another order than {index_text(one, '[]')}"
+    if len(set(wanted)) == len(wanted):
+        return f"sizes are in the order of dimensions {', '.join(str(wanted.index(size)) for size in actual)}"
+    return f"sizes {index_text(actual, '[]')} are in another order than {index_text(wanted, '[]')}"
 
 
 def _dynamic(expected: ArrayShape, found: ArrayShape) -> str:

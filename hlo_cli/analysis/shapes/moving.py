@@ -438,10 +438,10 @@ def _with_scanned_dimension(instruction: Instruction, shape: Shape, along: int, 
     return array_of(shape.element_type, dimensions, dynamic, Layout(tuple(order)))
 
 
-def _fail_unlike_result(instruction: Instruction, what: str, found: Shape, result: Shape) -> None:
+def _fail_unlike_result(instruction: Instruction, noun: str, shape: Shape, result: Shape) -> None:
     """Fails because a shape differs from the result of the reducer."""
-    shapes = sizes_of(found), sizes_of(result)
-    fail(instruction, f"{what} is {shapes[0]}, but the applied computation returns {shapes[1]}")
+    shapes = sizes_of(shape), sizes_of(result)
+    fail(instruction, f"{noun} is {shapes[0]}, but the applied computation returns {shapes[1]}")
 
 
 # --- windows ---
@@ -546,9 +546,9 @@ def _window_positions(
     return tuple(size if size == UNBOUNDED else w.positions(size) for size, w in zip(sizes, window, strict=True))
 
 
-def _group_count(instruction: Instruction, what: str) -> int:
+def _group_count(instruction: Instruction, noun: str) -> int:
     """Returns the number of feature or batch groups."""
-    count = instruction.integer(f"{what}_group_count")
+    count = instruction.integer(f"{noun}_group_count")
     return 1 if count is None else count
 
 
@@ -727,12 +727,12 @@ def _check_starts(instruction: Instruction, shape: ArrayShape, first: int) -> No
 
 
 def _check_sizes(
-    instruction: Instruction, shape: ArrayShape, sizes: Sequence[int], dimensions: Sequence[int], what: str
+    instruction: Instruction, shape: ArrayShape, sizes: Sequence[int], dimensions: Sequence[int], noun: str
 ) -> None:
     """Checks that sizes do not exceed the operand's dimensions."""
     for size, d in zip(sizes, dimensions, strict=True):
         if UNBOUNDED not in (size, shape.dimensions[d]) and not 0 <= size <= shape.dimensions[d]:
-            found = f"expected at most {shape.dimensions[d]} in dimension {d} of {what}, found {size}"
+            found = f"expected at most {shape.dimensions[d]} in dimension {d} of {noun}, found {size}"
             fail(instruction, f"{found}; {described(instruction, 0)}")
 
 
@@ -808,10 +808,12 @@ def _check_batching(
         fail(instruction, f"expected {of_operand[0]} and {of_indices[0]} to have the same length, {counts}")
 
 
-def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int], dropped: Sequence[int]) -> None:
+def _check_split(
+    instruction: Instruction, shape: ArrayShape, slice_dimensions: Sequence[int], dropped: Sequence[int]
+) -> None:
     """Checks that every operand dimension is either a slice dimension or a dropped one."""
-    if len(kept) + len(dropped) != shape.rank:
-        parts = f"{len(kept)} slice and {len(dropped)} dropped dimensions"
+    if len(slice_dimensions) + len(dropped) != shape.rank:
+        parts = f"{len(slice_dimensions)} slice and {len(dropped)} dropped dimensions"
         fail(
             instruction,
             f"expected {counted(shape.rank, 'dimensions')} in total, found {parts}; {described(instruction, 0)}",
@@ -842,8 +844,8 @@ def _check_update(
             fail(instruction, f"{found}; {described(instruction, position)}")
 
 
-def _need_sorted(instruction: Instruction, dimensions: Sequence[int], rank: int, what: str) -> None:
+def _need_sorted(instruction: Instruction, dimensions: Sequence[int], rank: int, noun: str) -> None:
     """Checks that dimensions are valid and sorted."""
-    need_dimensions(instruction, dimensions, rank, what)
+    need_dimensions(instruction, dimensions, rank, noun)
     if list(dimensions) != sorted(dimensions):
-        fail(instruction, f"expected {what} in ascending order, found {list(dimensions)}")
+        fail(instruction, f"expected {noun} in ascending order, found {list(dimensions)}")

@@ -177,15 +177,15 @@ def need_at_least(instruction: Instruction, count: int) -> None:
         fail(instruction, f"expected at least {counted(count, 'operands')}, found {len(instruction.operands)}")
 
 
-def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: int, what: str) -> None:
+def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: int, noun: str) -> None:
     """Checks that dimension numbers are unique and below `rank`."""
-    seen: set[int] = set()
+    earlier: set[int] = set()
     for dimension in dimensions:
         if not 0 <= dimension < rank:
-            fail(instruction, f"dimension {dimension} in {what} is out of range (rank {rank})")
-        if dimension in seen:
-            fail(instruction, f"duplicate dimension {dimension} in {what}")
-        seen.add(dimension)
+            fail(instruction, f"dimension {dimension} in {noun} is out of range (rank {rank})")
+        if dimension in earlier:
+            fail(instruction, f"duplicate dimension {dimension} in {noun}")
+        earlier.add(dimension)
 
 
 def only_dimension(instruction: Instruction, rank: int) -> int:
