@@ -159,7 +159,6 @@ def _is_passed(leaf: Leaf) -> bool:
 
 
 # --- the call ---
-# Decodes custom calls: target, configuration, and buffers.
 
 
 @dataclass(frozen=True, slots=True)

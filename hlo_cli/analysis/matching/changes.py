@@ -480,7 +480,6 @@ def _nearest_paired(node: Node, operands: Sequence[tuple[Node, ...]], partners: 
 
 
 # --- paired instructions ---
-# Differences of two paired instructions: content, operands, callees, computation, and metadata.
 
 
 class InstructionDiff:

@@ -331,7 +331,6 @@ def _can_inline(module: Module, computation: Computation, caller: Instruction) -
 
 
 # --- computations of identical text ---
-# Copies graph data between computations whose text, names included, is identical in both modules.
 
 
 class IdenticalComputations:

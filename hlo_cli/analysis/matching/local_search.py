@@ -373,7 +373,6 @@ def _with_users(graphs: Iterable[ModuleGraph], partners: list[Node], nodes: list
 
 
 # --- candidate pairs ---
-# Finds candidate pairs near existing pairs.
 
 
 _MAX_SKIPPED_OPERANDS: Final = 4  # what compilers insert has few operands; wide tuples would multiply the candidates

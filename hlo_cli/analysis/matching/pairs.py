@@ -372,7 +372,6 @@ def _free(partners: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, l
 
 
 # --- pairs of nodes ---
-# Pairs of nodes of two graphs found so far.
 
 
 class Pairs:

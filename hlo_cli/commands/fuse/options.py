@@ -240,7 +240,7 @@ class FuseOptions:
             raise conflict_error(two[0], two[1])
         if self.is_one_fusion and (self.where or self.computation):
             raise conflict_error("--where" if self.where else "--computation", "NAME")
-        check_options(self, order=("--as-xla", "--verify"))
+        check_options(self)
         parts = {"--where": self.where, "--computation": self.computation}
         part_option = next((option for option, value in parts.items() if value is not None), None)
         self.changes.check(part_option)

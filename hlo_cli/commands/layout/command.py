@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
 
 # --- options ---
-# Options of `hlo layout`.
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,12 +324,11 @@ def requirement_error(option: str, required: str, *, hint: str = "") -> HloError
     return HloError(f"{option} requires {required}", hint=hint or f"add {required}")
 
 
-def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
+def check_options(*chosen: object) -> None:
     """Raises HloError for two given options of which one would have no effect, or for one that lacks another.
 
     `chosen` are values of classes of options; the rules are those of their fields, see `declaring.Rules`. An
-    option is given if its value is not the default. Of several that lack another, the first is named: first those of
-    `order`, then the others in the order of the fields.
+    option is given if its value is not the default. Of several that lack another, the first field is named.
 
     >>> check_options(OutputOptions(quiet=True, verbose=True))
     Traceback (most recent call last):
@@ -353,8 +352,7 @@ def check_options(*chosen: object, order: Sequence[str] = ()) -> None:
         for other in excluded:
             if _is_given(other, given):
                 raise conflict_error(other, name, hint=hints.get(other) or rules.get("excludes_hint", _ONLY_ONE))
-    for name in sorted(applied, key=lambda name: (*order, name).index(name)):
-        rules = applied[name]
+    for name, rules in applied.items():
         needed = rules.get("needs", "")
         if needed and not any(_is_given(each, given) for each in (*_options_in(needed), *rules.get("or_needs", ()))):
             raise requirement_error(name, needed, hint=rules.get("needs_hint", ""))

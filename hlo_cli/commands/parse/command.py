@@ -190,7 +190,7 @@ class ParseOptions:
         hlo_cli.source.HloError: error: --where cannot be used with --tree
           help: use only one of them
         """
-        check_options(self, output, order=("--operands", "--users", "--profile"))
+        check_options(self, output)
         if self.profile is not None and not self.tree and given_in(self, "report"):
             raise requirement_error("--profile", "--tree or --format hlo", hint="add --tree")
 

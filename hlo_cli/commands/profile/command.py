@@ -132,7 +132,7 @@ class ProfileOptions:
         views = self._views
         if len(views) > 1:
             raise conflict_error(views[1], views[0])
-        check_options(self, order=("--against-dump",))
+        check_options(self)
         if self.where is not None and self.name is not None:
             raise conflict_error("--where", views[0])
 

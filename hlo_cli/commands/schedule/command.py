@@ -157,7 +157,7 @@ class ScheduleOptions:
         hlo_cli.source.HloError: error: --space requires --sequence
           help: add --sequence
         """
-        check_options(self, order=("--space", "--verify", "--limit"))
+        check_options(self)
 
     @property
     def direction(self) -> Direction | None:

@@ -13,7 +13,6 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 # --- options ---
-# Options of `hlo tile-index`.
 
 
 @dataclass(frozen=True, slots=True)
