@@ -426,7 +426,7 @@ def fix_in_place_hazards(module: Module, original: Module) -> RewrittenModule:
     >>> kept = fix_in_place_hazards(module, parse_module("ENTRY e { ROOT a = f32[9] parameter(0) }"))
     >>> [i.name for i in kept.module.entry.instructions], kept.copies
     (['a', 'i', 'b', 'u', 'n', 'd', 'r'], ())
-    >>> kept = fix_in_place_hazards(parse_module(text.replace("tuple(n, d)", "tuple(b, d)")), given=kept.module)
+    >>> kept = fix_in_place_hazards(parse_module(text.replace("tuple(n, d)", "tuple(b, d)")), original=kept.module)
     >>> [i.name for i in kept.module.entry.instructions], kept.copies
     (['a', 'i', 'b', 'u', 'n', 'copy', 'd', 'r'], ('copy',))
     """

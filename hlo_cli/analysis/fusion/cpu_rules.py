@@ -163,10 +163,10 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
     """Rule that forbids the fusion because the consumer updates an operand in place; None if no rule does.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)  u = f32[9] reverse(a), dimensions={0}
     ... ROOT r = f32[9] dynamic-update-slice(a, u, i) }'''
-    >>> root = graph_of(parse_module(text).entry).root
+    >>> root = mutable_graph_of(parse_module(text).entry).root
     >>> in_place_rule(root.operands[1], root).name
     'in-place'
     """
@@ -341,9 +341,9 @@ class FusionDecider:
         """First rule that applies to the pair, in the order of XLA's tests.
 
         >>> from hlo_cli import parse_module
-        >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+        >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
         >>> text = "ENTRY e { p = s8[9] parameter(0) n = s8[9] not(p) c = s8[9] copy(n) ROOT s = s8[9] sort(c) }"
-        >>> graph = graph_of(parse_module(text).entry)
+        >>> graph = mutable_graph_of(parse_module(text).entry)
         >>> p, n, c, s = graph.nodes
         >>> [FusionDecider(SHIPPED, graph.root).rule(*pair).name for pair in ((p, n), (n, c), (c, s))]
         ['not-elementwise', 'loop', 'no-loop-fusion']
@@ -522,10 +522,10 @@ def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], deci
     `order` is the post-order of the unfused graph, `before` has the control predecessors.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.fusion.cpu_rules import SHIPPED
     >>> text = "a = s8[9] parameter(0) b = s8[9] parameter(1) c = s8[9] add(a, b) d = s8[9] not(c)"
-    >>> graph = graph_of(parse_module(f"ENTRY e {{ {text} ROOT s = (s8[9], s8[9]) tuple(c, d) }}").entry)
+    >>> graph = mutable_graph_of(parse_module(f"ENTRY e {{ {text} ROOT s = (s8[9], s8[9]) tuple(c, d) }}").entry)
     >>> must_materialize(graph.post_order(), {}, FusionDecider(SHIPPED, graph.root))
     {<node add c>}
     """
@@ -662,11 +662,11 @@ def gives_elements(node: Node) -> bool:
     """Whether the CPU compiler can compute the operation or fusion as part of a multi-output loop.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> less = "c { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT l = pred[] compare(a, b), direction=LT }"
     >>> body = "p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT s = f32[9] sort(t), to_apply=c"
     >>> text = f"HloModule m  {less}  ENTRY e {{ {body} }}"
-    >>> [gives_elements(node) for node in graph_of(parse_module(text).entry).nodes]
+    >>> [gives_elements(node) for node in mutable_graph_of(parse_module(text).entry).nodes]
     [True, True, False]
     """
     if node.body is not None:
@@ -684,9 +684,9 @@ def shared_bytes(first: Node, second: Node) -> int:
     """Bytes that both nodes read and that one kernel reads once.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "p = f32[9] parameter(0)  t = f32[9] tanh(p)  s = f32[9] sine(p)  ROOT r = (f32[9], f32[9]) tuple(t, s)"
-    >>> _, t, s, _ = graph_of(parse_module(f"ENTRY e {{ {text} }}").entry).nodes
+    >>> _, t, s, _ = mutable_graph_of(parse_module(f"ENTRY e {{ {text} }}").entry).nodes
     >>> shared_bytes(t, s)
     36
     """

@@ -116,8 +116,9 @@ class Part:
     kernel of plain parts is a loop over the result, whatever else is in it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> part = Part(graph_of(parse_module("ENTRY e { a = s8[2] parameter(0)  ROOT b = s8[2] add(a, a) }").entry).root)
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> module = parse_module("ENTRY e { a = s8[2] parameter(0)  ROOT b = s8[2] add(a, a) }")
+    >>> part = Part(mutable_graph_of(module.entry).root)
     >>> part.operations, part.results, part.opcodes, part.movers, part.is_plain
     ([<node add b>], [<node add b>], {'add'}, [], True)
     """
@@ -157,9 +158,9 @@ class View:
     """Operations of a consumer, and of the producer that would be fused into it, if any.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }"
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> view = View(Part(graph.root), Part(graph.root.operands[0]))
     >>> view.roots, [node.name for node in view.nodes], view.operands(view.roots[0])
     ([<node not b>], ['b', 'a'], [<node not a>])
@@ -277,11 +278,11 @@ def _reduction_of(node: Node) -> Reduction | None:
     """Kind and sizes of a reduce whose kept or reduced dimensions are contiguous, else None.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''s { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
     ... ENTRY e { p = f32[8,9,5] parameter(0)  z = f32[] constant(0)
     ...   ROOT r = f32[8,5] reduce(p, z), dimensions={1}, to_apply=s }'''
-    >>> _reduction_of(graph_of(parse_module(text).entry).root)
+    >>> _reduction_of(mutable_graph_of(parse_module(text).entry).root)
     Reduction(is_row=False, sizes=(8, 9, 5))
     """
     return _reduction(node.instruction) if node.opcode == opcodes.REDUCE else None
@@ -430,8 +431,8 @@ def tiled_transpose_of(node: Node) -> TiledTranspose | None:
     """Description of a transpose that is computed by tiles, else None.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> def asked(text): return tiled_transpose_of(graph_of(parse_module(text).entry).root)
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> def asked(text): return tiled_transpose_of(mutable_graph_of(parse_module(text).entry).root)
     >>> asked("r = f32[64,32] transpose(f32[32,64] a), dimensions={1,0}")
     TiledTranspose(sizes=(64, 32), permutation=(1, 0), shared_bytes=4224, packed_sizes=(), tiles=())
     >>> asked("r = f32[64,3] transpose(f32[3,64] a), dimensions={1,0}")
@@ -548,9 +549,9 @@ def analyze(view: View, warp: int) -> Analysis:
     """Emitter of the kernel of a fusion on a GPU with warps of `warp` threads.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
-    >>> graph = graph_of(parse_module("r = f32[64,32] transpose(f32[32,64] a), dimensions={1,0}").entry)
+    >>> graph = mutable_graph_of(parse_module("r = f32[64,32] transpose(f32[32,64] a), dimensions={1,0}").entry)
     >>> analyze(View(Part(graph.root)), 32).emitter
     'transpose'
     """
@@ -705,8 +706,8 @@ def transposes_minor(part: Part) -> bool:
     """Whether an operation, or one of a fusion, moves the minor dimension of values other than broadcasts.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> graph = graph_of(parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry)
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> graph = mutable_graph_of(parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry)
     >>> transposes_minor(Part(graph.root))
     True
     """

@@ -47,10 +47,10 @@ def _updates_in_place(view: View, roots: tuple[Node, ...]) -> Node | None:
     """The first dynamic-update-slice of a fusion all of whose results are updated in place, else None.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)"
     >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
-    >>> view = View(Part(graph_of(parse_module(text).entry).root))
+    >>> view = View(Part(mutable_graph_of(parse_module(text).entry).root))
     >>> _updates_in_place(view, tuple(view.roots))
     <node dynamic-update-slice r>
     """
@@ -175,11 +175,11 @@ def _launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     """Launch dimensions of the kernel of a fusion.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.fusion.gpu_emitters import analyze
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> from hlo_cli.analysis.fusion.gpu_emitters import Part
-    >>> view = View(Part(graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root))
+    >>> view = View(Part(mutable_graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root))
     >>> _launch_of(view, analyze(view, 32), gpu_device("h100"))
     Launch(blocks=1954, threads=128)
     """
@@ -549,9 +549,9 @@ class KernelModel:
     """Times of kernels of nodes, remembered until `forget`.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
-    >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
+    >>> root = mutable_graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
     >>> time = KernelModel(gpu_device("h100")).time(root)
     >>> time.ticks, time.blocks, time.bytes_read, time.emitter
     (57750, 1954, 4000000, 'loop')
@@ -799,9 +799,9 @@ class KernelBreakdown(KernelModel):
     """Model of kernels that also states the parts of a time.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
-    >>> root = graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
+    >>> root = mutable_graph_of(parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry).root
     >>> parts = KernelBreakdown(gpu_device("h100")).parts_of(root)
     >>> parts.compute_ticks, parts.memory_ticks, parts.reads[0].bytes_read
     (57273, 9546, 4000000)

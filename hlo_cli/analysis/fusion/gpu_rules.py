@@ -127,10 +127,10 @@ def _in_place_reason(producer: Node, consumer: Node) -> str | None:
     """Reason against the fusion because the consumer updates an operand in place; None if there is none.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)  u = f32[9] reverse(a), dimensions={0}
     ... ROOT r = f32[9] dynamic-update-slice(a, u, i) }'''
-    >>> root = graph_of(parse_module(text).entry).root
+    >>> root = mutable_graph_of(parse_module(text).entry).root
     >>> _in_place_reason(root.operands[1], root)
     'unrecognized inplace update non-elementwise output pair'
     """
@@ -261,8 +261,8 @@ def can_be_fused(node: Node) -> bool:
     """Whether an operation can be part of a fusion (`IsFusible` of priority_fusion.cc).
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> [can_be_fused(node) for node in graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> [can_be_fused(node) for node in mutable_graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
     [False, True]
     """
     # Before `is_fusible`: a fusion needs no look at its body.
@@ -293,10 +293,10 @@ class GpuFusionRules:
     """Decisions on pairs of nodes of a computation; `root` is the node with its result.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> text = "ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }"
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> rules = GpuFusionRules(KernelModel(gpu_device("h100")), graph.root)
     >>> rules.reason(graph.root.operands[0], graph.root), rules.reason(graph.root, graph.root.operands[0])
     (None, 'not fusing into the output of the root instruction')
@@ -528,8 +528,9 @@ def loop_of(node: Node, warp: int) -> Loop:
     """The loop that computes a node.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> loop = loop_of(graph_of(parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry).root, 32)
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> entry = parse_module("r = f32[5,4] transpose(f32[4,5] a), dimensions={1,0}").entry
+    >>> loop = loop_of(mutable_graph_of(entry).root, 32)
     >>> loop.is_special, loop.is_untiled, str(loop.shape)
     (False, True, 'f32[5,4]{1,0}')
     """

@@ -428,8 +428,8 @@ class WorkCounter:
     """Work of nodes on a GPU with a table of cycles.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
-    >>> root = graph_of(parse_module("r = f32[8,9] broadcast(f32[9] a), dimensions={1}").entry).root
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> root = mutable_graph_of(parse_module("r = f32[8,9] broadcast(f32[9] a), dimensions={1}").entry).root
     >>> work = WorkCounter("sm_90").of(root)
     >>> work.reads, work.written, work.utilization
     ((288,), 288, (8.0,))

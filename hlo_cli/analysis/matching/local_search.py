@@ -44,10 +44,10 @@ class ChangeWeights:
     Equal names, shared users, and adjacency in the text weigh little, in this order.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
-    >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
+    >>> pairs = Pairs(*(module_graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> ChangeWeights(pairs, {}).of([0, 1], [0, 1], []) // PER_INSTRUCTION
     4
     """
@@ -383,10 +383,10 @@ class CandidatePairs:
     """Finds candidate pairs along the edges of two graphs; both nodes of a candidate have one opcode.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
-    >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
+    >>> pairs = Pairs(*(module_graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0)
     >>> list(CandidatePairs(pairs, *pairs.plain).candidate_positions(1, -1))
     [(1, 1)]
@@ -513,11 +513,11 @@ def improve_matching(pairs: Pairs, cost: IncrementalDiffCost) -> None:
     """Replaces pairs near differences while that lowers the cost.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = "HloModule m  ENTRY e { p = s8[2] parameter(0)  q = s8[2] not(p)  ROOT n = s8[2] negate(q) }"
     >>> numbers = Keys()
-    >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
+    >>> pairs = Pairs(*(module_graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0), pairs.add(2, 2)
     (None, None)
     >>> improve_matching(pairs, IncrementalDiffCost(pairs, {}, lambda pairs, one, two: None))

@@ -37,12 +37,12 @@ class ElementSources:
     """Sources of the elements of the tuples of one graph, which is not flattened.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = '''f { p = (s8[], s8[4]) parameter(0)  ROOT g = s8[4] get-tuple-element(p), index=1 }
     ... ENTRY e { a = s8[] parameter(0)  b = s8[4] parameter(1)  t = (s8[], s8[4]) tuple(a, b)
     ... ROOT c = s8[4] call(t), to_apply=f }'''
-    >>> sources = ElementSources(graph_of(parse_module("HloModule m " + text), Keys()))
+    >>> sources = ElementSources(module_graph_of(parse_module("HloModule m " + text), Keys()))
     >>> sources.of(0)
     ((2, -1), (3, -1))
     """
@@ -118,10 +118,10 @@ def is_passed_on(graph: ModuleGraph, node: Node) -> bool:
     """Whether a tuple only carries values within the program, to instructions that take its elements.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT t = (s8[]) tuple(p) }")
-    >>> is_passed_on(graph_of(module, Keys()), 1)
+    >>> is_passed_on(module_graph_of(module, Keys()), 1)
     False
     """
     instruction = graph.nodes[node]
@@ -515,10 +515,10 @@ def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> 
     Several nodes of one key are paired in order if both modules have equally many.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
-    >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
+    >>> pairs = Pairs(*(module_graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pair_by_origin(pairs, [0, 1], [0, 1])
     >>> pairs.after
     [0, 1]
@@ -618,12 +618,12 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
     """Pairs arguments of two programs by op_name, such as `params['w']`, which an inserted argument does not change.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import module_graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = 'HloModule m  ENTRY e { %s w = s8[2] parameter(%d), metadata={op_name="w"}  ROOT n = s8[2] not(w) }'
     >>> new = text % ('b = s8[2] parameter(0), metadata={op_name="b"}', 1)
     >>> modules, numbers = [parse_module(each) for each in (text % ("", 0), new)], Keys()
-    >>> pairs = Pairs(*(graph_of(module, numbers) for module in modules))
+    >>> pairs = Pairs(*(module_graph_of(module, numbers) for module in modules))
     >>> pair_by_path(pairs, *(module.entry for module in modules))
     >>> pairs.after
     [1, -1]

@@ -169,11 +169,11 @@ def make_multi_output(graph: MutableGraph, fusion: Node, sibling: Node, names: M
     Call `graph.sort_topologically` afterwards.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = '''f { a = s8[9] parameter(0)  ROOT b = s8[9] not(a) }  ENTRY e { p = s8[9] parameter(0)
     ... x = s8[9] fusion(p), kind=kLoop, calls=f  y = s8[9] negate(p)  ROOT r = (s8[9], s8[9]) tuple(x, y) }'''
     >>> module = parse_module(text)
-    >>> graph = graph_of(module.entry)
+    >>> graph = mutable_graph_of(module.entry)
     >>> nodes = {node.name: node for node in graph.nodes}
     >>> make_multi_output(graph, nodes["x"], nodes["y"], ModuleNames(module))
     >>> graph.sort_topologically()
@@ -299,9 +299,9 @@ def without_dead(graph: MutableGraph, effects: Effects) -> None:
     """Removes the nodes without users and side effects.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] not(a)  ROOT c = s8[] negate(p)"
-    >>> graph = graph_of(parse_module(f"ENTRY e {{ {text} }}").entry)
+    >>> graph = mutable_graph_of(parse_module(f"ENTRY e {{ {text} }}").entry)
     >>> without_dead(graph, {})
     >>> list(graph.nodes)
     [<node parameter p>, <node negate c>]
@@ -365,9 +365,9 @@ def rebuild(module: Module, graphs: Mapping[Computation, MutableGraph]) -> Modul
     """Module with computations replaced by their graphs; fused computations without a caller are omitted.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] not(p) }")
-    >>> rebuild(module, {module.entry: graph_of(module.entry)}).to_string() == module.to_string()
+    >>> rebuild(module, {module.entry: mutable_graph_of(module.entry)}).to_string() == module.to_string()
     True
     """
     return _Writer(module, graphs).run()

@@ -48,9 +48,9 @@ def identities_of(graph: MutableGraph) -> tuple[dict[Node, int], bool]:
     Broadcasts of their own that passes make are younger than what they were given.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> text = "ENTRY e { p.2 = s8[] parameter(0)  a.9 = s8[] not(p.2)  ROOT b.3 = s8[] not(a.9) }"
-    >>> numbers, are_exact = identities_of(graph_of(parse_module(text).entry))
+    >>> numbers, are_exact = identities_of(mutable_graph_of(parse_module(text).entry))
     >>> [node.name for node in sorted(numbers, key=numbers.get)], are_exact
     (['p.2', 'b.3', 'a.9'], False)
     """
@@ -73,11 +73,11 @@ def _order_users(graph: MutableGraph) -> None:
     are appended where an equal value was computed twice, inside and outside, and merged.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> inside = 'metadata={op_name="jit(f)/jit(silu)/mul"}'
     >>> text = f'''ENTRY e {{ p = f32[] parameter(0)  a = f32[] negate(p), {inside}  b = f32[] multiply(p, a), {inside}
     ... c = f32[] exponential(p)  ROOT r = f32[] add(b, c) }}'''
-    >>> graph = graph_of(parse_module(text).entry)
+    >>> graph = mutable_graph_of(parse_module(text).entry)
     >>> _order_users(graph)
     >>> [user.name for user in next(graph.nodes).users]
     ['b', 'c', 'a']
@@ -404,10 +404,10 @@ class Replay:
     `nodes` are those that are left, by the names that they have in the dump.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.mutable_graph import graph_of
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
     >>> module = parse_module("ENTRY e { p = s8[2] parameter(0)  a = s8[2] not(p)  ROOT b = s8[2] not(a) }")
-    >>> replay = Replay([graph_of(module.entry)], KernelModel(gpu_device("h100")), ModuleNames(module))
+    >>> replay = Replay([mutable_graph_of(module.entry)], KernelModel(gpu_device("h100")), ModuleNames(module))
     >>> replay.fuse(FusedStep("fusion", "a", "b"))
     <node fusion fusion>
     >>> sorted(replay.nodes)
