@@ -193,7 +193,7 @@ def test_band_selects_row_line_and_details(page: Page) -> None:
     buffer = next(row for row in rows("buffers", "memspace", str(DUMP), "--space", "all") if row["value"] == value)
     details = page.locator("#details").inner_text()
     assert format_bytes(buffer["bytes"]) in details
-    assert f"steps {buffer['start']:,}\u2013{buffer['end']:,}" in details
+    assert f"({buffer['start']:,}\u2013{buffer['end']:,})" in details
     assert buffer["shape"] in details
     assert page.locator(".memory .band.on").count() == 1
     page.wait_for_url("**select=*")
@@ -392,3 +392,39 @@ def test_searched_values_have_their_own_total(page: Page) -> None:
     assert int(count.replace(",", "")) < len(live)
     page.keyboard.press("Escape")
     page.wait_for_selector(".links .found", state="detached")
+
+
+def test_the_page_of_memspace_has_the_chart_of_the_report(chromium: Browser, path: Path, tmp_path: Path) -> None:
+    """The same picture of the same memory, and below it the tables of the command, which the search filters too."""
+    written = tmp_path / "memory.html"
+    cli.main(["memspace", str(DUMP), "--space", "all", "--chip", "v7x", "-q", "-o", str(written)], standalone=False)
+    outline = "document.querySelector('.memory svg .total').getAttribute('d')"
+    labels = "document.querySelector('.memory svg .peak-label').textContent"
+    live = "[...document.querySelectorAll('.live tbody tr')].map(row => row.innerText)"
+    with opened(chromium, path) as report, opened(chromium, written) as memory:
+        for script in (outline, labels, live):
+            assert memory.page.evaluate(script) == report.page.evaluate(script)
+        page = memory.page
+        tables = page.locator("#main .hlo table.sort tbody tr:visible")
+        count = tables.count()
+        assert count
+        page.keyboard.press("/")
+        page.keyboard.type("copy")
+        page.wait_for_selector(".links .found")
+        settle(page)
+        assert 0 < tables.count() < count
+        page.keyboard.press("Escape")
+        page.locator("#memory .tools").get_by_text("HBM", exact=True).click()
+        settle(page)
+        assert page.locator(".live h3").inner_text().startswith("In HBM")
+        assert memory.messages == []
+
+
+def test_a_step_that_memspace_asks_for_is_pinned(chromium: Browser, tmp_path: Path) -> None:
+    written = tmp_path / "memory.html"
+    name = rows("buffers", "memspace", str(DUMP), "--space", "all")[-1]["value"].partition("{")[0]
+    cli.main(["memspace", str(DUMP), "--at", name, "-q", "-o", str(written)], standalone=False)
+    with opened(chromium, written) as found:
+        assert ", the peak" not in found.page.locator(".live h3").inner_text()
+        assert found.page.locator("svg .pin:not([visibility=hidden])").count() == 1
+        assert found.messages == []

@@ -51,11 +51,14 @@ def test_a_page_names_module_chip_and_dump_and_begins_with_its_chart(
     command: str, dump: str, chip: str, title: str, tmp_path: Path
 ) -> None:
     text = page_of(tmp_path, command, str(FIXTURES / dump), *(["--chip", chip] if chip else []))
-    head = text[text.index("<header>") : text.index("</header>")]
+    head = text[text.index("<header") : text.index("</header>")]
     assert title in head
     assert f"hlo {command} · {Path(dump).name}, after optimizations" in head
+    if command == "memspace":  # its chart is that of hlo report, which a script draws
+        assert text.index('<section id="memory"') < text.index("<table")
+        return
     assert text.index('<p class="answer">') < text.index("<table")
-    if command in ("memspace", "schedule"):
+    if command == "schedule":
         assert text.index('<p class="answer">') < text.index("<svg") < text.index("<table")
         assert "<svg" not in text[text.index("<table") :]
 

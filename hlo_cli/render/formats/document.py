@@ -9,7 +9,7 @@ from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.draw.diffs import unified_lines
 from hlo_cli.render.formats.screen import part_lines
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.interactive import interactive_page
+from hlo_cli.render.web.interactive import interactive_page, memory_page, memory_timeline_of
 from hlo_cli.render.web.markup import encoded
 from hlo_cli.render.web.page import page
 from hlo_cli.report.diff import Diff
@@ -151,6 +151,8 @@ def render_html(report: Report, style: Style) -> Iterator[str]:
         lines = interactive_page(report, "report", overview.title, overview.details)
     elif graph is not None:
         lines = interactive_page(report, "graph", graph.title, graph.details)
+    elif (timeline := memory_timeline_of(report)) is not None:
+        lines = memory_page(report, timeline, Style(width=WHOLE, top=style.top))
     else:
         lines = page(report, Style(width=WHOLE, top=style.top))
     for line in lines:

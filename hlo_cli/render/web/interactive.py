@@ -18,7 +18,7 @@ from hlo_cli.render.web.charts import figure_of_spans, span_column
 from hlo_cli.render.web.colors import page_variables
 from hlo_cli.render.web.html_parts import part_css, part_lines
 from hlo_cli.render.web.markup import path_shortener, safe, short
-from hlo_cli.render.web.page import page_css, policy, script, style_sheets
+from hlo_cli.render.web.page import body_lines, page_css, policy, report_css, script, style_sheets, subject_of
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.graph import Graph
 from hlo_cli.report.numbers import format_bytes, format_part, format_seconds
@@ -241,7 +241,7 @@ def _data(report: Report, tables: Mapping[str, tuple[Part, Table]], page: _Page)
             table.name: page.limited(part, table) if isinstance(part, Timeline) else page.table(table, table.rows)
             for part, table in tables.values()
         },
-        "timelines": {part.name: page.clean(json_value(part.data)) for part in timelines},
+        "timelines": {part.name: page.timeline(part, "steps" in tables) for part in timelines},
         "next": [page.text(line) for line in report.next],
         "notes": [page.clean(diagnostic_value(note)) for note in report.notes],
         "strings": list(page.strings),
@@ -265,6 +265,13 @@ class _Page:
     def text(self, text: str) -> str:
         """A text as it is on the page."""
         return sanitize(self.shorten(text))
+
+    def timeline(self, timeline: Timeline, has_steps: bool) -> Json:
+        """What is not in the rows of a timeline; the names of its steps too, unless a table has them."""
+        data = self.clean(json_value(timeline.data))
+        if has_steps or not isinstance(data, dict):
+            return data
+        return {**data, "instructions": [self._index(name) for name in timeline.instructions]}
 
     def limited(self, timeline: Timeline, table: Table) -> dict[str, Json]:
         """The rows of a timeline that occupy most bytes for most steps, and what the others sum up to."""
@@ -386,8 +393,10 @@ def _head(title: str, kind: Literal["report", "graph"], css: str = "") -> Iterat
     yield f"<style>\n{page_variables()}{style_sheets(*STYLES[kind])}{css}</style></head><body>\n"
 
 
-def _pieces_of(report: Report, kind: Literal["report", "graph"], title: str, details: str) -> PagePieces:
-    """What of a page is its own: the head and the sections that need no script, and the data."""
+def _pieces_of(
+    report: Report, kind: Literal["report", "graph"], title: str, details: str, more: str = ""
+) -> PagePieces:
+    """What of a page is its own: the head, the sections that need no script, `more` below them, and the data."""
     data, shorten = _encoded_page(report)
     overview = next((part for part in report.parts if isinstance(part, Overview)), None)
     head = f'<header id="head"><h1>{safe(title)}</h1><p class="details">{safe(details)}</p>\n'
@@ -399,8 +408,35 @@ def _pieces_of(report: Report, kind: Literal["report", "graph"], title: str, det
         _section_skeleton(section, contents.get(section.key, "")) + "\n"
         for section in (overview.sections if overview else ())
     ]
-    main = f'<main id="main">{_script_notice(kind)}\n{"".join(sections)}</main>\n'
+    main = f'<main id="main">{_script_notice(kind)}\n{"".join(sections)}{more}</main>\n'
     return PagePieces(title, f"{head}{main}{''.join(ending(_with_texts(report, shorten)))}", data)
+
+
+def memory_timeline_of(report: Report) -> Timeline | None:
+    """The buffers of memories over time in a report for people, if it has them one by one."""
+    found = (part for part in report.seen_parts if isinstance(part, Timeline) and part.name == "buffers")
+    return next((part for part in found if any(track.bands for track in part.tracks)), None)
+
+
+def memory_page(report: Report, timeline: Timeline, style: Style) -> Iterator[str]:
+    """The page of a report with the buffers of memories over time: their picture is that of `hlo report`.
+
+    What else the report has is below it, complete without a script.
+    """
+    subject = subject_of(report)
+    spaces = [part for part in report.parts if isinstance(part, Table) and part.name == "spaces"]
+    answer = report.answer if report.answer.endswith(".") else f"{report.answer}."
+    sections = (Section("memory", "Memory", answer, (timeline.name,)),)
+    drawn: tuple[Part, ...] = (Overview("overview", subject.title, subject.details, (), sections), timeline, *spaces)
+    others = replace(report, parts=tuple(part for part in report.parts if part not in drawn), notes=())
+    lines = "".join(f"{line}\n" for line in body_lines(others, style, "part"))
+    pieces = _pieces_of(
+        replace(report, parts=drawn), "report", subject.title, subject.details, f'<div class="hlo">\n{lines}</div>\n'
+    )
+    yield from _head(f"{subject.title} · {subject.details}", "report", f"{page_css()}{report_css(others, 'part')}")
+    yield pieces.body
+    yield f'<script type="text/plain" id="data">{pieces.data}</script>\n'
+    yield f"<script>{script('report')}</script></body></html>\n"
 
 
 def events_of(report: Report) -> Table | None:

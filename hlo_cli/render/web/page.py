@@ -180,18 +180,18 @@ def page(report: Report, style: Style) -> Iterator[str]:
     yield '<meta name="referrer" content="no-referrer"/>\n'
     title = " · ".join(part for part in (subject.title, subject.details) if part)
     yield f"<title>{safe(title)}</title>\n<style>{page_css()}{style_sheets('static', 'spans')}"
-    yield _report_css(report, "part")
+    yield report_css(report, "part")
     yield "</style></head>\n"
     yield '<body class="hlo"><header>\n'
     yield f"<h1>{safe(subject.title or report.answer)}</h1>\n" if subject.title or report.answer else ""
     yield f'<p class="details">{safe(subject.details)}</p>\n</header>\n<main>\n'
     yield f'<p class="answer">{safe(report.answer)}</p>\n' if subject.title and report.answer else ""
-    for line in _body_lines(report, style, "part"):
+    for line in body_lines(report, style, "part"):
         yield line + "\n"
     yield f"</main>\n<script>{code}</script></body></html>\n"
 
 
-def _body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
+def body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
     """The parts of a report, the charts first, then the commands to run next and the notes."""
     parts = [(f"{key}{at}", part) for at, part in enumerate(report.seen_parts)]
     for name, part in parts:
@@ -206,7 +206,7 @@ def _body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) ->
         yield f'<p class="quiet">{safe(note.severity)}: {safe(shorten(note.message))}</p>'
 
 
-def _report_css(report: Report, key: str) -> str:
+def report_css(report: Report, key: str) -> str:
     """The style of the columns of all parts; `key` begins the classes of their tables."""
     return "".join(part_css(part, f"{key}{at}") for at, part in enumerate(report.seen_parts))
 
@@ -260,10 +260,10 @@ def fragment(report: Report, *, top: int | None = None) -> str:
     """
     style = Style(width=WHOLE, top=top)
     # the classes of columns are those of a digest of the content, so the content is written with a placeholder first
-    body = "\n".join(_body_lines(report, style, _PLACEHOLDER, FRAGMENT_ROWS))
+    body = "\n".join(body_lines(report, style, _PLACEHOLDER, FRAGMENT_ROWS))
     key = "k" + hashlib.sha256(body.encode()).hexdigest()[:10]
     answer = [f'<p class="answer">{safe(report.answer)}</p>'] if report.answer else []
-    css = f"{_scheme_css()}{_part_style()}{_RESET}{_report_css(report, key)}"
+    css = f"{_scheme_css()}{_part_style()}{_RESET}{report_css(report, key)}"
     lines = (
         f'<div class="hlo fragment">\n<style>\n{css}</style>',
         *answer,

@@ -5,7 +5,7 @@ import {matcherOf} from "./filter.js";
 import {colorsOf, groupsAt, GROUPINGS} from "./memory_groups.js";
 import {liveRow, valueRow} from "./live_rows.js";
 import {countOf, formatBytes, formatPercent, formatScaled, writingOf} from "./units.js";
-import {isSelected, instructionOf} from "./store.js";
+import {isSelected, instructionOf, nameOfStep} from "./store.js";
 
 const TOP_GROUPS = 12;
 const MORE_GROUPS = 100;
@@ -70,7 +70,7 @@ class LiveTable {
   drawTitle(memory, groups) {
     const {step} = this.page.store.state;
     const isPeak = step === memory.peakStep;
-    const name = this.page.report.tables.steps?.rows[step]?.instruction;
+    const name = nameOfStep(this.page.report, step);
     const values = groups.reduce((sum, group) => sum + group.values.length, 0);
     this.title.textContent = `In ${memory.name} at step ${formatScaled(step)}${isPeak ? ", the peak" : ""}`;
     const sum = `${countOf(values, "values")}, ${formatBytes(memory.totals[step])}`;

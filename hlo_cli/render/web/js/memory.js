@@ -66,7 +66,7 @@ function addSpaces(section, {report, store}) {
     {name: "peak_instruction", label: "peak at", low: true, isLink: true},
   ]);
   const own = row => ({instruction: row.peak_instruction, value: null, source: null});
-  const choose = row => store.set({space: row.space});
+  const choose = row => store.peakOf.has(row.space) && store.set({space: row.space}); // those that have a picture
   section.body.append(createTable(store, {
     name: "spaces", section: section.key, noun: "memories", label: "Memories", rows: table.rows, columns, own, choose,
   }));

@@ -6,7 +6,7 @@ import {colorsOf, groupKey} from "./memory_groups.js";
 import {pictureColumns, stackBands, totalsBySteps} from "./memory_bands.js";
 import {memoryKeys} from "./memory_keys.js";
 import {memoryReadout} from "./memory_readout.js";
-import {instructionOf, isSelected} from "./store.js";
+import {instructionOf, isSelected, nameOfStep} from "./store.js";
 import {tickDistance} from "./ticks.js";
 import {axisUnit, BYTE_UNITS, formatBytes, formatScaled} from "./units.js";
 import {shorten} from "./words.js";
@@ -122,7 +122,7 @@ function drawLimit(svg, width, limit, y) {
 
 function drawPeak({page: {axis, report}}, svg, memory, width, bottom) {
   const x = axis.x(memory.peakStep + 0.5, width);
-  const name = report.tables.steps?.rows[memory.peakStep]?.instruction ?? "";
+  const name = nameOfStep(report, memory.peakStep) ?? "";
   const at = `step ${formatScaled(memory.peakStep)}${name ? `, ${shorten(name, 34)}` : ""}`;
   const words = `peak ${formatBytes(memory.peakBytes)}, ${at}`;
   const wide = words.length * 6.2 + 14;

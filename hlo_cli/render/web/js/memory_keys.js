@@ -2,7 +2,7 @@
 // P to the peak, and Enter selects the largest value.
 
 import {groupsAt} from "./memory_groups.js";
-import {instructionOf} from "./store.js";
+import {instructionOf, nameOfStep} from "./store.js";
 import {formatBytes, formatScaled} from "./units.js";
 
 export function memoryKeys(box, page, memory) {
@@ -38,7 +38,7 @@ function selectLargest({store}, {rows}) {
 // What a screen reader says of the step.
 function announceStep(box, {store, axis, report}, {name, totals}) {
   const {step} = store.state;
-  const instruction = report.tables.steps?.rows[step]?.instruction;
+  const instruction = nameOfStep(report, step);
   const use = `step ${formatScaled(step)}: ${formatBytes(totals[step])} of ${name} in use`;
   box.setAttribute("aria-valuemin", 0);
   box.setAttribute("aria-valuemax", axis.count - 1);

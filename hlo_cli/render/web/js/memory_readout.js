@@ -3,6 +3,7 @@
 import {element} from "./dom.js";
 import {sourceOfValue} from "./live_rows.js";
 import {groupsAt} from "./memory_groups.js";
+import {nameOfStep} from "./store.js";
 import {countOf, formatBytes, formatScaled, formatSeconds} from "./units.js";
 
 export function memoryReadout(chart) {
@@ -37,7 +38,7 @@ function showReadout(chart, readout, band) {
 }
 
 function stepLine(report, axis, step) {
-  const name = report.tables.steps?.rows[step]?.instruction;
+  const name = nameOfStep(report, step);
   const seconds = axis.secondsAt(step);
   const time = seconds === null ? "" : ` at ${formatSeconds(seconds)} est.`;
   return `step ${formatScaled(step)}${name ? `  ${name}` : ""}${time}`;

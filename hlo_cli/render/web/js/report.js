@@ -8,6 +8,8 @@ import {drawNavigation} from "./head.js";
 import {openModule} from "./modules.js";
 import {keepPermalink} from "./permalink.js";
 import {SECTION_DRAWERS} from "./sections.js";
+import {filterTables} from "./static_filter.js";
+import {makeSortable} from "./static_sort.js";
 import {createStore} from "./store.js";
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
@@ -23,9 +25,18 @@ async function start() {
     if (at === 0) await whenShown();
   }
   document.body.append(createDetails(page));
+  followSearch(store);
   keepPermalink(page);
   await whenShown();
   document.documentElement.dataset.ready = Math.round(performance.now());
+}
+
+// Tables that are in the page's HTML are sorted and filtered like the others.
+function followSearch(store) {
+  const tables = [...document.querySelectorAll("#main table.sort")];
+  if (!tables.length) return;
+  tables.forEach(makeSortable);
+  store.subscribe(changed => changed.has("query") && filterTables(tables, store.state.query));
 }
 
 // Resolves when what is there has been laid out, drawn, and shown; in a hidden window, where nothing is shown, soon.

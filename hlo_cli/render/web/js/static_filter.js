@@ -31,14 +31,14 @@ function sumUp(table, isFiltered) {
   const cells = [...table.tHead.rows[0].cells].map((head, at) => {
     const unit = head.querySelector("i")?.textContent ?? "";
     const isLabel = last.cells[at].textContent === "total";
-    const text = isLabel ? "total of matches" : head.dataset.u ? sumOf(rows, at, head.dataset.u, unit) : "";
+    const text = isLabel ? "total of matches" : head.dataset.u ? sumOfMatches(rows, at, head.dataset.u, unit) : "";
     return element("td", {text});
   });
   foot.append(element("tr", {class: "matches"}, ...cells));
 }
 
 // The sum of a column in the unit of its head; without the cells that have no number.
-function sumOf(rows, at, kind, unit) {
+function sumOfMatches(rows, at, kind, unit) {
   const numbers = rows.map(row => row.cells[at].dataset.n).filter(number => number !== undefined).map(Number);
   return textInUnit(kind, unit, numbers.reduce((sum, number) => sum + number, 0), numbers);
 }

@@ -25,9 +25,10 @@ export function createStore(report) {
   const tracks = report.timelines.buffers?.tracks ?? [];
   const peakOf = new Map(tracks.map(track => [track.name, track.peak_step]));
   const space = highestOf(tracks)?.name ?? null;
+  const marked = tracks.find(track => track.name === space)?.marks[0]?.step; // the step that a command asks for
   const state = {
-    space, grouping: "source", step: peakOf.get(space) ?? 0, isPinned: false, selected: null, scale: "steps", query: "",
-    hoverStep: null,
+    space, grouping: "source", step: marked ?? peakOf.get(space) ?? 0, isPinned: marked !== undefined,
+    selected: null, scale: "steps", query: "", hoverStep: null,
   };
   const {set, subscribe, flush} = createChanges(state, changes => completeChanges(state, changes, peakOf));
   const steps = stepsByInstruction(report);
@@ -39,6 +40,12 @@ export function createStore(report) {
     set(step === null ? {selected} : {selected, step, isPinned: true});
   };
   return {report, state, set, subscribe, flush, show, stepOf, buffersOf: name => buffers.get(name) ?? [], peakOf};
+}
+
+// The name of the instruction of a step; undefined if it is unknown.
+export function nameOfStep(report, step) {
+  const row = report.tables.steps?.rows[step];
+  return row ? row.instruction : report.strings[report.timelines.buffers?.instructions?.[step]];
 }
 
 // The memory with the highest peak, the first of equals.
