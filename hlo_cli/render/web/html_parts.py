@@ -160,7 +160,8 @@ def _column_css(table: Table | Tree, key: str) -> str:
 def _bar_column(table: Table) -> int | None:
     """The index of the column whose numbers have bars: the first of bytes or seconds by which the rows fall, if any.
 
-    >>> _bar_column(Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("a", 3), ("b", 1), ("c", 1))))
+    >>> columns = (Column("value", "", "name"), Column("bytes", "", "bytes"))
+    >>> _bar_column(Table("sizes", columns, (("a", 3), ("b", 1), ("c", 1))))
     1
     """
     visible = table.visible(person=True)
