@@ -36,11 +36,11 @@ from hlo_cli.ir.traces.trace import ABSENT, Coded, EventMetadata, Integers, Line
 # As columns of integers, with their values as numbers and text.
 
 
-_WORD: Final = 1 << 64  # ids are unsigned 64-bit integers, which some formats write as signed ones
-_HALF: Final = 1 << 63  # the sign bit of 64
-_LONGEST: Final = 1 << 61
+_UNSIGNED_MODULUS: Final = 1 << 64  # ids are unsigned 64-bit integers, which some formats write as signed ones
+_SIGN_BIT: Final = 1 << 63  # of a 64-bit integer
+_MAX_TIME: Final = 1 << 61
 """The longest time that is measured: 27 days."""
-_MOST_DIGITS: Final = 20
+_MAX_DIGITS: Final = 20
 """The digits of 2^64, of which no integer in a trace has more."""
 
 
@@ -57,7 +57,7 @@ def whole(value: Value | None) -> int | None:
     """
     if isinstance(value, str):
         digits = value.removeprefix("-")
-        return int(value) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else None
+        return int(value) if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS else None
     return int(value) if isinstance(value, int) else None
 
 
@@ -82,8 +82,8 @@ def unsigned(value: Value | None) -> int | None:
     >>> unsigned(-1), unsigned("5"), unsigned("x")
     (18446744073709551615, 5, None)
     """
-    found = whole(value)
-    return None if found is None else found % _WORD
+    integer = whole(value)
+    return None if integer is None else integer % _UNSIGNED_MODULUS
 
 
 def signed(value: int) -> int:
@@ -92,7 +92,7 @@ def signed(value: int) -> int:
     >>> signed((1 << 64) - 1), signed(1 << 70)
     (-1, 0)
     """
-    return (value + _HALF) % _WORD - _HALF
+    return (value + _SIGN_BIT) % _UNSIGNED_MODULUS - _SIGN_BIT
 
 
 def text(value: Value | None) -> str:
@@ -106,8 +106,8 @@ def integers(column: Coded, chosen: Integers, default: int) -> Integers:
     >>> integers(Coded(np.array([0, -1, 1]), (5, "6")), np.array([0, 1, 2]), -1).tolist()
     [5, -1, 6]
     """
-    found = [whole(value) for value in column.values]
-    values = [default if value is None else signed(value) for value in found]
+    numbers = [whole(value) for value in column.values]
+    values = [default if value is None else signed(value) for value in numbers]
     result: Integers = np.array([*values, default], np.int64)[column.codes[chosen]]
     return result
 
@@ -124,7 +124,7 @@ def _bounded_times(begins_ps: Integers, durations_ps: Integers) -> tuple[Integer
     [[5, -7], [0, 3]]
     """
     # Twice, so that begin and end of a clipped event still differ.
-    return np.clip(begins_ps, -2 * _LONGEST, 2 * _LONGEST), np.clip(durations_ps, 0, _LONGEST)
+    return np.clip(begins_ps, -2 * _MAX_TIME, 2 * _MAX_TIME), np.clip(durations_ps, 0, _MAX_TIME)
 
 
 def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]]]:
@@ -151,7 +151,7 @@ def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]
 # Mirrors the nesting of xprof/convert/xplane_to_op_metrics_db.cc.
 
 
-_MOST: Final = 1 << 62
+_MAX_NESTED_TIME: Final = 1 << 62
 """A bound on the sum of nested times, which only corrupt files exceed."""
 
 
@@ -170,7 +170,7 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
     begins, durations = begins_ps.tolist(), durations_ps.tolist()
     inside = [0] * len(begins)
     stack: list[tuple[int, int, int]] = []
-    for at, (begin, duration) in enumerate(zip(begins, durations, strict=True)):
+    for position, (begin, duration) in enumerate(zip(begins, durations, strict=True)):
         end = begin + duration
         # Inclusive on both sides, as in xplane_to_op_metrics_db.cc: events of equal times nest in the order of the
         # file.
@@ -178,8 +178,8 @@ def self_times(begins_ps: Integers, durations_ps: Integers) -> Integers:
             stack.pop()
         if stack:
             inside[stack[-1][2]] += duration
-        stack.append((begin, end, at))
-    return result - np.array([min(each, _MOST) for each in inside], np.int64)
+        stack.append((begin, end, position))
+    return result - np.array([min(each, _MAX_NESTED_TIME) for each in inside], np.int64)
 
 
 def nested_order(begins_ps: Integers, durations_ps: Integers) -> Integers:
@@ -228,9 +228,11 @@ class Stepped:
 
 def _host_steps(plane: Plane) -> tuple[Step, ...]:
     """The annotated steps of a host, by time; an annotation inside another one is left out."""
-    found = sorted(chain.from_iterable(map(_annotated, plane.lines)), key=lambda step: (step.begin_ps, -step.end_ps))
+    annotated = sorted(
+        chain.from_iterable(map(_annotated, plane.lines)), key=lambda step: (step.begin_ps, -step.end_ps)
+    )
     outer: list[Step] = []
-    for step in found:
+    for step in annotated:
         # JAX programs nest annotations, such as one step of an inner loop; the outer one is the step.
         if not outer or step.begin_ps >= outer[-1].end_ps:
             outer.append(step)
@@ -240,22 +242,22 @@ def _host_steps(plane: Plane) -> tuple[Step, ...]:
 def _annotated(line: Line) -> Iterable[Step]:
     numbers = line.statistic("step_num")
     begins, durations = line_times(line)
-    for at in np.flatnonzero(numbers.codes != ABSENT).tolist():
-        begin = int(begins[at])
-        yield Step(text(numbers.of(at)), begin, begin + int(durations[at]))
+    for event in np.flatnonzero(numbers.codes != ABSENT).tolist():
+        begin = int(begins[event])
+        yield Step(text(numbers.of(event)), begin, begin + int(durations[event]))
 
 
 def launches(plane: Plane) -> Mapping[int, int]:
     """When each run was launched, by its id: the begin of the first event on the host that names it."""
-    found: dict[int, int] = {}
+    launch_of_run: dict[int, int] = {}
     for line in plane.lines:
         runs, ops = line.statistic("run_id"), line.statistic("hlo_op")
         # Operations name their run too; what names a run without an operation is its launch on the host.
         chosen = np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT))
         begins = line_times(line)[0][chosen].tolist()
         for run, begin in zip(integers(runs, chosen, NO_RUN).tolist(), begins, strict=True):
-            found[run] = min(found.get(run, begin), begin)
-    return found
+            launch_of_run[run] = min(launch_of_run.get(run, begin), begin)
+    return launch_of_run
 
 
 def _steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Stepped:
@@ -264,9 +266,9 @@ def _steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping
     runs, inverse = np.unique(rows.runs, return_inverse=True)
     first = np.full(len(runs), np.iinfo(np.int64).max)
     np.minimum.at(first, inverse, begins)
-    for at, run in enumerate(runs.tolist()):
+    for number, run in enumerate(runs.tolist()):
         # The launch decides, as kernels of a step may still run while the host is in the next one.
-        first[at] = launched.get(run, first[at])
+        first[number] = launched.get(run, first[number])
     known = rows.runs != NO_RUN
     begins[known] = first[inverse][known]
     return _host_stepped(rows, steps, begins)
@@ -282,7 +284,7 @@ def _host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) -
         np.tile(begins, len(devices)),
         np.tile(ends, len(devices)),
     )
-    return Stepped(steps, _step_at(times, steps), windows)
+    return Stepped(steps, _step_numbers_at(times, steps), windows)
 
 
 def _steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int) -> Stepped:
@@ -293,44 +295,46 @@ def _steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: in
     names: dict[tuple[str, int], int] = {}
     begins: list[int] = []
     ends: list[int] = []
-    on: list[int] = []
+    core_counts: list[int] = []
     codes = np.full(len(rows), NO_STEP, np.int64)
-    listed: list[tuple[int, int, int, int]] = []
+    core_steps: list[tuple[int, int, int, int]] = []
     for device in devices:
         row = device.first_row - first
         # steps may be by the clock of the host, and the operations by that of the device
         # What the first operation and its row are apart is how far the two clocks differ.
         ahead = int(rows.begins_ps[row] - device.begins[0]) if len(device.begins) else 0
         steps = sorted(device.steps, key=lambda step: (step.begin_ps, step.end_ps))
-        own = []
+        numbers = []
         for key, step in zip(_numbered(steps), steps, strict=True):
-            at = names.setdefault(key, len(names))
-            if at == len(begins):
+            number = names.setdefault(key, len(names))
+            if number == len(begins):
                 begins.append(step.begin_ps)
                 ends.append(step.end_ps)
-                on.append(0)
-            begins[at], ends[at] = min(begins[at], step.begin_ps), max(ends[at], step.end_ps)
-            on[at] += 1
-            own.append(at)
-            listed.append((at, device.device, step.begin_ps + ahead, step.end_ps + ahead))
-        found = _step_at(device.begins, steps)
-        codes[row : row + len(found)] = np.array([*own, NO_STEP], np.int64)[found]
+                core_counts.append(0)
+            begins[number], ends[number] = min(begins[number], step.begin_ps), max(ends[number], step.end_ps)
+            core_counts[number] += 1
+            numbers.append(number)
+            core_steps.append((number, device.device, step.begin_ps + ahead, step.end_ps + ahead))
+        step_numbers = _step_numbers_at(device.begins, steps)
+        codes[row : row + len(step_numbers)] = np.array([*numbers, NO_STEP], np.int64)[step_numbers]
     with_steps = sum(bool(device.steps) for device in devices)
     steps = [
         # A step that some cores lack was cut by the capture.
         Step(name, begin, end, count == with_steps)
-        for (name, _), begin, end, count in zip(names, begins, ends, on, strict=True)
+        for (name, _), begin, end, count in zip(names, begins, ends, core_counts, strict=True)
     ]
-    order = sorted(range(len(steps)), key=lambda at: steps[at].begin_ps)
+    order = sorted(range(len(steps)), key=lambda number: steps[number].begin_ps)
     places = np.array([*np.argsort(order).tolist(), NO_STEP], np.int64)
-    step_of, device_of, first_ps, last_ps = np.array(listed, np.int64).reshape(-1, 4).T
+    step_of, device_of, first_ps, last_ps = np.array(core_steps, np.int64).reshape(-1, 4).T
     windows = StepWindows(places[step_of], device_of, first_ps, last_ps)
-    return Stepped(tuple(steps[at] for at in order), places[codes], windows, "line")
+    return Stepped(tuple(steps[number] for number in order), places[codes], windows, "line")
 
 
 def steps_of_executions(rows: Occurrences) -> Stepped:
     """One step for each execution of the program with the most self time; none if executions are unknown."""
-    programs = {pair: at for at, pair in enumerate(dict.fromkeys((key.program, key.module) for key in rows.keys))}
+    programs = {
+        pair: number for number, pair in enumerate(dict.fromkeys((key.program, key.module) for key in rows.keys))
+    }
     of_key = np.array([programs[key.program, key.module] for key in rows.keys], np.int64)
     known = np.flatnonzero(rows.runs != NO_RUN)
     if not len(known):
@@ -344,9 +348,9 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     np.minimum.at(begins, inverse, rows.begins_ps[chosen])
     np.maximum.at(ends, inverse, rows.ends_ps[chosen])
     order = np.argsort(begins, kind="stable")
-    steps = tuple(Step(str(at), int(begins[run]), int(ends[run])) for at, run in enumerate(order.tolist()))
+    steps = tuple(Step(str(number), int(begins[run]), int(ends[run])) for number, run in enumerate(order.tolist()))
     # Rows of other programs are in the step that is under way.
-    codes = _step_at(rows.begins_ps, steps)
+    codes = _step_numbers_at(rows.begins_ps, steps)
     codes[chosen] = np.argsort(order)[inverse]
     windows = _windows_of(rows, chosen, codes[chosen])
     return Stepped(steps, codes, windows, "executions")
@@ -381,32 +385,32 @@ def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
 
 def _numbered(steps: Iterable[Step]) -> Iterable[tuple[str, int]]:
     """The names of steps, with the number of earlier ones of the same name."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for step in steps:
-        seen[step.name] = seen.get(step.name, -1) + 1
-        yield step.name, seen[step.name]
+        counts[step.name] = counts.get(step.name, -1) + 1
+        yield step.name, counts[step.name]
 
 
 def join_hosts(hosts: Sequence[Stepped]) -> Stepped:
     """The steps of several hosts: equal names are one step, with the times of the first host that has it."""
     if len(hosts) == 1:
         return hosts[0]
-    found: dict[tuple[str, int], Step] = {}
+    steps: dict[tuple[str, int], Step] = {}
     parts, windows = [], []
     for host in hosts:
         keys = list(_numbered(host.steps))
         for key, step in zip(keys, host.steps, strict=True):
-            before = found.setdefault(key, step)
+            before = steps.setdefault(key, step)
             # Whole on one host and cut on another: it is cut.
-            found[key] = replace(before, is_whole=before.is_whole and step.is_whole)
-        places = {key: at for at, key in enumerate(found)}
+            steps[key] = replace(before, is_whole=before.is_whole and step.is_whole)
+        places = {key: number for number, key in enumerate(steps)}
         numbers = np.array([*(places[key] for key in keys), NO_STEP], np.int64)
         parts.append(numbers[host.codes])
         windows.append(replace(host.windows, steps=numbers[host.windows.steps]))
     names = ("steps", "devices", "begins_ps", "ends_ps")
     joined = StepWindows(*(np.concatenate([getattr(each, name) for each in windows]) for name in names))
     source: StepSource = next((h.source for h in hosts if h.steps), "annotation")
-    return Stepped(tuple(found.values()), np.concatenate(parts), joined, source)
+    return Stepped(tuple(steps.values()), np.concatenate(parts), joined, source)
 
 
 def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> Stepped:
@@ -428,23 +432,25 @@ def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> S
         _edges(groups, operations[inside], rows.begins_ps[inside]),
         _edges(groups, operations[inside], -rows.ends_ps[inside]),
     )
-    found = list(steps)
-    for at, edge in ((0, edges[0]), (len(steps) - 1, edges[1])):
-        own = np.bincount(place[step == at], minlength=len(places))
+    marked = list(steps)
+    for number, edge in ((0, edges[0]), (len(steps) - 1, edges[1])):
+        counts_in_step = np.bincount(place[step == number], minlength=len(places))
         # An operation that runs in every step but this one is missing: the capture began later or ended earlier.
-        lacking = {places[each][0] for each in np.flatnonzero((own == 0) & (counts == len(steps) - 1)).tolist()}
-        others = [other for other in range(len(steps)) if other != at]
+        lacking = {
+            places[each][0] for each in np.flatnonzero((counts_in_step == 0) & (counts == len(steps) - 1)).tolist()
+        }
+        others = [other for other in range(len(steps)) if other != number]
         cut = [
             device
             for device in lacking
             # The first operation of a step tells as well: one that begins like the others has its beginning.
-            if edge.get(device * len(steps) + at) not in {edge.get(device * len(steps) + other) for other in others}
+            if edge.get(device * len(steps) + number) not in {edge.get(device * len(steps) + other) for other in others}
         ]
         # With two steps nothing says which one is usual, so half of the longer one is required.
-        is_short = len(steps) > 2 or 2 * steps[at].duration_ps < max(each.duration_ps for each in steps)
+        is_short = len(steps) > 2 or 2 * steps[number].duration_ps < max(each.duration_ps for each in steps)
         if is_short and cut:
-            found[at] = replace(steps[at], is_whole=False)
-    return replace(stepped, steps=tuple(found))
+            marked[number] = replace(steps[number], is_whole=False)
+    return replace(stepped, steps=tuple(marked))
 
 
 def _edges(groups: Integers, operations: Integers, times: Integers) -> Mapping[int, int]:
@@ -454,18 +460,18 @@ def _edges(groups: Integers, operations: Integers, times: Integers) -> Mapping[i
     return dict(zip(distinct.tolist(), operations[order[first]].tolist(), strict=True))
 
 
-def _step_at(times: Integers, steps: Sequence[Step]) -> Integers:
+def _step_numbers_at(times: Integers, steps: Sequence[Step]) -> Integers:
     """The index of the step that each time lies in, `NO_STEP` if in none; steps are in order and do not overlap.
 
-    >>> _step_at(np.array([5, 15, 25]), (Step("0", 0, 10), Step("1", 20, 30))).tolist()
+    >>> _step_numbers_at(np.array([5, 15, 25]), (Step("0", 0, 10), Step("1", 20, 30))).tolist()
     [0, -1, 1]
     """
     if not steps:
         return np.full(len(times), NO_STEP, np.int64)
     starts, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
-    at = np.searchsorted(starts, times, side="right") - 1
+    candidate = np.searchsorted(starts, times, side="right") - 1
     # Ends are exclusive: steps follow each other without a gap.
-    return np.where((at >= 0) & (times < ends[np.maximum(at, 0)]), at, NO_STEP)
+    return np.where((candidate >= 0) & (times < ends[np.maximum(candidate, 0)]), candidate, NO_STEP)
 
 
 # --- CPUs ---
@@ -520,18 +526,18 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
 
 _GPU_PREFIX: Final = "/device:GPU:"
 # trace_utils.h of tsl/profiler/utils numbers the threads of derived lines from 0xdeadbeef on.
-_DERIVED: Final = range(0xDEADBEEF, 0xDEADBEEF + 391)
+_DERIVED_LINE_IDS: Final = range(0xDEADBEEF, 0xDEADBEEF + 391)
 """The ids of the lines that XProf and TensorBoard add to a file, modulo 2^32."""
 _DERIVED_NAMES: Final = frozenset(
     ("Framework Name Scope", "Framework Ops", "XLA Ops", "XLA Modules", "Steps", "Source code", "XLA TraceMe")
 )
-_INNER: Final = "::"
+_ANNOTATION_SEPARATOR: Final = "::"
 """What joins nested annotations, the outer one first."""
 NO_CORRELATION: Final = 0  # CUPTI counts correlations from 1
 GRAPH: Final = "CudaGraphExec"
 """What the kernel of an event begins with that stands for a whole CUDA graph."""
 _LAUNCH_SECONDS: Final = 2e-6  # about what a small kernel takes to begin and end on a GPU; chosen, not measured
-_USUAL: Final = 1e15, 3e12
+_USUAL_RATES: Final = 1e15, 3e12
 """The FLOP/s and bytes/s by which kernels share the time of a graph, where the trace states none."""
 
 
@@ -548,7 +554,7 @@ def _kernel_lines(plane: Plane) -> Iterable[Line]:
     """The lines of a GPU that the profiler recorded; derived ones, which repeat their events, are left out."""
     for line in plane.lines:
         # In the file the ids are 32-bit numbers, signed or not.
-        if line.id % (1 << 32) not in _DERIVED and line.name.partition(" - from #")[0] not in _DERIVED_NAMES:
+        if line.id % (1 << 32) not in _DERIVED_LINE_IDS and line.name.partition(" - from #")[0] not in _DERIVED_NAMES:
             yield line
 
 
@@ -599,23 +605,23 @@ def innermost(annotation: str) -> str:
     >>> innermost("command_buffer::fusion.3"), innermost("fusion.3")
     ('fusion.3', 'fusion.3')
     """
-    return annotation.rpartition(_INNER)[2]
+    return annotation.rpartition(_ANNOTATION_SEPARATOR)[2]
 
 
 def _launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: Integers) -> Integers:
     """When the host launched each of the kernels that begin at `begins_ps`; their own begin if that is unknown."""
-    found: dict[int, int] = {}
+    launch_of_correlation: dict[int, int] = {}
     for line in chain.from_iterable(plane.lines for plane in planes):
         ids = line.statistic("correlation_id")
         chosen = np.flatnonzero(ids.codes != ABSENT)
-        found.update(
+        launch_of_correlation.update(
             zip(integers(ids, chosen, NO_CORRELATION).tolist(), line_times(line)[0][chosen].tolist(), strict=True)
         )
     # A missing id is read as 0, so events of id 0 belong to nothing in particular.
-    found.pop(NO_CORRELATION, None)
+    launch_of_correlation.pop(NO_CORRELATION, None)
     distinct, inverse = np.unique(correlations, return_inverse=True)
-    known = np.array([each in found for each in distinct.tolist()], bool)
-    times = np.array([found.get(each, 0) for each in distinct.tolist()], np.int64)
+    known = np.array([each in launch_of_correlation for each in distinct.tolist()], bool)
+    times = np.array([launch_of_correlation.get(each, 0) for each in distinct.tolist()], np.int64)
     return np.where(known[inverse], times[inverse], begins_ps)
 
 
@@ -627,47 +633,49 @@ def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) ->
     """
     names = InstructionNames()
     parts: dict[int, Sequence[tuple[OperationKey, float]]] = {}
-    for at, key in enumerate(rows.keys):
+    for key_number, key in enumerate(rows.keys):
         program = programs.of(key)
         if key.kernel.startswith(GRAPH) and program is not None and program.module is not None:
             call = names.find(program.module, key.op)
             if call is not None and call.opcode == opcodes.CALL and call.called_computations:
                 # Tracing by graphs records one event for all kernels (gpu_enable_cupti_activity_graph_trace).
-                parts[at] = _graph_parts(key, call.called_computations[0], peaks)
-    parts = {at: found for at, found in parts.items() if found}
+                parts[key_number] = _graph_parts(key, call.called_computations[0], peaks)
+    parts = {key_number: weighted_parts for key_number, weighted_parts in parts.items() if weighted_parts}
     if not parts:
         return rows, np.arange(len(rows))
     keys = list(rows.keys)
-    number = {key: at for at, key in enumerate(keys)}
+    number_of_key = {key: key_number for key_number, key in enumerate(keys)}
     for part, _ in chain.from_iterable(parts.values()):
-        if number.setdefault(part, len(keys)) == len(keys):
+        if number_of_key.setdefault(part, len(keys)) == len(keys):
             keys.append(part)
-    sizes = np.array([len(parts[at]) if at in parts else 1 for at in range(len(rows.keys))], np.int64)[rows.codes]
+    sizes = np.array(
+        [len(parts[key_number]) if key_number in parts else 1 for key_number in range(len(rows.keys))], np.int64
+    )[rows.codes]
     source = np.repeat(np.arange(len(rows)), sizes)
     place = np.arange(len(source)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     codes, begins, durations = rows.codes[source], rows.begins_ps[source], rows.durations_ps[source]
-    own = rows.self_ps[source]
-    for at, found in parts.items():
-        chosen = np.flatnonzero(codes == at)
-        bounds = np.concatenate(([0.0], np.cumsum([weight for _, weight in found])))
+    self_ps = rows.self_ps[source]
+    for key_number, weighted_parts in parts.items():
+        chosen = np.flatnonzero(codes == key_number)
+        bounds = np.concatenate(([0.0], np.cumsum([weight for _, weight in weighted_parts])))
         bounds /= bounds[-1]
-        whole = rows.durations_ps[source[chosen]]
+        event_durations = rows.durations_ps[source[chosen]]
         # Rounded at the bounds, so that the parts of an event add up to it.
-        first, last = (np.rint(whole * bounds[place[chosen] + add]).astype(np.int64) for add in (0, 1))
+        first, last = (np.rint(event_durations * bounds[place[chosen] + add]).astype(np.int64) for add in (0, 1))
         begins[chosen] += first
-        durations[chosen] = own[chosen] = last - first
-        codes[chosen] = np.array([number[part] for part, _ in found], np.int64)[place[chosen]]
+        durations[chosen] = self_ps[chosen] = last - first
+        codes[chosen] = np.array([number_of_key[part] for part, _ in weighted_parts], np.int64)[place[chosen]]
     used, codes = np.unique(codes, return_inverse=True)
     expanded = replace(
         rows,
-        keys=[keys[at] for at in used.tolist()],
+        keys=[keys[key_number] for key_number in used.tolist()],
         codes=codes,
         devices=rows.devices[source],
         lines=rows.lines[source],
         runs=rows.runs[source],
         begins_ps=begins,
         durations_ps=durations,
-        self_ps=own,
+        self_ps=self_ps,
         counts=rows.counts[source],
         flows=rows.flows[source],
     )
@@ -676,7 +684,7 @@ def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) ->
 
 def _graph_parts(key: OperationKey, body: Computation, peaks: Peaks | None) -> Sequence[tuple[OperationKey, float]]:
     """The kernels of a command buffer, each with its weight."""
-    flops, main = (peaks.flops, peaks.main_bytes) if peaks else _USUAL
+    flops, main = (peaks.flops, peaks.main_bytes) if peaks else _USUAL_RATES
     return [
         # The roofline of each kernel, and what any kernel takes to start.
         (key._replace(op=each.name), _LAUNCH_SECONDS + max(cost.flops / flops, cost.bytes_accessed / main))
@@ -696,7 +704,7 @@ MODULES: Final = ("XLA Modules", "Sparse Core Modules")
 STEPS: Final = ("Steps", "Sparse Core Steps")
 FRAMEWORK_OPS: Final = "Framework Ops"
 _TPU_PREFIX: Final = "/device:TPU:"
-_NOT_AN_OP: Final = 0
+_NO_OP_SYMBOL: Final = 0
 """The symbol of events that are no operations."""
 
 
@@ -750,7 +758,7 @@ def _add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS
         return None
     first_row, device = len(rows), rows.device(name)
     executions = _executions_of(plane)
-    kept = [_add_core_line(line, clock, device, executions, rows) for line, clock in lines]
+    kept_events = [_add_core_line(line, clock, device, executions, rows) for line, clock in lines]
     clocks = [clock for _, clock in lines]
     others = [
         (line, _clock_of(line)) for line in plane.lines if line.name in (*STEPS, FRAMEWORK_OPS) and len(line.events)
@@ -761,24 +769,25 @@ def _add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS
     is_mixed = any(clock.is_device != on_device for _, clock in steps)
     # Steps by the clock of the host are compared with operations by that clock.
     begins = [
-        (clock.host_begins if is_mixed else clock.begins)[chosen] for clock, chosen in zip(clocks, kept, strict=True)
+        (clock.host_begins if is_mixed else clock.begins)[chosen]
+        for clock, chosen in zip(clocks, kept_events, strict=True)
     ]
     return DeviceSteps(
         device,
         first_row,
         np.concatenate(begins),
-        tuple(each for line, clock in steps for each in _steps(line, clock, is_mixed)),
+        tuple(each for line, clock in steps for each in _steps_of_line(line, clock, is_mixed)),
         min(int(clock.begins.min()) for clock in timed),
         max(int(clock.ends.max()) for clock in timed),
     )
 
 
-def _steps(line: Line, clock: Clock, on_host: bool) -> Iterator[Step]:
+def _steps_of_line(line: Line, clock: Clock, on_host: bool) -> Iterator[Step]:
     """The steps of a line, by the clock of the host or that of the device."""
     begins = (clock.host_begins if on_host else clock.begins).tolist()
     durations = (line_times(line)[1] if on_host else clock.durations).tolist()
     for kind, begin, duration in zip(line.events.kinds.tolist(), begins, durations, strict=True):
-        yield Step(_kind(line, kind).short_name, begin, begin + duration)
+        yield Step(_metadata_of_kind(line, kind).short_name, begin, begin + duration)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -798,9 +807,9 @@ class _Executions:
         begins = (self.clock.begins if use_device else self.clock.host_begins)[self.order]
         ends = begins + self.clock.durations[self.order]
         times = clock.begins if use_device else clock.host_begins
-        found = np.searchsorted(begins, times, side="right") - 1
-        inside = (found >= 0) & (times <= ends[np.maximum(found, 0)])
-        return np.where(inside, self.order[np.maximum(found, 0)], ABSENT)
+        executions = np.searchsorted(begins, times, side="right") - 1
+        inside = (executions >= 0) & (times <= ends[np.maximum(executions, 0)])
+        return np.where(inside, self.order[np.maximum(executions, 0)], ABSENT)
 
 
 def _executions_of(plane: Plane) -> _Executions | None:
@@ -810,7 +819,7 @@ def _executions_of(plane: Plane) -> _Executions | None:
     clock, every = _clock_of(line), np.arange(len(line.events))
     runs = integers(line.statistic("run_id"), every, NO_RUN)
     kinds, codes = np.unique(line.events.kinds, return_inverse=True)
-    programs = [program_of(_kind(line, kind).short_name) for kind in kinds.tolist()]
+    programs = [program_of(_metadata_of_kind(line, kind).short_name) for kind in kinds.tolist()]
     order = np.argsort(clock.begins, kind="stable")
     return _Executions(clock, order, programs, codes, np.where(runs == NO_RUN, every, runs))
 
@@ -841,7 +850,7 @@ def _add_core_line(
     keys = []
     for (kind, program, symbol, ran), event in zip(distinct, first.tolist(), strict=True):
         # xplane_to_op_metrics_db.cc skips events of symbol 0.
-        if whole(value_at(symbols, symbol)) == _NOT_AN_OP:
+        if whole(value_at(symbols, symbol)) == _NO_OP_SYMBOL:
             keys.append(ABSENT)
             continue
         id, module = executions.programs[ran] if executions and ran != ABSENT else (None, "")
@@ -849,25 +858,25 @@ def _add_core_line(
         # The program that an event names and the execution around it contradict each other: no name is sure.
         if known is not None and id is not None and known != id:
             module = ""
-        metadata = _with_own(_kind(line, kind), events.statistics_of(event))
+        metadata = _with_own(_metadata_of_kind(line, kind), events.statistics_of(event))
         keys.append(rows.key(OperationKey(id if known is None else known, module, _op_of(metadata)), metadata))
     of_event = np.array(keys, np.int64)[codes] if keys else np.zeros(0, np.int64)
     order = nested_order(*line_times(line))
-    own = np.zeros(len(events), np.int64)
-    own[order] = self_times(clock.begins[order], clock.durations[order])
+    self_ps = np.zeros(len(events), np.int64)
+    self_ps[order] = self_times(clock.begins[order], clock.durations[order])
     chosen = np.flatnonzero(of_event != ABSENT)
     runs = integers(line.statistic("run_id"), chosen, NO_RUN)
     if executions:
         place = running[chosen]
         runs = np.where((runs == NO_RUN) & (place != ABSENT), executions.runs[place], runs)
     counts = np.maximum(events.occurrences[chosen], 1)
-    times = clock.begins[chosen], clock.durations[chosen], own[chosen]
+    times = clock.begins[chosen], clock.durations[chosen], self_ps[chosen]
     flows = integers(line.statistic("flow"), chosen, NO_FLOW)
     rows.add_line(line.name, of_event[chosen], device, runs, *times, counts, flows)
     return chosen
 
 
-def _kind(line: Line, kind: int) -> EventMetadata:
+def _metadata_of_kind(line: Line, kind: int) -> EventMetadata:
     return line.kinds.get(kind, EventMetadata(kind, ""))
 
 
@@ -889,9 +898,9 @@ def _op_of(metadata: EventMetadata) -> str:
 # --- one trace ---
 
 
-_HOSTS: Final = (HOST, "/host:CUPTI", "/host:ROCTRACER")
+_HOST_PLANES: Final = (HOST, "/host:CUPTI", "/host:ROCTRACER")
 """The planes with the launches of kernels; profilers of these names write them apart from the rest of the host."""
-_TYPE: Final = ("device_type_string", "gpu_device_name", "cpu_version")
+_DEVICE_TYPE_STATISTICS: Final = ("device_type_string", "gpu_device_name", "cpu_version")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -921,17 +930,17 @@ class Capture:
         if any(core.steps for core in self.cores):
             return _steps_of_lines(self.cores, rows, self.first)
         host = self.trace.plane(HOST)
-        hosts = [plane for plane in self.trace.planes if plane.name in _HOSTS]
+        hosts = [plane for plane in self.trace.planes if plane.name in _HOST_PLANES]
         steps = _host_steps(host) if host else ()
         if host and steps:
-            found = (
+            stepped = (
                 _host_stepped(rows, steps, _launch_times(hosts, self.correlations, rows.begins_ps))
                 if len(self.correlations)
                 else _steps_of_runs(rows, steps, launches(host))
             )
             # Annotations may be of another thread's work, in which nothing was launched.
-            if (found.codes >= 0).any():
-                return found
+            if (stepped.codes >= 0).any():
+                return stepped
         return steps_of_executions(rows)
 
 
@@ -953,8 +962,8 @@ def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *
     correlations = [np.zeros(0, np.int64)]
     for plane in trace.planes:
         if platform == "TPU" and (name := _sparse_core_of(plane) if is_sparse else _core_of(plane)):
-            found = _add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
-            cores += [found] if found else []
+            core = _add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
+            cores += [core] if core else []
         elif platform == "CPU" and plane.name == HOST:
             _add_cpu_events(plane, rows, host)
         elif platform == "GPU" and (name := _gpu_of(plane)):
@@ -972,5 +981,5 @@ def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
 
 def device_type(planes: Sequence[Plane]) -> str:
     """The name of the type of devices; empty if the trace has none."""
-    found = (text(plane.statistics.get(name)) for plane in planes for name in _TYPE)
-    return next(filter(None, found), "")
+    types = (text(plane.statistics.get(name)) for plane in planes for name in _DEVICE_TYPE_STATISTICS)
+    return next(filter(None, types), "")

@@ -107,7 +107,7 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     weights = occurrences.counts if profile.call_weights is None else profile.call_weights
     calls: list[float] = np.bincount(of_row, weights[kept], count).tolist()
     total: list[float] = np.bincount(of_row, durations, count).tolist()
-    own: list[float] = np.bincount(of_row, occurrences.self_ps[kept], count).tolist()
+    self_times: list[float] = np.bincount(of_row, occurrences.self_ps[kept], count).tolist()
     shared = occurrences.self_ps if profile.shared_ps is None else profile.shared_ps
     busy: list[float] = np.bincount(of_row, shared[kept], count).tolist()
     # A sum of several events has no spread.
@@ -115,15 +115,21 @@ def measures(profile: Profile, groups: Integers, count: int, rows: Integers | No
     order = np.lexsort((durations[single], of_row[single]))
     sorted_groups, sorted_durations = of_row[single][order], durations[single][order]
     bounds = np.searchsorted(sorted_groups, np.arange(count + 1))
-    found = []
-    for at in range(count):
-        each = sorted_durations[bounds[at] : bounds[at + 1]]
-        spread = _spread(each) if len(each) == events[at] and len(each) else (None, None, None, None)
+    result = []
+    for group in range(count):
+        durations_of_group = sorted_durations[bounds[group] : bounds[group + 1]]
+        spread = (
+            _spread(durations_of_group)
+            if len(durations_of_group) == events[group] and len(durations_of_group)
+            else (None, None, None, None)
+        )
         least, middle, greatest, deviation = spread
-        times = total[at] * PS, max(own[at], 0.0) * PS
-        shown = max(busy[at], 0.0) * PS
-        found.append(Measure(round(calls[at]), int(events[at]), *times, least, middle, greatest, deviation, shown))
-    return found
+        times = total[group] * PS, max(self_times[group], 0.0) * PS
+        shown = max(busy[group], 0.0) * PS
+        result.append(
+            Measure(round(calls[group]), int(events[group]), *times, least, middle, greatest, deviation, shown)
+        )
+    return result
 
 
 def _spread(durations: Integers) -> tuple[float, float, float, float]:
@@ -161,49 +167,49 @@ def call_weights(rows: Occurrences, operations: Sequence[Operation], codes: Inte
     An instruction may run as several kernels: only the one with the most events counts. Where those are twice as many
     as executions times trips, as some sorts on CPUs have, each is half a call.
     """
-    kernels = {name: at for at, name in enumerate(dict.fromkeys(key.kernel for key in rows.keys))}
+    kernels = {name: number for number, name in enumerate(dict.fromkeys(key.kernel for key in rows.keys))}
     kernel_of = np.array([kernels[key.kernel] for key in rows.keys], np.int64)[rows.codes]
     of_row, pairs = joint_codes([codes, kernel_of])
     counts = np.bincount(of_row, rows.counts, len(pairs)).astype(np.int64).tolist()
     greatest: dict[int, tuple[int, int]] = {}
-    for at, ((operation, _), count) in enumerate(zip(pairs, counts, strict=True)):
+    for number, ((operation, _), count) in enumerate(zip(pairs, counts, strict=True)):
         if operation not in greatest or count > greatest[operation][0]:
-            greatest[operation] = count, at
+            greatest[operation] = count, number
     expected = _expected_calls(rows, operations, codes)
     weight = np.zeros(len(pairs))
-    for operation, (count, at) in greatest.items():
+    for operation, (count, number) in greatest.items():
         # Equal fusions share kernels and a call may launch several: the kernel with most events counts the calls.
         calls = expected.get(operation, 0)
-        weight[at] = 1 / max(round(count / calls), 1) if calls else 1.0
-    found: Floats = weight[of_row] * rows.counts
-    return found
+        weight[number] = 1 / max(round(count / calls), 1) if calls else 1.0
+    weights: Floats = weight[of_row] * rows.counts
+    return weights
 
 
 def _expected_calls(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Mapping[int, int]:
     """Executions times trips of each operation, where both are known and every execution runs it."""
     runs = executions(rows, operations, codes)
-    found = {}
-    for at, operation in enumerate(operations):
+    expected = {}
+    for number, operation in enumerate(operations):
         program, instruction = operation.program, operation.instruction
         if program is None or program.module is None or instruction is None:
             continue
         times = executions_of(program.module).get(instruction.computation)
         # Operations in a branch run an unknown number of times.
         if times is not None and times.known is not None and not times.in_branch:
-            found[at] = runs.get(program, 0) * times.known
-    return found
+            expected[number] = runs.get(program, 0) * times.known
+    return expected
 
 
 def executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Mapping[MeasuredProgram, int]:
     """The executions of each program on all devices together, of those rows that name theirs."""
-    programs = {each.program: at for at, each in enumerate(operations) if each.program is not None}
+    programs = {each.program: number for number, each in enumerate(operations) if each.program is not None}
     numbers = np.array([programs[each.program] if each.program else -1 for each in operations], np.int64)[codes]
     known = np.flatnonzero((rows.runs != NO_RUN) & (numbers >= 0))
     if not len(known):
         return {}
     _, distinct = joint_codes([numbers[known], rows.runs[known], rows.devices[known]])
     counts = Counter(program for program, _, _ in distinct)
-    return {program: counts[at] for program, at in programs.items() if at in counts}
+    return {program: counts[number] for program, number in programs.items() if number in counts}
 
 
 def _with_executions(rows: Occurrences, operations: Sequence[Operation], codes: Integers) -> Integers:
@@ -216,7 +222,7 @@ def _with_executions(rows: Occurrences, operations: Sequence[Operation], codes: 
     if (runs != NO_RUN).any() or (rows.counts > 1).any():  # sums have no order
         return runs
     once = _once_a_run(operations)
-    programs = {each.program: at for at, each in enumerate(operations) if each.program and each.program.module}
+    programs = {each.program: number for number, each in enumerate(operations) if each.program and each.program.module}
     numbers = [programs.get(each.program, -1) if each.program else -1 for each in operations]
     program_of = np.array(numbers, np.int64)[codes]
     groups, distinct = joint_codes([program_of, rows.devices])
@@ -241,23 +247,23 @@ def _first_kernels(groups: Integers, operations: Integers, kernels: Integers, on
     for (group, operation, kernel), place, count in zip(distinct, places.tolist(), counts, strict=True):
         if operation in once:
             candidates.setdefault(group, []).append((place, kernel, count))
-    found = {}
+    first_kernels = {}
     for group, kernels_of in candidates.items():
         # Captures cut some executions, so the usual count, not the greatest, is the number of executions.
-        usual = _usual(Counter(count for _, _, count in kernels_of))
-        found[group] = min((place, kernel) for place, kernel, count in kernels_of if count == usual)[1]
-    return found
+        usual = _most_common(Counter(count for _, _, count in kernels_of))
+        first_kernels[group] = min((place, kernel) for place, kernel, count in kernels_of if count == usual)[1]
+    return first_kernels
 
 
 def _once_a_run(operations: Sequence[Operation]) -> set[int]:
     """The operations that every execution of their program runs once."""
-    found = set()
-    for at, operation in enumerate(operations):
+    numbers = set()
+    for number, operation in enumerate(operations):
         if operation.instruction is not None and operation.program and operation.program.module:
             times = executions_of(operation.program.module).get(operation.instruction.computation)
             if times is not None and times.known == 1 and not times.in_branch:
-                found.add(at)
-    return found
+                numbers.add(number)
+    return numbers
 
 
 def measured_trips(profile: Profile, calls: Sequence[int]) -> Mapping[Instruction, float]:
@@ -266,33 +272,33 @@ def measured_trips(profile: Profile, calls: Sequence[int]) -> Mapping[Instructio
     `calls` are those of each operation. Loops without timed operations in their body are left out.
     """
     by_computation: dict[Computation, Counter[int]] = {}
-    own = {}
+    calls_of = {}
     for operation, count in zip(profile.operations, calls, strict=True):
         if operation.instruction is not None and count:
             by_computation.setdefault(operation.instruction.computation, Counter())[count] += 1
-            own[operation.instruction] = count
+            calls_of[operation.instruction] = count
     runs = executions(profile.occurrences, profile.operations, profile.codes)
-    usual = {each: _usual(counts) for each, counts in by_computation.items()}
+    usual = {each: _most_common(counts) for each, counts in by_computation.items()}
     for program in profile.programs:
         # The entry runs once an execution, which is counted exactly.
         if program.module is not None and program in runs:
             usual[program.module.entry] = runs[program]
     modules = [program.module for program in profile.programs if program.module is not None]
-    found = {}
+    trips = {}
     for loop in chain.from_iterable(module.instructions for module in modules):
         if loop.opcode != opcodes.WHILE or not loop.called_computations:
             continue
-        around = own.get(loop) or usual.get(loop.computation)
+        around = calls_of.get(loop) or usual.get(loop.computation)
         if around and (inside := usual.get(loop.called_computations[0])):
-            found[loop] = inside / around
-    return found
+            trips[loop] = inside / around
+    return trips
 
 
-def _usual(counts: Counter[int]) -> int:
+def _most_common(counts: Counter[int]) -> int:
     """The most common count, the greater of equals."""
-    most = max(counts.values())
+    greatest_frequency = max(counts.values())
     # Events are lost, never added: of equally frequent counts the greater is nearer to the truth.
-    return max(count for count, often in counts.items() if often == most)
+    return max(count for count, often in counts.items() if often == greatest_frequency)
 
 
 # --- what events declare ---
@@ -304,8 +310,8 @@ def _usual(counts: Counter[int]) -> int:
 
 _READ, _WRITE = 1, 2
 _HBM, _CMEM, _VMEM = 1, 2, 3
-_FORMATTING: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.RESHAPE, opcodes.DYNAMIC_RESHAPE))
-_PART, _OPERATION, _SPACE, _SIZE = 0x0A, 0x08, 0x10, 0x18
+_FORMATTING_OPCODES: Final = frozenset((opcodes.TRANSPOSE, opcodes.COPY, opcodes.RESHAPE, opcodes.DYNAMIC_RESHAPE))
+_PART_TAG, _OPERATION_TAG, _SPACE_TAG, _SIZE_TAG = 0x0A, 0x08, 0x10, 0x18
 """The tags of the fields of a `MemoryAccessBreakdown`, and of each of its parts."""
 
 
@@ -331,8 +337,8 @@ NO_FACTS: Final = Facts()
 
 def _facts_among(keys: Iterable[OperationKey], declared: Mapping[OperationKey, EventMetadata]) -> Facts:
     """The facts of the first key that has some."""
-    found = next((declared[key] for key in keys if key in declared), None)
-    return NO_FACTS if found is None else facts_of(found)
+    metadata = next((declared[key] for key in keys if key in declared), None)
+    return NO_FACTS if metadata is None else facts_of(metadata)
 
 
 def facts_of(metadata: EventMetadata) -> Facts:
@@ -379,7 +385,7 @@ def _category_of(instruction: Instruction) -> str:
     >>> _category_of(parse_module("r = f32[4] copy(f32[4] a)").entry.root)
     'data formatting'
     """
-    if instruction.opcode in _FORMATTING:
+    if instruction.opcode in _FORMATTING_OPCODES:
         return "data formatting"
     if instruction.opcode == opcodes.FUSION:
         kind = (instruction.attribute("kind") or "").removeprefix("k").lower()
@@ -393,8 +399,10 @@ def _category_of(instruction: Instruction) -> str:
 def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Operation, memory space, and bytes of the parts of a `MemoryAccessBreakdown`, up to where it is corrupt."""
     try:
-        for at, end in spans_of(data, (0, len(data)), _PART):
-            operation, space, size = (first_span(data, (at, end), tag)[0] for tag in (_OPERATION, _SPACE, _SIZE))
+        for start, end in spans_of(data, (0, len(data)), _PART_TAG):
+            operation, space, size = (
+                first_span(data, (start, end), tag)[0] for tag in (_OPERATION_TAG, _SPACE_TAG, _SIZE_TAG)
+            )
             yield operation, space, size
     except WireError:
         return
@@ -410,12 +418,12 @@ COMPUTE: Final = "compute"
 MAIN: Final = TpuMemorySpace.HBM.label
 CMEM_READ, CMEM_WRITE, VMEM_READ, VMEM_WRITE = "CMEM read", "CMEM write", "VMEM read", "VMEM write"
 SHARED: Final = "shared memory"
-_INNER: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")
+_INNER_CATEGORIES: Final = (opcodes.CALL, opcodes.CONDITIONAL, opcodes.WHILE, "megacore fusion")
 """The categories of operations whose costs are those of others that ran inside them."""
 _TERA, _GIGA, _KILO = 1e12, 1e9, 1e3
-_MOST_DIFFERENT: Final = 0.2
+_RATE_TOLERANCE: Final = 0.2
 """How far a rate in a trace may be from that of the chip: boost clocks differ by less, wrong formulas by more."""
-_NVIDIA: Final = {
+_NVIDIA_FLOPS_PER_CYCLE: Final = {
     (2, 0): 64,
     (3, 0): 384,
     (5, 0): 256,
@@ -431,9 +439,14 @@ _NVIDIA: Final = {
 
 It has none for 12.0, and so those of 10.0: the cards of Blackwell have the cores of Ada, by the page of RTX PRO 6000.
 """
-_AMD: Final = {"gfx908": (1024, 128), "gfx90a": (2048, 128), "gfx942": (2048, 128), "gfx950": (4096, 256)}
+_AMD_FLOPS_PER_CYCLE: Final = {
+    "gfx908": (1024, 128),
+    "gfx90a": (2048, 128),
+    "gfx942": (2048, 128),
+    "gfx950": (4096, 256),
+}
 """The same by architecture, with bytes of shared memory in a cycle."""
-_AMD_NAMES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
+_AMD_ARCHITECTURES: Final = {(9, 4): "gfx942", (9, 5): "gfx950"}
 
 
 def peaks_of(plane: Plane) -> Peaks | None:
@@ -443,15 +456,15 @@ def peaks_of(plane: Plane) -> Peaks | None:
     memory as 2 × clock × width (rocm_collector.cc), which is half of that of HBM3.
     """
     statistics = plane.statistics
-    found = {name: real(value) or 0.0 for name, value in statistics.items() if real(value) is not None}
+    numbers = {name: real(value) or 0.0 for name, value in statistics.items() if real(value) is not None}
     # `clock_rate` is in kHz.
-    clock, cores = found.get("clock_rate", 0.0) * _KILO, found.get("core_count", 0.0)
+    clock, cores = numbers.get("clock_rate", 0.0) * _KILO, numbers.get("core_count", 0.0)
     per_cycle, shared = _per_cycle(statistics)
-    flops = found.get("peak_teraflops_per_second", 0.0) * _TERA or per_cycle * clock * cores
-    main = found.get("peak_hbm_bw_gigabytes_per_second", 0.0) * _GIGA or found.get("memory_bandwidth", 0.0)
+    flops = numbers.get("peak_teraflops_per_second", 0.0) * _TERA or per_cycle * clock * cores
+    main = numbers.get("peak_hbm_bw_gigabytes_per_second", 0.0) * _GIGA or numbers.get("memory_bandwidth", 0.0)
 
     def near(name: str) -> float:
-        return found.get(f"peak_{name}_bw_gigabytes_per_second", 0.0) * _GIGA
+        return numbers.get(f"peak_{name}_bw_gigabytes_per_second", 0.0) * _GIGA
 
     stated = Peaks(
         max(flops, 0.0),
@@ -462,19 +475,19 @@ def peaks_of(plane: Plane) -> Peaks | None:
         near("vmem_rd"),
         near("vmem_wr"),
         shared * clock * cores,
-        has_merged_vmem=bool(found.get("has_merged_vmem")),
+        has_merged_vmem=bool(numbers.get("has_merged_vmem")),
     )
-    stated = _by_chip(stated, statistics)
+    stated = _checked_by_chip(stated, statistics)
     return stated if stated.flops > 0 and stated.main_bytes > 0 else None
 
 
-def _by_chip(stated: Peaks, statistics: Mapping[str, Value]) -> Peaks:
+def _checked_by_chip(stated: Peaks, statistics: Mapping[str, Value]) -> Peaks:
     """The peaks of a GPU that the table of chips knows, where the trace has none or very different ones."""
-    chip = _gpu(stated, statistics)
+    chip = _gpu_of_trace(stated, statistics)
     if chip is None:
         return stated
-    flops, is_flops = _closer(stated.flops, chip.flops)
-    main, is_main = _closer(stated.main_bytes, chip.memory_rate)
+    flops, is_flops = _stated_or_known(stated.flops, chip.flops)
+    main, is_main = _stated_or_known(stated.main_bytes, chip.memory_rate)
     sources = {"the trace": is_flops or is_main, chip.name: not (is_flops and is_main)}
     return replace(
         stated,
@@ -487,7 +500,7 @@ def _by_chip(stated: Peaks, statistics: Mapping[str, Value]) -> Peaks:
     )
 
 
-def _gpu(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
+def _gpu_of_trace(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
     """The GPU by its vendor, capability, cores, and memory; None for TPUs and for GPUs that are not known."""
     vendor = text(statistics.get("device_vendor"))
     if not vendor:
@@ -506,16 +519,16 @@ def _gpu(stated: Peaks, statistics: Mapping[str, Value]) -> TracedGpu | None:
     )
 
 
-def _closer(stated: float, known: float) -> tuple[float, bool]:
+def _stated_or_known(stated: float, known: float) -> tuple[float, bool]:
     """The rate in the trace, and True, if it is near the known one; else the known one, and False."""
     # Relative to the table of chips, whose numbers are those of data sheets.
-    is_near = stated > 0 and abs(stated / known - 1) <= _MOST_DIFFERENT
+    is_near = stated > 0 and abs(stated / known - 1) <= _RATE_TOLERANCE
     return (stated, True) if is_near else (known, False)
 
 
 def is_inner(operation: Operation) -> bool:
     """Whether the costs of an operation are those of others that run inside it, such as those of a loop."""
-    return operation.category in _INNER
+    return operation.category in _INNER_CATEGORIES
 
 
 def _per_cycle(statistics: Mapping[str, Value]) -> tuple[int, int]:
@@ -524,11 +537,11 @@ def _per_cycle(statistics: Mapping[str, Value]) -> tuple[int, int]:
     vendor = text(statistics.get("device_vendor"))
     if vendor == "Nvidia":
         # The last entry that is not above the capability, as hardware_type_utils.cc compares versions.
-        known = [flops for least, flops in _NVIDIA.items() if least <= version]
+        known = [flops for least, flops in _NVIDIA_FLOPS_PER_CYCLE.items() if least <= version]
         return known[-1] if known else 0, 256 if version >= (3, 0) else 64
     if vendor == "AMD":
         name = text(statistics.get("device_name", statistics.get("gpu_device_name"))).partition(":")[0]
-        return _AMD.get(name, _AMD.get(_AMD_NAMES.get(version, ""), (0, 0)))
+        return _AMD_FLOPS_PER_CYCLE.get(name, _AMD_FLOPS_PER_CYCLE.get(_AMD_ARCHITECTURES.get(version, ""), (0, 0)))
     return 0, 0
 
 
@@ -556,12 +569,14 @@ NO_RATES: Final = Rates()
 
 def rates_of(operation: Operation, measure: Measure, peaks: Peaks | None = None) -> Rates:
     """The rates that the calls of an operation achieved."""
-    return _rates(operation.flops, operation.model_flops, operation.traffic, measure.calls, measure.total, peaks)
+    return _rates_of_calls(
+        operation.flops, operation.model_flops, operation.traffic, measure.calls, measure.total, peaks
+    )
 
 
 def rates(profile: Profile, measured: Sequence[Measure]) -> Sequence[Rates]:
     """The rates of each operation of a profile, from the measures of all operations."""
-    return [rates_of(each, found, profile.peaks) for each, found in zip(profile.operations, measured, strict=True)]
+    return [rates_of(each, measure, profile.peaks) for each, measure in zip(profile.operations, measured, strict=True)]
 
 
 def program_rates(profile: Profile, measured: Sequence[Measure]) -> Rates:
@@ -569,23 +584,25 @@ def program_rates(profile: Profile, measured: Sequence[Measure]) -> Rates:
     # Idle time included: a program that waits uses less of the device.
     flops = model_flops = 0.0
     sums = [0.0] * 6
-    for operation, found in zip(profile.operations, measured, strict=True):
+    for operation, measure in zip(profile.operations, measured, strict=True):
         if is_inner(operation):
             continue
-        flops += (operation.flops or 0.0) * found.calls
-        model_flops += (operation.model_flops or operation.flops or 0.0) * found.calls
-        sums = [total + each * found.calls for total, each in zip(sums, _bytes(operation.traffic), strict=True)]
-    return _rates(flops, model_flops, Traffic(*sums), 1, profile.total_ps * PS, profile.peaks)
+        flops += (operation.flops or 0.0) * measure.calls
+        model_flops += (operation.model_flops or operation.flops or 0.0) * measure.calls
+        sums = [
+            total + each * measure.calls for total, each in zip(sums, _bytes_of_traffic(operation.traffic), strict=True)
+        ]
+    return _rates_of_calls(flops, model_flops, Traffic(*sums), 1, profile.total_ps * PS, profile.peaks)
 
 
-def _bytes(traffic: Traffic | None) -> tuple[float, ...]:
+def _bytes_of_traffic(traffic: Traffic | None) -> tuple[float, ...]:
     if traffic is None:
         return (0.0,) * 6
     near = traffic.cmem_read, traffic.cmem_written, traffic.vmem_read, traffic.vmem_written
     return (traffic.all, traffic.main, *near)
 
 
-def _rates(
+def _rates_of_calls(
     flops: float | None,
     model_flops: float | None,
     traffic: Traffic | None,
@@ -597,8 +614,8 @@ def _rates(
         return NO_RATES
     scale = calls / seconds
     flop_rate = (flops or 0.0) * scale
-    all_bytes, main, *near = (each * scale for each in _bytes(traffic))
-    found = Rates(
+    all_bytes, main, *near = (each * scale for each in _bytes_of_traffic(traffic))
+    rates_without_peaks = Rates(
         flop_rate,
         (model_flops or flops or 0.0) * scale,
         all_bytes,
@@ -606,7 +623,7 @@ def _rates(
         flop_rate / all_bytes if all_bytes else None,
     )
     if peaks is None:
-        return found
+        return rates_without_peaks
     near_peaks = peaks.cmem_read, peaks.cmem_written, peaks.vmem_read, peaks.vmem_written
     uses = {
         COMPUTE: flop_rate / peaks.flops if peaks.flops else 0.0,
@@ -626,7 +643,7 @@ def _rates(
         counted += [VMEM_READ, VMEM_WRITE]
     memory = max(uses[name] for name in counted)
     return replace(
-        found,
+        rates_without_peaks,
         bound_by=greatest if uses[greatest] > 0 else "",
         efficiency=max(memory, uses[COMPUTE]),
         compute_use=uses[COMPUTE],
@@ -661,9 +678,9 @@ def over_peak(operation: Operation, rates: Rates) -> str:
 # --- the measurement ---
 
 
-_DROPPED: Final = "dropped_traces"
+_DROPPED_STATISTIC: Final = "dropped_traces"
 """A statistic of planes: the events that did not fit the profiler's memory."""
-_COPIES: Final = ("Memcpy", "Memset")
+_COPY_KERNELS: Final = ("Memcpy", "Memset")
 
 
 def measure(
@@ -684,8 +701,8 @@ def measure(
             return read_module(program)
         return None
 
-    found = _measured(traces, platform, read, given)
-    if found is None:
+    profile = _profile_of(traces, platform, read, given)
+    if profile is None:
         name = traces[0].name if traces else "the directory"
         if notes := [note for trace in traces for note in trace.notes]:  # such as that it is truncated
             raise HloError(f"no timed operations: {notes[0]}", hint="copy the file again, or record it again")
@@ -694,16 +711,16 @@ def measure(
             hint="record it while a program runs: with jax.profiler.trace(DIR): step(x).block_until_ready()",
         )
     if platform != "TPU":
-        return found
-    sparse = _measured(traces, platform, read, given, is_sparse=True)
+        return profile
+    sparse = _profile_of(traces, platform, read, given, is_sparse=True)
     if sparse is None:
-        return found
+        return profile
     time = f"{sum(sparse.busy_ps) * PS * 1e3:.3g} ms"
     note = f"times and shares do not include {time} of operations on SparseCores"
-    return replace(found, sparse_core=sparse, notes=(*found.notes, note))
+    return replace(profile, sparse_core=sparse, notes=(*profile.notes, note))
 
 
-def _measured(
+def _profile_of(
     traces: Sequence[Trace],
     platform: Platform,
     read_module: Callable[[TracedProgram], Module | None],
@@ -760,7 +777,7 @@ def _measured(
 
 def _notes(rows: Occurrences, operations: Sequence[Operation], planes: Sequence[Plane]) -> Iterator[str]:
     """What is missing in a trace, and what is estimated."""
-    dropped = sum(whole(plane.statistics.get(_DROPPED)) or 0 for plane in planes)
+    dropped = sum(whole(plane.statistics.get(_DROPPED_STATISTIC)) or 0 for plane in planes)
     if dropped > 0:
         yield f"the profiler dropped {counted(dropped, 'events')}"
     estimated = sum(operation.is_estimated for operation in operations)
@@ -768,7 +785,7 @@ def _notes(rows: Occurrences, operations: Sequence[Operation], planes: Sequence[
         yield f"times of {counted(estimated, 'instructions')} are shares of CUDA graphs, by the roofline"
     if any(key.op for key in rows.keys):
         # Copies between host and device belong to no instruction.
-        is_lost = [not key.op and not key.kernel.startswith(_COPIES) for key in rows.keys]
+        is_lost = [not key.op and not key.kernel.startswith(_COPY_KERNELS) for key in rows.keys]
         lost = int(np.array(is_lost)[rows.codes].sum())
         if lost:
             yield f"{counted(lost, 'kernels')} without an annotation of their instruction"
@@ -791,9 +808,9 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
     of_key: list[tuple[MeasuredProgram | None, Instruction | None, str]] = []
     for key in occurrences.keys:
         program = programs.of(key)
-        found = names.find(program.module, key.op) if program and program.module and key.op else None
-        of_key.append((program, found, found.name if found else key.op or key.kernel))
-    distinct = {each: at for at, each in enumerate(dict.fromkeys(of_key))}
+        instruction = names.find(program.module, key.op) if program and program.module and key.op else None
+        of_key.append((program, instruction, instruction.name if instruction else key.op or key.kernel))
+    distinct = {each: number for number, each in enumerate(dict.fromkeys(of_key))}
     keys_of: list[list[OperationKey]] = [[] for _ in distinct]
     for key, each in zip(occurrences.keys, of_key, strict=True):
         keys_of[distinct[each]].append(key)
@@ -804,13 +821,13 @@ def _operations(occurrences: Occurrences, programs: Programs) -> tuple[tuple[Ope
     # All kernels at once, as the cost analysis of a module is shared by its kernels.
     costs = costs_of_kernels(unknown)
     operations = tuple(
-        _operation(program, instruction, name, keys, known, costs)
+        _operation_of(program, instruction, name, keys, known, costs)
         for (program, instruction, name), keys, known in zip(distinct, keys_of, facts, strict=True)
     )
     return operations, np.array([distinct[each] for each in of_key], np.int64)[occurrences.codes]
 
 
-def _operation(
+def _operation_of(
     program: MeasuredProgram | None,
     instruction: Instruction | None,
     name: str,
@@ -851,6 +868,9 @@ def _spans(occurrences: Occurrences, limits: Mapping[int, tuple[int, int]], wind
     bounds = zip(first.tolist(), last.tolist(), busy_of(occurrences), strict=True)
     return tuple(
         # rows that are sums have no place in time, so they may be longer than the time between first and last
-        max(max(last, limits[at][1]) - min(first, limits[at][0]) if at in limits else last - first, busy.length)
-        for at, (first, last, busy) in enumerate(bounds)
+        max(
+            max(last, limits[device][1]) - min(first, limits[device][0]) if device in limits else last - first,
+            busy.length,
+        )
+        for device, (first, last, busy) in enumerate(bounds)
     )

@@ -52,7 +52,7 @@ MIN_CALLS: Final = 10
 MIN_RATIO: Final = 1.2
 """The smallest ratio of two times of one kernel that is reported: less is the noise of clocks and caches."""
 _MIN_DEVIATIONS: Final = 5.0  # of normal noise one kernel in two million would differ so much; chosen, not measured
-_NORMAL: Final = 1.4826
+_NORMAL_FACTOR: Final = 1.4826
 """The standard deviation of a normal distribution over its median deviation."""
 
 
@@ -96,7 +96,7 @@ class UnitTimes:
 
 def has_steps(profile: Profile) -> bool:
     """Whether operations ran in a whole step that the program or the profiler marked."""
-    return profile.step_source != "executions" and bool((_steps(profile) >= 0).any())
+    return profile.step_source != "executions" and bool((_whole_steps(profile) >= 0).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +144,27 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
     unit: Unit = "trace" if not per_unit else "step" if has_steps(profile) else "run" if is_run else "trace"
     rows = np.zeros(len(profile.codes), np.int64)
     if unit != "trace":
-        rows = _steps(profile) if unit == "step" else _whole_runs(profile)
+        rows = _whole_steps(profile) if unit == "step" else _whole_runs(profile)
     kept = np.flatnonzero(rows >= 0)
-    count, devices, number = max(len(np.unique(rows[kept])), 1), max(len(profile.devices), 1), len(profile.operations)
+    count, devices = max(len(np.unique(rows[kept])), 1), max(len(profile.devices), 1)
+    operation_count = len(profile.operations)
     # Per device, as every device runs each step.
-    own = np.bincount(profile.codes[kept], profile.occurrences.self_ps[kept], number) * PS / (count * devices)
+    self_times = (
+        np.bincount(profile.codes[kept], profile.occurrences.self_ps[kept], operation_count) * PS / (count * devices)
+    )
     weights = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
-    calls = np.bincount(profile.codes[kept], weights[kept], number) / (count * devices)
-    whole = profile.total_ps * PS
+    calls = np.bincount(profile.codes[kept], weights[kept], operation_count) / (count * devices)
+    total = profile.total_ps * PS
     return MeanTimes(
         unit,
         count,
         0 if unit == "trace" else sum(not step.is_whole for step in profile.steps),
         0 if unit == "trace" else int((profile.step_codes == NO_STEP).sum()),
         tuple(
-            MeanTime(found.busy_time, found.busy_time / whole if whole else 0.0, seconds, often)
-            for found, seconds, often in zip(operation_measures(profile), own.tolist(), calls.tolist(), strict=True)
+            MeanTime(measure.busy_time, measure.busy_time / total if total else 0.0, seconds, mean_calls)
+            for measure, seconds, mean_calls in zip(
+                operation_measures(profile), self_times.tolist(), calls.tolist(), strict=True
+            )
         ),
     )
 
@@ -170,43 +175,47 @@ def _whole_runs(profile: Profile) -> Integers:
     # Executions that are cut are steps that are not whole.
     if profile.step_source != "executions" or len(profile.steps) <= int(runs.max(initial=0)):
         return runs
-    whole = np.array([each.is_whole for each in profile.steps])
-    return np.where(whole[runs], runs, NO_STEP)
+    is_whole = np.array([each.is_whole for each in profile.steps])
+    return np.where(is_whole[runs], runs, NO_STEP)
 
 
 def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:
     """Times per whole step, or else per run of the program that takes the most time, or else in all."""
-    rows = _steps(profile) if per_step else _runs(profile)
+    rows = _whole_steps(profile) if per_step else _runs(profile)
     unit: Unit = "step" if per_step else "run" if (profile.occurrences.runs != NO_RUN).any() else "trace"
     kept = np.flatnonzero(rows >= 0)
     used, units = np.unique(rows[kept], return_inverse=True)
     count, devices = max(len(used), 1), max(len(profile.devices), 1)
     occurrences, number = profile.occurrences, len(profile.operations)
-    codes, own, counts = profile.codes[kept], occurrences.self_ps[kept], occurrences.counts[kept]
+    codes, self_ps, counts = profile.codes[kept], occurrences.self_ps[kept], occurrences.counts[kept]
     # The middle half keeps one slow step or run from looking like a change.
-    times = np.bincount(codes, own * _weights(codes, units, own, count)[units], number) * PS / (count * devices)
+    times = (
+        np.bincount(codes, self_ps * _middle_half_weights(codes, units, self_ps, count)[units], number)
+        * PS
+        / (count * devices)
+    )
     calls = np.bincount(codes, counts, number) / (count * devices)
     ran = np.bincount(codes, minlength=number) > 0
     single = counts == 1
-    order = np.lexsort((own[single], codes[single]))
-    durations = own[single][order]
+    order = np.lexsort((self_ps[single], codes[single]))
+    durations = self_ps[single][order]
     bounds = np.searchsorted(codes[single][order], np.arange(number + 1))
     return UnitTimes(
         unit,
         count,
         tuple(
-            KernelTime(time, each, durations[bounds[at] : bounds[at + 1]]) if ran[at] else None
-            for at, (time, each) in enumerate(zip(times.tolist(), calls.tolist(), strict=True))
+            KernelTime(time, each, durations[bounds[operation] : bounds[operation + 1]]) if ran[operation] else None
+            for operation, (time, each) in enumerate(zip(times.tolist(), calls.tolist(), strict=True))
         ),
     )
 
 
-def _weights(codes: Integers, units: Integers, own: Integers, count: int) -> Floats:
+def _middle_half_weights(codes: Integers, units: Integers, self_ps: Integers, count: int) -> Floats:
     """How much each unit counts: those of the middle half, by time, of all in which the same operations ran.
 
     The weights of those units add up to their number, so a step that takes another branch counts by its frequency.
     """
-    totals, number = np.bincount(units, own, count), int(codes.max(initial=0)) + 1
+    totals, number = np.bincount(units, self_ps, count), int(codes.max(initial=0)) + 1
     pairs = np.unique(units * number + codes)
     bounds = np.searchsorted(pairs // number, np.arange(count + 1)).tolist()
     alike: dict[bytes, list[int]] = {}
@@ -223,10 +232,10 @@ def _weights(codes: Integers, units: Integers, own: Integers, count: int) -> Flo
     return weights
 
 
-def _steps(profile: Profile) -> Integers:
+def _whole_steps(profile: Profile) -> Integers:
     """The step of each row, below 0 if it is in none, or in one that is not whole."""
-    whole = np.array([*(each.is_whole for each in profile.steps), False])
-    return np.where(whole[profile.step_codes], profile.step_codes, -1)
+    is_whole = np.array([*(each.is_whole for each in profile.steps), False])
+    return np.where(is_whole[profile.step_codes], profile.step_codes, -1)
 
 
 def _runs(profile: Profile) -> Integers:
@@ -234,10 +243,10 @@ def _runs(profile: Profile) -> Integers:
 
     Rows before the first one belong to it, as do all if there is none.
     """
-    found = steps_of_executions(profile.occurrences)
-    begins = np.array([each.begin_ps for each in found.steps], np.int64)
+    stepped = steps_of_executions(profile.occurrences)
+    begins = np.array([each.begin_ps for each in stepped.steps], np.int64)
     last = np.searchsorted(begins, profile.occurrences.begins_ps, side="right") - 1
-    return np.where(found.codes >= 0, found.codes, np.maximum(last, 0))
+    return np.where(stepped.codes >= 0, stepped.codes, np.maximum(last, 0))
 
 
 def ranges_of(before: Integers, after: Integers) -> Ranges:
@@ -273,7 +282,7 @@ class Drift:
         self._common = median(logs) if logs else 0.0
         # Deviations from the median, as one kernel that really changed must not widen the noise.
         spread = median(abs(each - self._common) for each in logs) if logs else 0.0
-        self._least = max(log(MIN_RATIO), _MIN_DEVIATIONS * _NORMAL * spread)
+        self._least = max(log(MIN_RATIO), _MIN_DEVIATIONS * _NORMAL_FACTOR * spread)
 
     @property
     def ratio(self) -> float:
@@ -284,10 +293,10 @@ class Drift:
         """Whether a kernel differs from the others; its samples are sorted. False if there are too few calls."""
         if ranges_of(before, after) != "apart":
             return False
-        own, scaled = _log_ratio(before, after), before * self.ratio
+        log_ratio, scaled = _log_ratio(before, after), before * self.ratio
         # Apart also after the common drift is taken out.
         is_apart = bool(scaled[-1] < after[0] or after[-1] < scaled[0])
-        return is_apart and abs(own) > log(MIN_RATIO) and abs(own - self._common) > self._least
+        return is_apart and abs(log_ratio) > log(MIN_RATIO) and abs(log_ratio - self._common) > self._least
 
 
 def _log_ratio(before: Integers, after: Integers) -> float:
@@ -302,7 +311,7 @@ def _log_ratio(before: Integers, after: Integers) -> float:
 # kernel on a stream of its own. On CPUs it is synchronous.
 
 
-_WAITING: Final = "Rendezvous"
+_WAITING_EVENT: Final = "Rendezvous"
 _STARTS, _DONES = "-start", "-done"
 # XFlow of tsl/profiler/utils/xplane_schema.h keeps the direction in the two low bits
 _FLOW_DIRECTION_BITS: Final = 2
@@ -340,66 +349,77 @@ def transfer_times(profile: Profile) -> Sequence[TransferTime]:
     """The transfers that ran, in the order of `Profile.operations`."""
     match profile.platform:
         case "TPU":
-            return sorted(_of_pairs(profile), key=lambda each: each.operation)
+            return sorted(_transfers_of_pairs(profile), key=lambda each: each.operation)
         case "GPU":
-            return list(_of_streams(profile))
+            return list(_transfers_of_streams(profile))
         case _:
-            return list(_of_threads(profile))
+            return list(_transfers_of_threads(profile))
 
 
-def _of_pairs(profile: Profile) -> Iterator[TransferTime]:
+def _transfers_of_pairs(profile: Profile) -> Iterator[TransferTime]:
     rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
-    for at, each in enumerate(profile.operations):
+    for number, each in enumerate(profile.operations):
         if _opcode_of(each) in COLLECTIVES:
-            own = rows.durations_ps[by_operation[at]]
+            occupied = rows.durations_ps[by_operation[number]]
             # A collective without start and done keeps the device busy for all of its time.
-            yield TransferTime(at, at, int(rows.counts[by_operation[at]].sum()), _seconds(own), _seconds(own))
-    found = []
+            yield TransferTime(
+                number, number, int(rows.counts[by_operation[number]].sum()), _seconds(occupied), _seconds(occupied)
+            )
+    paired_rows = []
     for start, dones in pairs_of(profile).items():
         begun, done = by_operation[start], np.concatenate([by_operation[each] for each in dones])
         columns = rows.devices[begun], rows.begins_ps[begun], rows.flows[begun]
         first, last = paired(*columns, rows.devices[done], ends[done], rows.flows[done])
         if len(first):
-            found.append((start, dones[0], begun[first], done[last]))
-    if not found:
+            paired_rows.append((start, dones[0], begun[first], done[last]))
+    if not paired_rows:
         return
-    begun, done = (np.concatenate([each[at] for each in found]) for at in (2, 3))
+    begun, done = (np.concatenate([each[number] for each in paired_rows]) for number in (2, 3))
     window = np.maximum(ends[done] - rows.begins_ps[begun], 0)
     # Start and done occupy the device themselves, which is exposed in any case.
-    own = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
+    occupied = np.minimum(rows.durations_ps[begun] + rows.durations_ps[done], window)
     idle = window.copy()
     for device, busy in enumerate(busy_of(rows)):
-        there = np.flatnonzero(rows.devices[begun] == device)
-        idle[there] -= busy.intervals.covered(rows.begins_ps[begun[there]], ends[done[there]])
+        on_device = np.flatnonzero(rows.devices[begun] == device)
+        idle[on_device] -= busy.intervals.covered(rows.begins_ps[begun[on_device]], ends[done[on_device]])
     # Idle time cannot exceed what start and done leave.
-    idle = np.clip(idle, 0, window - own)
+    idle = np.clip(idle, 0, window - occupied)
     sums = np.add.reduceat(
-        np.stack((window, own, idle)), np.cumsum([0, *(len(each[2]) for each in found[:-1])]), axis=1, dtype=np.float64
+        np.stack((window, occupied, idle)),
+        np.cumsum([0, *(len(each[2]) for each in paired_rows[:-1])]),
+        axis=1,
+        dtype=np.float64,
     )
-    for (start, end, calls, _), (whole, exposed, rest) in zip(found, (sums.T * PS).tolist(), strict=True):
-        yield TransferTime(start, end, len(calls), whole, exposed, idle=rest)
+    for (start, end, calls, _), (window_seconds, exposed, idle_seconds) in zip(
+        paired_rows, (sums.T * PS).tolist(), strict=True
+    ):
+        yield TransferTime(start, end, len(calls), window_seconds, exposed, idle=idle_seconds)
 
 
 def pairs_of(profile: Profile) -> Mapping[int, Sequence[int]]:
     """The timed dones of each timed start, as indices of operations: by the module, else by their names."""
-    at = {each.instruction: place for place, each in enumerate(profile.operations) if each.instruction is not None}
-    found: dict[int, list[int]] = {}
+    number_of = {
+        each.instruction: operation for operation, each in enumerate(profile.operations) if each.instruction is not None
+    }
+    dones_by_start: dict[int, list[int]] = {}
     for program in profile.programs:
         for pair in async_pairs(program.module).pairs if program.module is not None else ():
-            dones = [at[done] for done in pair.dones if done in at]
-            if pair.start in at and dones:
-                found[at[pair.start]] = dones
+            dones = [number_of[done] for done in pair.dones if done in number_of]
+            if pair.start in number_of and dones:
+                dones_by_start[number_of[pair.start]] = dones
     unjoined = {
-        (each.program, each.name): place for place, each in enumerate(profile.operations) if each.instruction is None
+        (each.program, each.name): operation
+        for operation, each in enumerate(profile.operations)
+        if each.instruction is None
     }
-    for (owner, name), place in unjoined.items():
+    for (owner, name), operation in unjoined.items():
         # Names of pairs differ in `-start` and `-done` alone, as XLA makes them.
-        head, dot, number = name.partition(".")
-        done = unjoined.get((owner, head.removesuffix(_STARTS) + _DONES + dot + number))
+        head, dot, suffix = name.partition(".")
+        done = unjoined.get((owner, head.removesuffix(_STARTS) + _DONES + dot + suffix))
         if head.endswith(_STARTS) and done is not None:
-            found[place] = [done]
-    return dict(sorted(found.items()))
+            dones_by_start[operation] = [done]
+    return dict(sorted(dones_by_start.items()))
 
 
 def paired(
@@ -420,23 +440,29 @@ def paired(
     # First in, first out for each key: dones come in the order of their starts.
     open_starts: dict[tuple[int, int], list[int]] = {}
     events = sorted(
-        [(time, 0, at, (device, flow)) for at, (time, device, flow) in _listed(begins, start_devices, starts)]
-        + [(time, 1, at, (device, flow)) for at, (time, device, flow) in _listed(ends, done_devices, dones)]
+        [
+            (time, 0, position, (device, flow))
+            for position, (time, device, flow) in _numbered_events(begins, start_devices, starts)
+        ]
+        + [
+            (time, 1, position, (device, flow))
+            for position, (time, device, flow) in _numbered_events(ends, done_devices, dones)
+        ]
     )
     first, last = [], []
-    taken: dict[tuple[int, int], int] = {}
-    for _, is_done, at, key in events:
+    used_counts: dict[tuple[int, int], int] = {}
+    for _, is_done, position, key in events:
         waiting = open_starts.setdefault(key, [])
         if not is_done:
-            waiting.append(at)
-        elif (place := taken.get(key, 0)) < len(waiting):
-            taken[key] = place + 1
+            waiting.append(position)
+        elif (place := used_counts.get(key, 0)) < len(waiting):
+            used_counts[key] = place + 1
             first.append(waiting[place])
-            last.append(at)
+            last.append(position)
     return np.array(first, np.int64), np.array(last, np.int64)
 
 
-def _listed(times: Integers, devices: Integers, flows: Integers) -> Iterator[tuple[int, tuple[int, int, int]]]:
+def _numbered_events(times: Integers, devices: Integers, flows: Integers) -> Iterator[tuple[int, tuple[int, int, int]]]:
     return enumerate(zip(times.tolist(), devices.tolist(), flows.tolist(), strict=True))
 
 
@@ -453,46 +479,49 @@ def _flow_keys(starts: Integers, dones: Integers) -> tuple[Integers, Integers]:
     return np.zeros(len(starts), np.int64), np.zeros(len(dones), np.int64)
 
 
-def _of_streams(profile: Profile) -> Iterator[TransferTime]:
+def _transfers_of_streams(profile: Profile) -> Iterator[TransferTime]:
     rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
     exposed = rows.durations_ps.copy()
-    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each)]
+    chosen = [operation for operation, each in enumerate(profile.operations) if is_transfer(each)]
     if not chosen:
         return
-    of_transfers = np.concatenate([by_operation[at] for at in chosen])
+    of_transfers = np.concatenate([by_operation[operation] for operation in chosen])
     for device in np.unique(rows.devices[of_transfers]).tolist():
         on_device = rows.devices == device
-        own = of_transfers[rows.devices[of_transfers] == device]
-        for line in np.unique(rows.lines[own]).tolist():
-            there = own[rows.lines[own] == line]
+        transfers_on_device = of_transfers[rows.devices[of_transfers] == device]
+        for line in np.unique(rows.lines[transfers_on_device]).tolist():
+            on_line = transfers_on_device[rows.lines[transfers_on_device] == line]
             others = np.flatnonzero(on_device & (rows.lines != line))
             busy = union(rows.begins_ps[others], ends[others])
             # What runs on other streams of the device at the same time hides a transfer.
-            exposed[there] -= busy.covered(rows.begins_ps[there], ends[there])
+            exposed[on_line] -= busy.covered(rows.begins_ps[on_line], ends[on_line])
     weights = rows.counts if profile.call_weights is None else profile.call_weights
-    for at in chosen:
-        own = by_operation[at]
-        calls = round(float(weights[own].sum()))
-        yield TransferTime(at, at, calls, _seconds(rows.durations_ps[own]), _seconds(exposed[own]))
+    for operation in chosen:
+        own_rows = by_operation[operation]
+        calls = round(float(weights[own_rows].sum()))
+        window, alone = _seconds(rows.durations_ps[own_rows]), _seconds(exposed[own_rows])
+        yield TransferTime(operation, operation, calls, window, alone)
 
 
-def _of_threads(profile: Profile) -> Iterator[TransferTime]:
+def _transfers_of_threads(profile: Profile) -> Iterator[TransferTime]:
     rows, ends = profile.occurrences, profile.occurrences.ends_ps
     by_operation = _rows_by_operation(profile)
-    chosen = [at for at, each in enumerate(profile.operations) if is_transfer(each)]
+    chosen = [operation for operation, each in enumerate(profile.operations) if is_transfer(each)]
     waits = _waits(profile) if chosen else {}
-    exposed = _exposed_on_threads(profile, [by_operation[at] for at in chosen])
-    for at in chosen:
-        own = by_operation[at]
+    exposed = _exposed_on_threads(profile, [by_operation[operation] for operation in chosen])
+    for operation in chosen:
+        own_rows = by_operation[operation]
         waiting = 0
-        for line in np.unique(rows.lines[own]).tolist():
-            there = own[rows.lines[own] == line]
+        for line in np.unique(rows.lines[own_rows]).tolist():
+            on_line = own_rows[rows.lines[own_rows] == line]
             if line in waits:
-                waiting += int(union(*waits[line]).covered(rows.begins_ps[there], ends[there]).sum())
-        window, alone = _seconds(rows.durations_ps[own]), _seconds(exposed[own])
+                waiting += int(union(*waits[line]).covered(rows.begins_ps[on_line], ends[on_line]).sum())
+        window, alone = _seconds(rows.durations_ps[own_rows]), _seconds(exposed[own_rows])
         weights = rows.counts if profile.call_weights is None else profile.call_weights
-        yield TransferTime(at, at, round(float(weights[own].sum())), window, alone, min(waiting * PS, alone))
+        yield TransferTime(
+            operation, operation, round(float(weights[own_rows].sum())), window, alone, min(waiting * PS, alone)
+        )
 
 
 def _exposed_on_threads(profile: Profile, transfers: Sequence[Integers]) -> Floats:
@@ -501,16 +530,16 @@ def _exposed_on_threads(profile: Profile, transfers: Sequence[Integers]) -> Floa
     exposed = rows.durations_ps.astype(np.float64)
     every = np.concatenate([np.zeros(0, np.int64), *transfers])
     for device in range(len(profile.devices)):
-        own = every[rows.devices[every] == device]
+        on_device = every[rows.devices[every] == device]
         # Several threads of one device may be in one collective: their common time counts once.
-        if union(rows.begins_ps[own], ends[own]).length < rows.durations_ps[own].sum():
-            exposed[own] = divided(rows.begins_ps[own], ends[own])
+        if union(rows.begins_ps[on_device], ends[on_device]).length < rows.durations_ps[on_device].sum():
+            exposed[on_device] = divided(rows.begins_ps[on_device], ends[on_device])
     return exposed
 
 
 def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
     """Begins and ends of the events in which each thread waited for other devices, by the number of its line."""
-    found = {}
+    waits_by_line = {}
     lines: list[Line] = []
     for trace in profile.traces:
         for plane in trace.planes:
@@ -518,11 +547,11 @@ def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
                 lines += [line for line in plane.lines if (line.statistic("hlo_op").codes >= 0).any()]
     for number, line in enumerate(lines):
         # XLA:CPU records the wait for other participants as `Rendezvous` events.
-        kinds = [kind for kind, each in line.kinds.items() if each.name.startswith(_WAITING)]
+        kinds = [kind for kind, each in line.kinds.items() if each.name.startswith(_WAITING_EVENT)]
         chosen = np.isin(line.events.kinds, kinds)
         begins, durations = line_times(line)
-        found[number] = begins[chosen], (begins + durations)[chosen]
-    return found
+        waits_by_line[number] = begins[chosen], (begins + durations)[chosen]
+    return waits_by_line
 
 
 def is_transfer(operation: Operation) -> bool:
@@ -565,11 +594,11 @@ def sums_by(profile: Profile, groups: Integers, count: int, amounts: Sequence[fl
 
     `amounts[i]` is that of one call of `Profile.operations[i]`.
     """
-    kept = groups >= 0
+    is_kept = groups >= 0
     calls = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
     # Amounts are those of one call.
-    weights = np.array(amounts, np.float64)[profile.codes[kept]] * calls[kept]
-    result: list[float] = np.bincount(groups[kept], weights, count).tolist()
+    weights = np.array(amounts, np.float64)[profile.codes[is_kept]] * calls[is_kept]
+    result: list[float] = np.bincount(groups[is_kept], weights, count).tolist()
     return result
 
 
@@ -578,11 +607,11 @@ def sums_by(profile: Profile, groups: Integers, count: int, amounts: Sequence[fl
 
 MIN_EVENTS: Final = 10
 """The fewest events whose times can be said to be of two modes."""
-_MIN_PART: Final = 0.15
+_MIN_MODE_SHARE: Final = 0.15
 """The least part of the events that is a mode."""
-_MANY: Final = 20
+_LARGE_SAMPLE: Final = 20
 """From so many events on, the gap need not be twice the spread, and the tails of a mode of so many do not count."""
-_TAIL: Final = 10
+_TAIL_DIVISOR: Final = 10
 """One event in so many, on each side of a mode, is in its tails."""
 
 
@@ -637,8 +666,8 @@ class Calls:
     @property
     def seconds(self) -> Sequence[float]:
         """The time of each event."""
-        found: list[float] = (self.profile.occurrences.durations_ps[self.rows] * PS).tolist()
-        return found
+        seconds: list[float] = (self.profile.occurrences.durations_ps[self.rows] * PS).tolist()
+        return seconds
 
     def events(self) -> Iterator[Event]:
         """All events."""
@@ -691,21 +720,23 @@ def two_modes(seconds: Sequence[float]) -> Modes | None:
     sums, below = np.cumsum(logs), np.arange(1, count)
     # Otsu's threshold on logarithms: the cut with the largest variance between both parts.
     between = below * (count - below) * (sums[:-1] / below - (sums[-1] - sums[:-1]) / (count - below)) ** 2
-    at = int(np.argmax(between)) + 1
+    cut = int(np.argmax(between)) + 1
     # Four at least, as two or three outliers are no mode.
-    if min(at, count - at) < max(_MIN_PART * count, 4):
+    if min(cut, count - cut) < max(_MIN_MODE_SHARE * count, 4):
         return None
-    fast, slow = times[:at], times[at:]
+    fast, slow = times[:cut], times[cut:]
     (low, high), (slow_low, slow_high) = _spread(fast), _spread(slow)
     gap = slow_low - high
     # Small samples need a gap of twice the spread, large ones their spread once.
-    if slow_low < MIN_RATIO * high or gap <= (1 if count >= _MANY else 2) * max(high - low, slow_high - slow_low):
+    if slow_low < MIN_RATIO * high or gap <= (1 if count >= _LARGE_SAMPLE else 2) * max(
+        high - low, slow_high - slow_low
+    ):
         return None
     return Modes(len(fast), float(np.median(fast)), len(slow), float(np.median(slow)))
 
 
 def _spread(times: NDArray[np.float64]) -> tuple[float, float]:
-    out = len(times) // _TAIL if len(times) >= _MANY else 0
+    out = len(times) // _TAIL_DIVISOR if len(times) >= _LARGE_SAMPLE else 0
     return float(times[out]), float(times[-1 - out])
 
 
@@ -718,23 +749,23 @@ def histogram(seconds: Sequence[float], bins: int) -> Sequence[int]:
     least, greatest = min(seconds), max(seconds)
     if least == greatest:
         return [len(seconds)]
-    found: list[int] = np.histogram(np.array(seconds), bins, (least, greatest))[0].tolist()
-    return found
+    counts: list[int] = np.histogram(np.array(seconds), bins, (least, greatest))[0].tolist()
+    return counts
 
 
 def neighbors(calls: Calls) -> Sequence[Neighbor]:
     """What ran next on the same line, before and after the events, the most frequent first; not what runs inside."""
-    found: dict[tuple[bool, int], list[int]] = {}
+    gaps_of: dict[tuple[bool, int], list[int]] = {}
     occurrences = calls.profile.occurrences
     lines = occurrences.lines[calls.rows]
     for line in np.unique(lines).tolist():
         on_line = np.flatnonzero(occurrences.lines == line)
         for is_before, code, gap in _beside(calls, calls.rows[lines == line], on_line):
-            found.setdefault((is_before, code), []).append(gap)
+            gaps_of.setdefault((is_before, code), []).append(gap)
     operations = calls.profile.operations
     listed = (
         Neighbor(is_before, operations[code], len(gaps), float(np.median(gaps)) * PS)
-        for (is_before, code), gaps in found.items()
+        for (is_before, code), gaps in gaps_of.items()
     )
     return sorted(listed, key=lambda each: (not each.is_before, -each.events, each.operation.name))
 
@@ -745,14 +776,14 @@ def _beside(calls: Calls, rows: Integers, on_line: Integers) -> Iterator[tuple[b
     begins, ends = occurrences.begins_ps, occurrences.ends_ps
     # Of several that end together the shortest is next to it.
     by_end = on_line[np.lexsort((-begins[on_line], ends[on_line]))]
-    at = np.searchsorted(ends[by_end], begins[rows], side="right") - 1
-    for row, place in zip(rows.tolist(), at.tolist(), strict=True):
+    places = np.searchsorted(ends[by_end], begins[rows], side="right") - 1
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         if place >= 0:
             before = int(by_end[place])
             yield True, int(codes[before]), int(begins[row] - ends[before])
     by_begin = on_line[np.lexsort((-ends[on_line], begins[on_line]))]
-    at = np.searchsorted(begins[by_begin], ends[rows], side="left")
-    for row, place in zip(rows.tolist(), at.tolist(), strict=True):
+    places = np.searchsorted(begins[by_begin], ends[rows], side="left")
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         if place < len(by_begin):
             after = int(by_begin[place])
             yield False, int(codes[after]), int(begins[after] - ends[row])
@@ -809,10 +840,10 @@ class Window:
         """The busy fraction of each of `parts` equal parts of the window, in a lane."""
         chosen = self.rows[self.lane_codes == lane]
         occurrences = self.profile.occurrences
-        found = union(occurrences.begins_ps[chosen], occurrences.ends_ps[chosen])
+        running = union(occurrences.begins_ps[chosen], occurrences.ends_ps[chosen])
         edges = np.linspace(self.begin_ps, self.end_ps, parts + 1).astype(np.int64)
         lengths = np.maximum(edges[1:] - edges[:-1], 1)
-        fractions: list[float] = (found.covered(edges[:-1], edges[1:]) / lengths).tolist()
+        fractions: list[float] = (running.covered(edges[:-1], edges[1:]) / lengths).tolist()
         return fractions
 
 
@@ -822,14 +853,14 @@ def window_of(profile: Profile, step: int | None) -> Window:
     It begins with the step or with the first event that belongs to it, and ends with the last of them.
     """
     occurrences = profile.occurrences
-    shared = _of_first_host(profile)
-    own = shared if step is None else shared & (profile.step_codes == step)
+    shared = _is_of_first_host(profile)
+    in_step = shared if step is None else shared & (profile.step_codes == step)
     # Steps are by the clock of the host, operations may be by that of the device: both bound the window.
     bounds = [] if step is None else [profile.steps[step].begin_ps, profile.steps[step].end_ps]
-    begins = occurrences.begins_ps[own]
+    begins = occurrences.begins_ps[in_step]
     begin = min([*bounds[:1], *([int(begins.min())] if len(begins) else [])], default=0)
-    end = max([*bounds[1:], *([int(occurrences.ends_ps[own].max())] if len(begins) else [])], default=0)
-    rows = np.flatnonzero(own | (shared & (occurrences.begins_ps < end) & (occurrences.ends_ps > begin)))
+    end = max([*bounds[1:], *([int(occurrences.ends_ps[in_step].max())] if len(begins) else [])], default=0)
+    rows = np.flatnonzero(in_step | (shared & (occurrences.begins_ps < end) & (occurrences.ends_ps > begin)))
     # The longest first, so that what it contains is drawn above it.
     rows = rows[np.lexsort((-occurrences.durations_ps[rows], occurrences.begins_ps[rows]))].astype(np.int64)
     pairs = np.stack((occurrences.devices[rows], occurrences.lines[rows]))
@@ -848,22 +879,22 @@ def host_of(profile: Profile) -> str:
     return names[0].rpartition(" ")[0] if len(profile.traces) > 1 and names else ""
 
 
-def _of_first_host(profile: Profile) -> NDArray[np.bool_]:
+def _is_of_first_host(profile: Profile) -> NDArray[np.bool_]:
     """Whether each row is of a device of the first host."""
     host = host_of(profile)
-    there = [not host or name.rpartition(" ")[0] == host for name in profile.occurrences.device_names]
-    return np.array(there, np.bool_)[profile.occurrences.devices]
+    is_of_host = [not host or name.rpartition(" ")[0] == host for name in profile.occurrences.device_names]
+    return np.array(is_of_host, np.bool_)[profile.occurrences.devices]
 
 
 def median_step(profile: Profile) -> int | None:
     """The whole step whose duration is nearest to the median, the first of equals; None without whole steps."""
-    whole = [at for at, step in enumerate(profile.steps) if step.is_whole]
-    if not whole:
+    whole_steps = [number for number, step in enumerate(profile.steps) if step.is_whole]
+    if not whole_steps:
         return None
-    durations = [profile.steps[at].duration_ps for at in whole]
+    durations = [profile.steps[number].duration_ps for number in whole_steps]
     # The upper median, which is one of the steps.
     middle = sorted(durations)[len(durations) // 2]
-    return min(whole, key=lambda at: (abs(profile.steps[at].duration_ps - middle), at))
+    return min(whole_steps, key=lambda number: (abs(profile.steps[number].duration_ps - middle), number))
 
 
 # --- tiles that slices touch ---
@@ -925,11 +956,11 @@ def touched_tiles(instruction: Instruction) -> Sequence[TouchedTiles]:
     listed: Iterator[Instruction] = iter((instruction,))
     if instruction.opcode == opcodes.FUSION:
         listed = (inner for body in instruction.called_computations for inner in body.instructions)
-    found = (tiles for each in listed if (tiles := _touched(each)) is not None)
-    return tuple(each for each in found if each.bytes > each.data_bytes)
+    touched = (tiles for each in listed if (tiles := _tiles_of_slice(each)) is not None)
+    return tuple(each for each in touched if each.bytes > each.data_bytes)
 
 
-def _touched(each: Instruction) -> TouchedTiles | None:
+def _tiles_of_slice(each: Instruction) -> TouchedTiles | None:
     if each.opcode not in (opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE) or len(each.operands) < 2:
         return None
     is_written = each.opcode == opcodes.DYNAMIC_UPDATE_SLICE

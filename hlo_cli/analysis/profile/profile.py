@@ -128,8 +128,8 @@ class OccurrenceList:
         line = len(self._lines)
         self._lines.append(name)
         size = len(codes)
-        whole = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts, flows)]
-        self._parts.append((codes, whole[0], whole[1], whole[2], begins_ps, durations_ps, self_ps, *whole[3:]))
+        columns = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts, flows)]
+        self._parts.append((codes, columns[0], columns[1], columns[2], begins_ps, durations_ps, self_ps, *columns[3:]))
         self._size += size
 
     def occurrences(self) -> Occurrences:
@@ -147,7 +147,7 @@ class OccurrenceList:
 # that passed, so every busy, idle, and exposed time is the length of a union, and all of them are made here.
 
 
-_Floats: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,10 +179,10 @@ class Intervals:
         if not len(self.begins):
             return np.zeros(len(times), np.int64)
         lengths = np.concatenate(([0], np.cumsum(self.ends - self.begins)))
-        at = np.searchsorted(self.begins, times, side="right")
-        before = np.maximum(at - 1, 0)
+        position = np.searchsorted(self.begins, times, side="right")
+        before = np.maximum(position - 1, 0)
         inside = np.minimum(times, self.ends[before]) - self.begins[before]
-        result: Integers = np.where(at > 0, lengths[before] + inside, 0)
+        result: Integers = np.where(position > 0, lengths[before] + inside, 0)
         return result
 
 
@@ -193,8 +193,8 @@ def union(begins: Integers, ends: Integers) -> Intervals:
     >>> found.begins.tolist(), found.ends.tolist()
     ([0, 4], [3, 5])
     """
-    kept = ends > begins
-    begins, ends = begins[kept], ends[kept]
+    is_kept = ends > begins
+    begins, ends = begins[is_kept], ends[is_kept]
     order = np.argsort(begins, kind="stable")
     begins, ends = begins[order], ends[order]
     if not len(begins):
@@ -234,38 +234,38 @@ def busy_of(rows: Occurrences, chosen: Integers | None = None) -> Sequence[Busy]
         counts, own = counts[chosen], own[chosen]
     order = np.argsort(devices, kind="stable")
     bounds = np.searchsorted(devices[order], np.arange(len(rows.device_names) + 1)).tolist()
-    found = []
+    busy = []
     for first, last in pairwise(bounds):
-        there = order[first:last]
-        single = there[counts[there] == 1]
-        summed = there[counts[there] != 1]
-        found.append(Busy(union(begins[single], ends[single]), int(own[summed].sum())))
-    return found
+        on_device = order[first:last]
+        single = on_device[counts[on_device] == 1]
+        summed = on_device[counts[on_device] != 1]
+        busy.append(Busy(union(begins[single], ends[single]), int(own[summed].sum())))
+    return busy
 
 
 # --- the part of an operation in busy time ---
 
 
-def shared_times(rows: Occurrences) -> _Floats | None:
+def shared_times(rows: Occurrences) -> Floats | None:
     """The part of each row in the busy time of its device, in picoseconds; None if that is its self time.
 
     Time in which several operations run is divided between them, so that the parts add up to the busy time. As in self
     times, an operation does not run while others run inside it on its line.
     """
-    found = rows.self_ps.astype(np.float64)
+    shared = rows.self_ps.astype(np.float64)
     busy = busy_of(rows)
-    own = np.bincount(rows.devices, found, len(busy))
+    self_sums = np.bincount(rows.devices, shared, len(busy))
     # A difference below one picosecond is rounding of floats.
-    is_shared = [abs(own[device] - each.length) >= 1 for device, each in enumerate(busy)]
+    is_shared = [abs(self_sums[device] - each.length) >= 1 for device, each in enumerate(busy)]
     for device in np.flatnonzero(is_shared).tolist():
-        there = np.flatnonzero((rows.devices == device) & (rows.counts == 1))
-        begins, ends, owners = _running(rows, there)
-        found[there] = 0.0
-        np.add.at(found, owners, divided(begins, ends))
-    return found if any(is_shared) else None
+        on_device = np.flatnonzero((rows.devices == device) & (rows.counts == 1))
+        begins, ends, owners = _running_intervals(rows, on_device)
+        shared[on_device] = 0.0
+        np.add.at(shared, owners, divided(begins, ends))
+    return shared if any(is_shared) else None
 
 
-def divided(begins: Integers, ends: Integers) -> _Floats:
+def divided(begins: Integers, ends: Integers) -> Floats:
     """The length of each interval, where time that several share is divided between them.
 
     >>> divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
@@ -278,11 +278,11 @@ def divided(begins: Integers, ends: Integers) -> _Floats:
     running = np.cumsum(changes)[:-1]
     parts = np.divide(np.diff(times), running, out=np.zeros(len(running)), where=running > 0)
     until = np.concatenate(([0.0], np.cumsum(parts)))
-    result: _Floats = until[last] - until[first]
+    result: Floats = until[last] - until[first]
     return result
 
 
-def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, Integers]:
+def _running_intervals(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, Integers]:
     """When the chosen rows ran and nothing inside them did: begins and ends of intervals, and the row of each."""
     begins, ends = rows.begins_ps[chosen], rows.ends_ps[chosen]
     order = np.lexsort((-ends, begins, rows.lines[chosen]))
@@ -315,15 +315,14 @@ def _running(rows: Occurrences, chosen: Integers) -> tuple[Integers, Integers, I
     stops += [end for end, _ in stack]
     numbers += [row for _, row in stack]
     columns = np.array((starts, stops, numbers), np.int64)
-    kept = columns[1] > columns[0]
-    return columns[0][kept], columns[1][kept], columns[2][kept]
+    is_kept = columns[1] > columns[0]
+    return columns[0][is_kept], columns[1][is_kept], columns[2][is_kept]
 
 
 # --- the profile ---
 
 
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
-Floats: TypeAlias = NDArray[np.float64]
 StepSource: TypeAlias = Literal["annotation", "line", "executions"]
 NO_STEP: Final = -1  # steps are indices from 0
 PS: Final = 1e-12
@@ -541,22 +540,22 @@ class Profile(Tabular):
     @property
     def step_busy_ps(self) -> tuple[int, ...]:
         """The time of all devices together in which any operation ran during each of the steps."""
-        windows, found = self.windows, np.zeros(len(self.steps), np.int64)
+        windows, busy_sums = self.windows, np.zeros(len(self.steps), np.int64)
         for device, busy in enumerate(busy_of(self.occurrences)):
-            there = np.flatnonzero(windows.devices == device)
-            covered = busy.intervals.covered(windows.begins_ps[there], windows.ends_ps[there])
-            np.add.at(found, windows.steps[there], covered)
-        return tuple(found.tolist())
+            on_device = np.flatnonzero(windows.devices == device)
+            covered = busy.intervals.covered(windows.begins_ps[on_device], windows.ends_ps[on_device])
+            np.add.at(busy_sums, windows.steps[on_device], covered)
+        return tuple(busy_sums.tolist())
 
     @property
     def busy_outside_ps(self) -> int:
         """The time of all devices together in which any operation ran, but no step."""
-        windows, found = self.windows, 0
+        windows, outside = self.windows, 0
         for device, busy in enumerate(busy_of(self.occurrences)):
-            there = windows.devices == device
-            steps = union(windows.begins_ps[there], windows.ends_ps[there])
-            found += busy.length - int(busy.intervals.covered(steps.begins, steps.ends).sum())
-        return found
+            on_device = windows.devices == device
+            steps = union(windows.begins_ps[on_device], windows.ends_ps[on_device])
+            outside += busy.length - int(busy.intervals.covered(steps.begins, steps.ends).sum())
+        return outside
 
 
 # --- names of programs ---
@@ -564,7 +563,7 @@ class Profile(Tabular):
 
 MIN_SHARE: Final = 0.9
 """The smallest part of the operations that ran which the module of the same compilation has."""
-_NAMED: Final = 3  # enough to recognize the programs by; chosen for a line of text
+_MAX_NAMED: Final = 3  # enough to recognize the programs by; chosen for a line of text
 
 
 def module_name(program: str) -> str:
@@ -612,7 +611,7 @@ def program_of(
         # Ids count compilations of a process, so they are the last resort.
         named = [each for each in named if each.id == id] or named
     if len(named) > 1:
-        shown = ", ".join(each.name for each in named[:_NAMED])
+        shown = ", ".join(each.name for each in named[:_MAX_NAMED])
         hint = "pass the module of the trace itself, such as TRACE#1"
         raise HloError(f"module {module.name} could be any of {len(named):,} programs: {shown}", hint=hint)
     return named[0] if named else None
@@ -621,27 +620,27 @@ def program_of(
 def _fitting(profile: Profile, module: Module, programs: Sequence[MeasuredProgram]) -> list[MeasuredProgram]:
     """The programs that have most in common with a module."""
     names = {each.name for each in module.instructions}
-    own = _instructions(module)
+    instructions = _comparable_instructions(module)
     ran: dict[MeasuredProgram, list[str]] = {each: [] for each in programs}
     for operation in profile.operations:
         if operation.program in ran:
             ran[operation.program].append(operation.name)
     # What ran decides before what the modules have in common.
-    fits = [(_part(ran[each], names), _common(own, each.module)) for each in programs]
+    fits = [(_share_of_names(ran[each], names), _share_in_common(instructions, each.module)) for each in programs]
     return [each for each, fit in zip(programs, fits, strict=True) if fit == max(fits)]
 
 
-def _part(ran: Sequence[str], names: Collection[str]) -> float:
+def _share_of_names(ran: Sequence[str], names: Collection[str]) -> float:
     return sum(name in names for name in ran) / len(ran) if ran else 0.0
 
 
-def _common(own: Collection[tuple[str, str, str]], other: Module | None) -> float:
+def _share_in_common(instructions: Collection[tuple[str, str, str]], other: Module | None) -> float:
     """The part of the instructions of two modules that are in both; 0 if a module is missing."""
-    found = set() if other is None else _instructions(other)
-    return len(found.intersection(own)) / max(len(found.union(own)), 1)
+    other_instructions = set() if other is None else _comparable_instructions(other)
+    return len(other_instructions.intersection(instructions)) / max(len(other_instructions.union(instructions)), 1)
 
 
-def _instructions(module: Module) -> set[tuple[str, str, str]]:
+def _comparable_instructions(module: Module) -> set[tuple[str, str, str]]:
     return {(each.name, each.opcode, each.shape.to_string(layout=False)) for each in module.instructions}
 
 
@@ -651,8 +650,8 @@ def _instructions(module: Module) -> set[tuple[str, str, str]]:
 Pair: TypeAlias = tuple[int | None, str]
 """Id and name of a program."""
 NO_PROGRAM: Final[Pair] = (None, "")
-_IN_KERNELS: Final = lazy_regex(r"[.\-]")
-_DUPLICATES: Final = " and its duplicate(s)"
+_REPLACED_IN_KERNELS: Final = lazy_regex(r"[.\-]")
+_DUPLICATES_SUFFIX: Final = " and its duplicate(s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -686,7 +685,7 @@ def programs_of(
     Of a program that several keys name in different ways, there is one. Those that no key names are not read. Programs
     of one name have their ids in their names, such as `jit_f(8)`.
     """
-    found: dict[Pair, MeasuredProgram] = {}
+    programs: dict[Pair, MeasuredProgram] = {}
     read: dict[TracedProgram, MeasuredProgram] = {}
     names, notes = InstructionNames(), []
     traced_by_id, traced_by_name = _indexed(traced)
@@ -697,32 +696,32 @@ def programs_of(
     for key in keys:
         if (key.program, key.module) != NO_PROGRAM:
             ops.setdefault((key.program, key.module), set()).update((key.op,) if key.op else ())
-    unnamed = _unnamed(ops)
+    unnamed = _names_of_unnamed(ops)
     for pair, named in unnamed.items():
         ops[named] |= ops.pop(pair)
-    for (id, name), own in ops.items():
+    for (id, name), ops_of_program in ops.items():
         of_name = traced_by_name.get(name, ())
-        program = _traced(id, of_name, traced_by_id)
+        program = _traced_program(id, of_name, traced_by_id)
         module = None if program is None else read_module(program)
         if program is not None and module is not None:
-            found[id, name] = read.setdefault(program, MeasuredProgram(program.id, name or module.name, module))
+            programs[id, name] = read.setdefault(program, MeasuredProgram(program.id, name or module.name, module))
             continue
         if program is not None:
             notes.append(f"the module of {program.name} in the trace cannot be read; give a dump of it")
-        chosen, share = _given(id, own, given_by_name.get(name, ()) if name else given, names)
+        chosen, share = _given_module(id, ops_of_program, given_by_name.get(name, ()) if name else given, names)
         # Nine of ten: less is another compilation, whose instructions have other names.
         if chosen is not None and share < MIN_SHARE:
             notes.append(
                 f"{chosen.name} of the dump has only {round(100 * share)}% of the operations that ran; not used"
             )
             chosen = None
-        found[id, name] = MeasuredProgram(id, name, chosen)
-    found |= {pair: found[named] for pair, named in unnamed.items()}
-    labeled = _with_distinct_names(found.values())
-    return Programs({pair: labeled[program] for pair, program in found.items()}, tuple(notes))
+        programs[id, name] = MeasuredProgram(id, name, chosen)
+    programs |= {pair: programs[named] for pair, named in unnamed.items()}
+    labeled = _with_distinct_names(programs.values())
+    return Programs({pair: labeled[program] for pair, program in programs.items()}, tuple(notes))
 
 
-def _unnamed(pairs: Collection[Pair]) -> Mapping[Pair, Pair]:
+def _names_of_unnamed(pairs: Collection[Pair]) -> Mapping[Pair, Pair]:
     """The pairs without a name whose id only one named pair has, with that."""
     of_id: dict[int, list[Pair]] = {}
     for id, name in pairs:
@@ -743,14 +742,16 @@ def _indexed(
     return by_id, by_name
 
 
-def _traced(id: int | None, named: Sequence[TracedProgram], by_id: Mapping[int, TracedProgram]) -> TracedProgram | None:
+def _traced_program(
+    id: int | None, named: Sequence[TracedProgram], by_id: Mapping[int, TracedProgram]
+) -> TracedProgram | None:
     """The program in the trace with an id, or the only one of a name if it has no id."""
     if id is None:
         return named[0] if len(named) == 1 else None
     return next((each for each in named if each.id == id), by_id.get(id))
 
 
-def _given(
+def _given_module(
     id: int | None, ops: Collection[str], named: Sequence[GivenModule], names: InstructionNames
 ) -> tuple[Module | None, float]:
     """The module of a dump for a program, and the part of the operations that it has.
@@ -782,15 +783,15 @@ def join_kernels(
     read = [(each.id, read_module(each)) for each in traced]
     in_trace: list[tuple[int | None, Module]] = [(id, module) for id, module in read if module is not None]
     modules = in_trace or [(each.id, each.module) for each in given]
-    found: dict[str, list[tuple[int | None, str, str]]] = {}
+    instructions_by_kernel: dict[str, list[tuple[int | None, str, str]]] = {}
     for id, module in modules:
         for instruction in module.instructions:
             # XLA turns `.` and `-` of a fusion's name into `_` for its kernel.
-            kernel = _IN_KERNELS.sub("_", instruction.name)
-            found.setdefault(kernel, []).append((id, module.name, instruction.name))
+            kernel = _REPLACED_IN_KERNELS.sub("_", instruction.name)
+            instructions_by_kernel.setdefault(kernel, []).append((id, module.name, instruction.name))
     keys = []
     for key in rows.keys:
-        of_key = found.get(kernel_name(key.kernel), ())
+        of_key = instructions_by_kernel.get(kernel_name(key.kernel), ())
         named = [each for each in of_key if key.program in (None, each[0]) and key.module in ("", each[1])]
         # A kernel that several fusions share is not joined.
         keys.append(OperationKey(*named[0], key.kernel) if len(named) == 1 else key)
@@ -823,4 +824,4 @@ class InstructionNames:
         if module not in self._by_name:
             self._by_name[module] = {instruction.name: instruction for instruction in module.instructions}
         # XProf appends it to groups of equal operations.
-        return self._by_name[module].get(name.removesuffix(_DUPLICATES).removeprefix("%"))
+        return self._by_name[module].get(name.removesuffix(_DUPLICATES_SUFFIX).removeprefix("%"))

@@ -25,11 +25,13 @@ from hlo_cli.source import counted, expect
 # --- kernels of the same code ---
 
 
-_CONFIG: Final = "backend_config"
-_NO_CODE: Final = NAMING_ATTRIBUTES | (frozenset(attributes_with("annotates")) - {_CONFIG}) | {"channel_id"}
+_BACKEND_CONFIG: Final = "backend_config"
+_ATTRIBUTES_WITHOUT_CODE: Final = (
+    NAMING_ATTRIBUTES | (frozenset(attributes_with("annotates")) - {_BACKEND_CONFIG}) | {"channel_id"}
+)
 """Attributes that name, annotate, or number, without an effect on the code of a kernel."""
 
-_NO_CONFIG: Final = ESTIMATES | {"force_earliest_schedule", "operation_queue_id", "wait_on_operation_queues"}
+_KEYS_WITHOUT_CODE: Final = ESTIMATES | {"force_earliest_schedule", "operation_queue_id", "wait_on_operation_queues"}
 """Keys of configurations with estimates, and with the order of kernels."""
 
 _MAX_PRINTED: Final = 10
@@ -64,7 +66,9 @@ class KernelBodies:
             # Loops and calls are no kernels: what they run is compared by itself.
             return self._of((instruction.opcode,))
         self._read(instruction.called_computations)
-        operands = tuple(self._shape(instruction.operand_shape(at)) for at in range(len(instruction.operands)))
+        operands = tuple(
+            self._shape(instruction.operand_shape(position)) for position in range(len(instruction.operands))
+        )
         return self._of((self._content(instruction), operands))
 
     def _read(self, computations: tuple[Computation, ...]) -> None:
@@ -87,7 +91,8 @@ class KernelBodies:
         numbers: dict[Instruction, int] = {}
         for instruction in computation.instructions:
             operands = tuple(
-                (numbers.get(each, -1), instruction.operand_index(at)) for at, each in enumerate(instruction.operands)
+                (numbers.get(each, -1), instruction.operand_index(position))
+                for position, each in enumerate(instruction.operands)
             )
             numbers[instruction] = self._of((self._content(instruction), operands))
         root = None if computation.root is None else numbers[computation.root]
@@ -126,25 +131,27 @@ def _is_large(constant: Instruction) -> bool:
 
 def _attributes(instruction: Instruction) -> tuple[tuple[str, str], ...]:
     """The attributes that have an effect on the code, by name."""
-    kept = ((name, value) for name, value in instruction.pairs if name not in _NO_CODE)
-    return tuple(sorted((name, _config(instruction, value) if name == _CONFIG else value) for name, value in kept))
+    kept = ((name, value) for name, value in instruction.pairs if name not in _ATTRIBUTES_WITHOUT_CODE)
+    return tuple(
+        sorted((name, _config(instruction, value) if name == _BACKEND_CONFIG else value) for name, value in kept)
+    )
 
 
 def _config(instruction: Instruction, text: str) -> str:
     """A configuration without the keys that do not count."""
-    if not any(key in text for key in _NO_CONFIG):
+    if not any(key in text for key in _KEYS_WITHOUT_CODE):
         return text
     config = instruction.backend_config
     if config is None or not isinstance(config.json, Mapping):
         return text
-    return str(sorted((key, str(value)) for key, value in config.json.items() if key not in _NO_CONFIG))
+    return str(sorted((key, str(value)) for key, value in config.json.items() if key not in _KEYS_WITHOUT_CODE))
 
 
 # --- pairs of kernels ---
 # Programs by name, their instructions by the differences of the modules.
 
 
-_OMITTED: Final = "{...}"
+_OMITTED_CONSTANT: Final = "{...}"
 """What texts have in place of a large constant."""
 Body: TypeAlias = Literal["same", "changed", "new", "gone", "unknown"]
 """Whether the code of a kernel is the same; unknown if a module is missing."""
@@ -188,15 +195,17 @@ class KernelPair:
 def matched_kernels(before: Profile, after: Profile) -> tuple[tuple[ProgramPair, ...], tuple[KernelPair, ...]]:
     """The programs and the kernels of two profiles, matched or not, in the order of the operations before."""
     modules = [each.module for each in (*before.programs, *after.programs) if each.module is not None]
-    bodies = KernelBodies(has_large_constants=not any(_OMITTED in each.source.text for each in modules))
+    bodies = KernelBodies(has_large_constants=not any(_OMITTED_CONSTANT in each.source.text for each in modules))
     programs = tuple(_program_pairs(before.programs, after.programs))
-    ones, twos = _by_program(before), _by_program(after)
-    found: list[KernelPair] = []
+    before_by_program, after_by_program = _by_program(before), _by_program(after)
+    kernels: list[KernelPair] = []
     for pair in (*programs, ProgramPair(None, None, None)):
-        one = ones.get(pair.before, ()) if pair.before or not pair.after else ()
-        two = twos.get(pair.after, ()) if pair.after or not pair.before else ()
-        found += _Kernels(before.operations, after.operations, pair.difference, bodies).pairs(one, two)
-    return programs, tuple(sorted(found, key=_order))
+        numbers_before = before_by_program.get(pair.before, ()) if pair.before or not pair.after else ()
+        numbers_after = after_by_program.get(pair.after, ()) if pair.after or not pair.before else ()
+        kernels += _KernelMatcher(before.operations, after.operations, pair.difference, bodies).pairs(
+            numbers_before, numbers_after
+        )
+    return programs, tuple(sorted(kernels, key=_order))
 
 
 def _order(pair: KernelPair) -> tuple[bool, int]:
@@ -206,21 +215,26 @@ def _order(pair: KernelPair) -> tuple[bool, int]:
 def _program_pairs(before: Sequence[MeasuredProgram], after: Sequence[MeasuredProgram]) -> Iterator[ProgramPair]:
     """Programs of one name: first those with equal arguments and results, then the others in their order."""
     for name in dict.fromkeys(_name(each) for each in (*before, *after)):
-        one, two = ([each for each in side if _name(each) == name] for side in (before, after))
+        unpaired_before, unpaired_after = ([each for each in side if _name(each) == name] for side in (before, after))
         # Equal interfaces first, as compilations may come in another order.
-        for signature in dict.fromkeys(map(_signature, one)):
-            equal = [[each for each in side if signature and _signature(each) == signature] for side in (one, two)]
+        for signature in dict.fromkeys(map(_signature, unpaired_before)):
+            equal = [
+                [each for each in side if signature and _signature(each) == signature]
+                for side in (unpaired_before, unpaired_after)
+            ]
             for x, y in zip(*equal, strict=False):
-                one.remove(x)
-                two.remove(y)
-                yield _pair(x, y)
-        for a, b in zip_longest(one, two):
-            yield _pair(a, b)
+                unpaired_before.remove(x)
+                unpaired_after.remove(y)
+                yield _program_pair(x, y)
+        for a, b in zip_longest(unpaired_before, unpaired_after):
+            yield _program_pair(a, b)
 
 
-def _pair(before: MeasuredProgram | None, after: MeasuredProgram | None) -> ProgramPair:
-    one, two = (None if each is None else each.module for each in (before, after))
-    return ProgramPair(before, after, None if one is None or two is None else diff(one, two))
+def _program_pair(before: MeasuredProgram | None, after: MeasuredProgram | None) -> ProgramPair:
+    module_before, module_after = (None if each is None else each.module for each in (before, after))
+    return ProgramPair(
+        before, after, None if module_before is None or module_after is None else diff(module_before, module_after)
+    )
 
 
 def _name(program: MeasuredProgram) -> str:
@@ -237,29 +251,40 @@ def _signature(program: MeasuredProgram) -> str:
 
 
 def _by_program(profile: Profile) -> Mapping[MeasuredProgram | None, list[int]]:
-    found: dict[MeasuredProgram | None, list[int]] = {}
-    for at, operation in enumerate(profile.operations):
-        found.setdefault(operation.program, []).append(at)
-    return found
+    numbers_by_program: dict[MeasuredProgram | None, list[int]] = {}
+    for number, operation in enumerate(profile.operations):
+        numbers_by_program.setdefault(operation.program, []).append(number)
+    return numbers_by_program
 
 
-class _Kernels:
+class _KernelMatcher:
     """Pairs the kernels of one program."""
 
     def __init__(
-        self, before: Sequence[Operation], after: Sequence[Operation], found: ModuleDiff | None, bodies: KernelBodies
+        self,
+        before: Sequence[Operation],
+        after: Sequence[Operation],
+        difference: ModuleDiff | None,
+        bodies: KernelBodies,
     ) -> None:
         self._before, self._after, self._bodies = before, after, bodies
-        self._pairs: Mapping[Instruction, Instruction] = found.pairs if found is not None else {}
+        self._pairs: Mapping[Instruction, Instruction] = difference.pairs if difference is not None else {}
         self._back = {b: a for a, b in self._pairs.items()}
-        self._found = found
-        self._rows: _Rows | None = None
-        self._is_equal = found is not None and not (found.changed or found.added or found.removed)
+        self._difference = difference
+        self._rows: _DifferencesByComputation | None = None
+        self._is_equal = difference is not None and not (difference.changed or difference.added or difference.removed)
 
     def pairs(self, before: Sequence[int], after: Sequence[int]) -> list[KernelPair]:
         """Pairs by instruction; then those of equal code that are left; then those without an instruction, by name."""
-        one, two = self._instructions(self._before, before), self._instructions(self._after, after)
-        matched = {a: two[j] for i, a in one.items() if (j := self._pairs.get(i)) is not None and j in two}
+        before_by_instruction, after_by_instruction = (
+            self._instructions(self._before, before),
+            self._instructions(self._after, after),
+        )
+        matched = {
+            a: after_by_instruction[j]
+            for i, a in before_by_instruction.items()
+            if (j := self._pairs.get(i)) is not None and j in after_by_instruction
+        }
         left = [a for a in before if a not in matched]
         free = set(after) - set(matched.values())
         # Instructions of equal code before equal names: names are numbers that shift.
@@ -281,37 +306,42 @@ class _Kernels:
 
     @staticmethod
     def _instructions(operations: Sequence[Operation], chosen: Iterable[int]) -> dict[Instruction, int]:
-        return {i: at for at in chosen if (i := operations[at].instruction) is not None}
+        return {i: number for number in chosen if (i := operations[number].instruction) is not None}
 
     def _code(self, operation: Operation) -> object:
         return None if operation.instruction is None else self._bodies.number(operation.instruction)
 
     def _name(self, operation: Operation) -> object:
         """The name of an operation without an instruction, or without differences to match it by."""
-        return operation.name if operation.instruction is None or self._found is None else None
+        return operation.name if operation.instruction is None or self._difference is None else None
 
     def _pair(self, a: int, b: int) -> KernelPair:
-        one, two = self._before[a].instruction, self._after[b].instruction
-        if one is None or two is None:
+        instruction_before, instruction_after = self._before[a].instruction, self._after[b].instruction
+        if instruction_before is None or instruction_after is None:
             return KernelPair(a, b, "unknown")
         # With no difference at all there is no need to read the code.
-        if self._pairs.get(one) is two and self._is_equal:
+        if self._pairs.get(instruction_before) is instruction_after and self._is_equal:
             return KernelPair(a, b, "same")
-        if self._bodies.number(one) == self._bodies.number(two):
+        if self._bodies.number(instruction_before) == self._bodies.number(instruction_after):
             return KernelPair(a, b, "same")
-        if self._rows is None and self._found is not None:
-            self._rows = _Rows(self._found)
-        return KernelPair(a, b, "changed", self._rows.between(one, two) if self._rows else BodyDifference())
+        if self._rows is None and self._difference is not None:
+            self._rows = _DifferencesByComputation(self._difference)
+        return KernelPair(
+            a,
+            b,
+            "changed",
+            self._rows.between(instruction_before, instruction_after) if self._rows else BodyDifference(),
+        )
 
     def _alone(self, operation: Operation) -> BodyDifference:
         """Where the other program computes what a kernel does."""
-        instruction, found = operation.instruction, self._found
-        if instruction is None or found is None:
+        instruction, difference = operation.instruction, self._difference
+        if instruction is None or difference is None:
             return BodyDifference()
         if (other := self._pairs.get(instruction)) is not None:
-            return BodyDifference(other=other, owner=_owner(found.after, other))
+            return BodyDifference(other=other, owner=_owner(difference.after, other))
         other = self._back.get(instruction)
-        return BodyDifference(other=other, owner=None if other is None else _owner(found.before, other))
+        return BodyDifference(other=other, owner=None if other is None else _owner(difference.before, other))
 
 
 def _owner(module: Module, instruction: Instruction) -> Instruction | None:
@@ -321,21 +351,21 @@ def _owner(module: Module, instruction: Instruction) -> Instruction | None:
     return callers[0] if callers and callers[0].opcode not in CONTROL_FLOW else None
 
 
-class _Rows:
+class _DifferencesByComputation:
     """The rows of a diff by the computations that they are in, on both sides."""
 
-    def __init__(self, found: ModuleDiff) -> None:
+    def __init__(self, difference: ModuleDiff) -> None:
         self._of_kernel: dict[Instruction, list[Changed]] = {}
         self._old: dict[Computation, list[Changed]] = {}
         self._new: dict[Computation, list[Changed]] = {}
         self._added: dict[Computation, list[Instruction]] = {}
         self._removed: dict[Computation, list[Instruction]] = {}
-        for each in found.changed:
+        for each in difference.changed:
             if not is_quiet(each.changes):
                 self._of_kernel.setdefault(each.after, []).append(each)
                 self._old.setdefault(each.before.computation, []).append(each)
                 self._new.setdefault(each.after.computation, []).append(each)
-        for side, instructions in ((self._added, found.added), (self._removed, found.removed)):
+        for side, instructions in ((self._added, difference.added), (self._removed, difference.removed)):
             for instruction in instructions:
                 side.setdefault(instruction.computation, []).append(instruction)
 
@@ -354,15 +384,15 @@ class _Rows:
 
 def _computations(kernel: Instruction) -> dict[Computation, None]:
     """The computations that run inside a kernel."""
-    found = dict.fromkeys(() if kernel.opcode in CONTROL_FLOW else kernel.called_computations)
-    waiting = list(found)
+    inside = dict.fromkeys(() if kernel.opcode in CONTROL_FLOW else kernel.called_computations)
+    waiting = list(inside)
     while waiting:
         for instruction in waiting.pop().instructions:
             for called in instruction.called_computations:
-                if called not in found:
-                    found[called] = None
+                if called not in inside:
+                    inside[called] = None
                     waiting.append(called)
-    return found
+    return inside
 
 
 # --- the comparison ---
@@ -394,9 +424,9 @@ class ComparedKernel:
     @property
     def operation(self) -> Operation:
         """The kernel after, else the one before."""
-        found = self.after or self.before
-        assert found is not None
-        return found
+        operation = self.after or self.before
+        assert operation is not None
+        return operation
 
     @property
     def is_renamed(self) -> bool:
@@ -406,14 +436,14 @@ class ComparedKernel:
     @property
     def seconds(self) -> tuple[float, float]:
         """The time before and after, per unit; 0 where it did not run."""
-        one, two = ((0.0 if each is None else each.time) for each in (self.time_before, self.time_after))
-        return one, two
+        before, after = ((0.0 if each is None else each.time) for each in (self.time_before, self.time_after))
+        return before, after
 
     @property
     def difference_seconds(self) -> float:
         """How much longer it took after, per unit."""
-        one, two = self.seconds
-        return two - one
+        before, after = self.seconds
+        return after - before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -474,9 +504,9 @@ class ProfileComparison(Tabular):
 
     @staticmethod
     def _sum(kernels: Iterable[ComparedKernel]) -> KernelSum:
-        found = list(kernels)
-        seconds = [each.seconds for each in found]
-        return KernelSum(len(found), sum(each[0] for each in seconds), sum(each[1] for each in seconds))
+        listed = list(kernels)
+        seconds = [each.seconds for each in listed]
+        return KernelSum(len(listed), sum(each[0] for each in seconds), sum(each[1] for each in seconds))
 
     @property
     def is_same_program(self) -> bool:
@@ -506,13 +536,13 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
     for profile in (before, after):
         expect(Profile, "a profile", profile, "use hlo_cli.profile(trace)")
     per_step = has_steps(before) and has_steps(after)
-    one, two = unit_times(before, per_step=per_step), unit_times(after, per_step=per_step)
+    times_before, times_after = unit_times(before, per_step=per_step), unit_times(after, per_step=per_step)
     programs, pairs = matched_kernels(before, after)
     rows = [
         (
             pair,
-            None if pair.before is None else one.times[pair.before],
-            None if pair.after is None else two.times[pair.after],
+            None if pair.before is None else times_before.times[pair.before],
+            None if pair.after is None else times_after.times[pair.after],
         )
         for pair in pairs
     ]
@@ -536,5 +566,5 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileComparison:
         for pair, x, y in rows
     )
     # Two profiles in other units are compared as they are.
-    unit: Unit = one.unit if one.unit == two.unit else "trace"
-    return ProfileComparison(before, after, unit, one.count, two.count, programs, kernels, drift.ratio)
+    unit: Unit = times_before.unit if times_before.unit == times_after.unit else "trace"
+    return ProfileComparison(before, after, unit, times_before.count, times_after.count, programs, kernels, drift.ratio)
