@@ -126,17 +126,35 @@ class Items(tuple[_T, ...]):
         return brief(tuple(self))
 
 
-class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
-    """A tuple of results with the `context` that they were found in, so that they can be shown; slices have it too.
+class NamedItems(Items[_T]):
+    """Items about instructions, which their names select too; KeyError, with the nearest name, if there is none.
 
-    A name selects the result for the instruction of that name; KeyError, with the nearest name, if there is none.
-
-    >>> from hlo_cli import kernels_of, parse_module
-    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"
-    >>> kernels = kernels_of(parse_module(text))
-    >>> kernels["n"] is kernels[0], "n" in kernels, "p" in kernels
+    >>> from hlo_cli import matmuls_of, parse_module
+    >>> dot = "dot(f32[2,3] a, f32[3] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> matmuls = matmuls_of(parse_module(f"r = f32[2] {dot}"))
+    >>> matmuls["r"] is matmuls[0], "r" in matmuls, "a" in matmuls
     (True, True, False)
     """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex | str) -> _T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[_T, ...]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice | str) -> _T | tuple[_T, ...]:
+        if isinstance(index, str):
+            return _named(self, index, "result for the instruction")
+        return super().__getitem__(index)
+
+    def __contains__(self, item: object) -> bool:
+        return _has_name(self, item) if isinstance(item, str) else super().__contains__(item)
+
+
+class Results(NamedItems[_T], Tabular, Generic[_T, _C]):
+    """A tuple of results with the `context` that they were found in, so that they can be shown; slices have it too."""
 
     context: _C
 
@@ -164,14 +182,7 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
     def __getitem__(self, index: SupportsIndex | slice | str) -> _T | Self:
         if isinstance(index, slice):
             return self.of(tuple(self)[index], self.context)
-        if isinstance(index, str):
-            return _named(self, index, "result for the instruction")
         return super().__getitem__(index)
-
-    def __contains__(self, item: object) -> bool:
-        return (
-            super().__contains__(item) if not isinstance(item, str) else item.removeprefix("%") in map(_name_of, self)
-        )
 
 
 class ByInstruction(dict[_T, _D]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -534,3 +536,28 @@ def test_packages_with_names_of_functions_stay_packages() -> None:
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("FindingList() Report hlo_cli.lint\n", "")
+
+
+def test_every_recipe_of_the_help_page_runs(tmp_path: Path) -> None:
+    """All blocks of `hlo help python` as one session, in a folder with a dump."""
+    if find_spec("networkx") is None:
+        pytest.skip("networkx is not installed")
+    root = Path(hlo.__file__).parent.parent
+    page = (root / "hlo_cli/commands/help/topics/python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", page)
+    assert len(re.findall(r"(?m)^## \d+\. ", page)) == 10
+    assert len(blocks) >= 12
+    assert all(block.startswith(">>> ") for block in blocks), "every block is a session"
+    (tmp_path / "DUMP").symlink_to(CONV)
+    (tmp_path / "page.txt").write_text("\n".join(blocks), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-m", "doctest", "page.txt"],
+        timeout=300,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -19,6 +19,7 @@ from hlo_cli.analysis.cost.counting import (
     operand_key,
 )
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import NamedItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import Json
 from hlo_cli.ir.attributes.value_types import (
@@ -232,7 +233,7 @@ class Matmul:
 
 
 @of_module
-def matmuls_of(module: Module) -> tuple[Matmul, ...]:
+def matmuls_of(module: Module) -> NamedItems[Matmul]:
     """Matmuls of a module in the order of the text.
 
     >>> from hlo_cli import parse_module
@@ -244,7 +245,7 @@ def matmuls_of(module: Module) -> tuple[Matmul, ...]:
     """
     fusions = _outermost_fusions(module)
     found = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions)
-    return tuple(matmul for matmul in found if matmul is not None)
+    return NamedItems(matmul for matmul in found if matmul is not None)
 
 
 def is_matmul(instruction: Instruction) -> bool:

@@ -20,6 +20,7 @@ from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.dataclass import brief_name, dataclass
+from hlo_cli.displayed import NamedItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
@@ -228,7 +229,7 @@ class DecodedCall:
 
 
 @of_module
-def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
+def custom_calls_of(module: Module) -> NamedItems[DecodedCall]:
     """Custom calls of a module in the order of the text.
 
     >>> from hlo_cli import parse_module
@@ -253,7 +254,7 @@ def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
         if decoded:
             users = users_of(computation)
             calls.extend(_decoded(*each, users, bytes_of) for each in decoded)
-    return tuple(calls)
+    return NamedItems(calls)
 
 
 def _buffer_size(module: Module) -> Callable[[Shape], int]:

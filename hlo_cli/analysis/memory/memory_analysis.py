@@ -144,7 +144,7 @@ class MemorySpaceUsage(Tabular):
 
     def __repr__(self) -> str:
         count = counted(len(self.values), "values")
-        return f"<MemorySpaceUsage {self.name}: peak of {self.peak_bytes:,} bytes at step {self.peak_step}, {count}>"
+        return f"<MemorySpaceUsage {self.name}: {self.peak_bytes:,} bytes at step {self.peak_step}, {count}>"
 
     @property
     def peak_bytes(self) -> int:
@@ -228,7 +228,7 @@ class MemoryAnalysis(Tabular):
 
     def __repr__(self) -> str:
         place = "" if self.fullest is None else f" in {self.fullest.name}"
-        peak = f"peak of {self.peak_bytes:,} bytes{place} at step {self.peak_step}"
+        peak = f"{self.peak_bytes:,} bytes at step {self.peak_step}{place}"
         return f"<MemoryAnalysis {brief_name(self.module.name)}: {peak}, {counted(len(self.values), 'values')}>"
 
     @property

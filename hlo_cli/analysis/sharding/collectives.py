@@ -45,7 +45,7 @@ from hlo_cli.analysis.sharding.meshes import (
     known_mesh,
 )
 from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Items
+from hlo_cli.displayed import NamedItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AxisRef, Groups, Mesh, MeshAxis
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -413,7 +413,7 @@ class Collective:
 
 
 @of_module
-def collectives_of(module: Module, mesh: Mesh | Mapping[str, int] | None = None) -> tuple[Collective, ...]:
+def collectives_of(module: Module, mesh: Mesh | Mapping[str, int] | None = None) -> NamedItems[Collective]:
     """The collectives that a module runs, in the order of the text, with their axes on a mesh.
 
     Without `mesh`, it is the one that the text names, else the coarsest one that explains all groups. A mesh can be a
@@ -432,14 +432,14 @@ def collectives_of(module: Module, mesh: Mesh | Mapping[str, int] | None = None)
     return cached_per_module(_on_known_mesh, module) if mesh is None else _on_mesh(module, mesh)
 
 
-def _on_known_mesh(module: Module) -> tuple[Collective, ...]:
+def _on_known_mesh(module: Module) -> NamedItems[Collective]:
     known = mesh_of(module)
     return _on_mesh(module, None if known is None else known.mesh)
 
 
-def _on_mesh(module: Module, mesh: Mesh | None) -> tuple[Collective, ...]:
+def _on_mesh(module: Module, mesh: Mesh | None) -> NamedItems[Collective]:
     count = devices_of(module).count
-    return Items(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
+    return NamedItems(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
 
 
 def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module] | None = None) -> KnownMesh | None:

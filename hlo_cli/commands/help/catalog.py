@@ -61,6 +61,7 @@ _TOPICS: Final = (
     Topic("glossary", "Reference", "Terms and columns; hlo help WORD shows one entry"),
     Topic("dump", "Setup", "Create a dump with JAX, PyTorch/XLA, or TensorFlow"),
     Topic("pages", "Setup", "Send a page about a dump; draw its dataflow"),
+    Topic("python", "Setup", "Ask from Python: ten recipes, from a dump to an answer"),
     Topic("notebooks", "Setup", "Read jitted functions, show values in notebooks, and use data frames"),
     Topic("completion", "Setup", "Set up shell completion"),
 )
