@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
-from hlo_cli.analysis.query.main_module import ModuleCost, cost_of_module, rank_modules
+from hlo_cli.analysis.query.main_module import ModuleCost, rank_modules
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.commands.modules.loading import Loaded, Many
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
@@ -98,16 +98,13 @@ def lint_inputs(
     With `chip`, they have times, and with `by`, keys to sum them up. With `answers_text`, PastedTextError is raised if
     the only input is a text that can be explained.
     """
-    is_alone = len(many.pieces) + len(many.inputs) == 1 and not any(piece.is_guess for piece in many.pieces)
-    linter = _ModuleLinter(
-        replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by, is_alone=is_alone
-    )
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
     return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter, answers_text=answers_text))
 
 
 def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None = None) -> LintResult:
     """The findings in one module that is read already, as `lint_inputs` gives them."""
-    checked = _ModuleLinter(settings, (), None, chip, None, is_alone=True)(loaded.module, loaded.input)
+    checked = _ModuleLinter(settings, (), None, chip, None)(loaded.module, loaded.input)
     path, module = loaded.input.path or "-", loaded.module.name
     return _collect([ScanResult(path, module, loaded.input.stage, checked)])
 
@@ -125,6 +122,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     devices: list[int] = []
     stages: list[tuple[str | None, str]] = []
     checks: list[_ModuleResult] = []
+    costs: list[ModuleCost | None] = []
     for each in results:
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -133,6 +131,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
             continue
         checked = each.answer
         checks.append(checked)
+        costs.append(each.cost)
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
         devices.append(checked.devices)
         stages.append((each.stage, checked.stage_note))
@@ -140,7 +139,7 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         about_times |= dict.fromkeys(checked.time_notes)
         outcomes.extend(checked.outcomes)
-    shares, helpers = _shares(checks, modules)
+    shares, helpers = _shares(costs, modules)
     for number, checked in enumerate(checks):
         for one in checked.found:
             key = (one.code, one.fingerprint)
@@ -160,15 +159,15 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
 
 
 def _shares(
-    checks: Sequence[_ModuleResult], modules: Sequence[LintedModule]
+    costs: Sequence[ModuleCost | None], modules: Sequence[LintedModule]
 ) -> tuple[Sequence[float], Collection[int]]:
     """The share of each module in the work of all, and the indices of helpers; modules read alone are no helpers."""
-    costs = [each.cost for each in checks if each.cost is not None]
-    if len(costs) < max(len(checks), 2):
-        return [1.0] * len(checks), ()
-    ranking = rank_modules(costs)
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < max(len(costs), 2):
+        return [1.0] * len(costs), ()
+    ranking = rank_modules(known)
     # Whose a module is that no version of JAX named is unknown: its findings are not hidden.
-    helpers = [at for at in ranking.helpers if costs[at].is_users is False or _is_of_jax(modules[at].module)]
+    helpers = [at for at in ranking.helpers if known[at].is_users is False or _is_of_jax(modules[at].module)]
     return ranking.shares, helpers
 
 
@@ -180,8 +179,7 @@ def _is_of_jax(name: str | None) -> bool:
 class _ModuleResult:
     """The result for one module, without the module, as it may come from another process.
 
-    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning. `cost` is
-    its work next to that of other modules, None for the only one.
+    `devices` is the number of devices whose work the module holds together, more than 1 before partitioning.
     """
 
     found: tuple[Finding, ...]
@@ -192,7 +190,6 @@ class _ModuleResult:
     time_notes: tuple[Diagnostic, ...]
     devices: int
     stage_note: str
-    cost: ModuleCost | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +201,6 @@ class _ModuleLinter:
     golden: GoldenModules | None
     chip: ChipSpec | None
     by: By | None
-    is_alone: bool
 
     def __call__(self, module: Module, given: Input) -> _ModuleResult:
         rejections: tuple[Diagnostic, ...] = ()
@@ -240,7 +236,6 @@ class _ModuleLinter:
             time_notes(self.chip, module) if self.chip is not None else (),
             devices_of(module, given),
             given.stage_note,
-            None if self.is_alone else cost_of_module(module),
         )
 
 
