@@ -52,6 +52,23 @@ def test_bytes_count_as_often_as_the_loop_runs(rows: int, trips: int) -> None:
     assert (first.cost_bytes, first.executions) == (rows * 512 * trips, trips)
 
 
+def test_memory_is_occupied_once_however_often_the_loop_runs() -> None:
+    """A constant in a loop is in memory once; a copy in it moves its bytes in each iteration."""
+    body = "  k2 = f32[512,128]{1,0} constant({...})\n  ROOT r"
+    text = LOOP.format(rows=512, end="constant(7)").replace("  ROOT r", body, 1)
+    settings = LintSettings(("HLO102", "HLO205"), min_constant_bytes=1024)
+    found = {each.code: each for each in lint_module(parse_module(text), settings)}
+    assert (found["HLO205"].cost_bytes, found["HLO205"].executions) == (512 * 512, 1)
+    assert (found["HLO102"].cost_bytes, found["HLO102"].executions) == (512 * 512 * 7, 7)
+
+
+def test_what_never_runs_costs_nothing() -> None:
+    text = LOOP.format(rows=512, end="constant(7)").replace("condition=test, body=body", "condition=test, body=other")
+    other = text[text.index("body {") : text.index("test {")].replace("body {", "other {")
+    [found] = [each for each in copies(text.replace("test {", f"{other}test {{", 1)) if each.computation == "body"][:1]
+    assert (found.cost_bytes, found.executions) == (0, 0)
+
+
 def test_an_unknown_trip_count_counts_once_and_is_told() -> None:
     first, *_ = copies(LOOP.format(rows=512, end="get-tuple-element(q), index=0"))
     assert (first.cost_bytes, first.executions) == (512 * 512, None)

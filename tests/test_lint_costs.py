@@ -13,9 +13,13 @@ import pytest
 from hlo_cli import memory_analysis, parse_module
 from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
+from hlo_cli.analysis.hardware.chip_table import Capacity
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
+from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
+from hlo_cli.inputs.input import read_inputs
 from hlo_cli.lint.advice import Donations, donations_of
 from hlo_cli.lint.rules.overlap import Pair, independent_kernels
 from hlo_cli.lint.run import lint_module
@@ -190,3 +194,18 @@ ENTRY e {{
   ROOT r = {tiled} fusion(x), kind=kLoop, calls=f, backend_config={{"aliasing_operands":{{"lists":[]}}}}
 }}"""
     assert missed(text) == {"x"}
+
+
+def test_the_hint_for_a_space_is_about_that_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Donating an argument lowers the peak of main memory, where arguments are, and no other."""
+    chip = find_chip("v5e")
+    small = replace(chip, usable=None, memories={0: Capacity(1 << 10, ""), 1: Capacity(1 << 10, "")})
+    monkeypatch.setattr("hlo_cli.lint.rules.memory.find_chip", lambda _: small)
+    folder = FIXTURES / "tpu" / "v5e_collectives"
+    module = parse_module((folder / "after_optimizations.txt").read_text())
+    attach_compiler_assignment(module, next(iter(read_inputs([str(folder)]))))
+    found = lint_module(module, LintSettings(("HLO201",), chip="v5e"))
+    hints = {each.message.split()[0]: each.hint or "" for each in found}
+    assert hints.keys() == {"HBM", "VMEM"}
+    assert hints["VMEM"] == "reduce the dot_general at operations.py:34, the largest value at the peak (272 KiB)"
+    assert hints["HBM"].startswith("donate x to lower the peak to ")

@@ -236,10 +236,11 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
     """A change that lowers the peak, the arguments to donate, or the largest value at the peak."""
     from hlo_cli.analysis.memory.peak_advice import suggestions  # a large import that few runs need
 
-    # Suggestions concern main memory, space 0.
-    for suggestion in suggestions(memory, most=1) if not space.number else ():
+    # Suggestions and donations concern main memory: arguments and results are there.
+    is_main = space.number == MemorySpace.MAIN
+    for suggestion in suggestions(memory, most=1) if is_main else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
-    donations = donations_of(context.analyses.memory, context.settings.min_donation_bytes)
+    donations = donations_of(context.analyses.memory, context.settings.min_donation_bytes) if is_main else Donations()
     if donations.arguments:
         most = max(donations.arguments, key=lambda each: each.padded_bytes)
         return donation_hint(context, donations, most)
