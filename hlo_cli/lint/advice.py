@@ -208,8 +208,6 @@ def _moved(made: Instruction) -> Instruction | None:
 
 
 # --- hints ---
-# Advice: what a user can change about an array, an argument or a result, so that a finding goes away.
-#
 # Tests compile programs again with each of these changes. Nothing is advised for values inside of a program whose
 # layouts compilers choose.
 

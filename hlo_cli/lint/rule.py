@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 
 
 # --- places in the text ---
-# Spans of parts of an instruction in the text.
 
 
 def shape_span(module: Module, instruction: Instruction) -> Span | None:
@@ -115,8 +114,6 @@ def header_span(module: Module, name: str) -> Span | None:
 
 
 # --- execution threads ---
-# The execution thread of each computation.
-#
 # When XLA loads a module, it sets the thread of a computation wrapped by an async-start, and of all its callees, to
 # that of the start, overriding the computation's own (`HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc).
 
@@ -145,9 +142,7 @@ def _threads_of(module: Module, starts: Iterable[Instruction]) -> Mapping[Comput
 
 
 # --- identity of a place ---
-# Identity of a finding's location that survives renaming and reordering.
-#
-# It matches findings of different dumps of a program, and of its proto and its text.
+# It survives renaming and reordering, so that findings of different dumps of a program match, and of proto and text.
 
 
 # A bound against cycles in invalid text; async chains have a few updates. Chosen.
@@ -294,7 +289,6 @@ def _difference(module: Module, instruction: Instruction, strictness: Strictness
 
 
 # --- analyses on first use ---
-# Analyses of a module for rules about costs, each computed once and on first use.
 
 
 @dataclass(eq=False)
@@ -365,7 +359,6 @@ class Analyses:
 
 
 # --- the context ---
-# The context of rules: a module, the settings, and facts needed by several rules, computed once.
 
 
 # ` b(` and `(b(` begin the shape of a buffer, in a tuple or not.
@@ -652,7 +645,6 @@ def _when(setting: When, *, auto: bool) -> bool:
 
 
 # --- rules and their pages ---
-# Rules: one function each, whose docstring is the page that `hlo lint --explain` shows.
 
 
 Check: TypeAlias = Callable[[LintContext], Iterator[Finding]]

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 # --- all rules and their selection ---
-# The catalog of all rules, and their selection.
 
 
 FAMILIES: Final = (
@@ -116,7 +115,6 @@ def _unknown_rule(code: str) -> HloError:
 
 
 # --- linting a module ---
-# Lints a module with the selected rules.
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, H
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.rule import LintContext
 
-# --- producers and uses ---
-# Producers and uses of a value, through forwarding instructions and into fusions.
+# --- producers and uses, through forwarding instructions and into fusions ---
 
 
 # A bound against cycles in invalid text; chosen.
@@ -111,8 +110,7 @@ def _before(context: LintContext, value: Instruction, through: Container[str]) -
     return None
 
 
-# --- conversions and back ---
-# Conversions of a value to another type and back, with nothing computed in between.
+# --- conversions to another type and back ---
 
 
 class RoundTrip(NamedTuple):
@@ -155,8 +153,7 @@ def round_trips(context: LintContext, min_bytes: int) -> Iterator[RoundTrip]:
             yield RoundTrip(first, last, outer, inner)
 
 
-# --- loop invariants ---
-# Values that are the same in every iteration.
+# --- values that are the same in every iteration ---
 
 
 # Sends, receives, and host transfers happen in each iteration, whatever their operands.

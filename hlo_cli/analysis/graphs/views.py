@@ -19,8 +19,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 # --- kinds, by which nodes are colored ---
-# The kind of an instruction, by which graphs are colored.
-#
 # Mirrors `HloDotDumper::GetInstructionColor` of xla/service/hlo_graph_dumper.cc: each of its colors is one kind or
 # more. A fusion, which is gray in XLA, has the kind of the most costly operation in it.
 
@@ -215,9 +213,7 @@ _NAMED: Final[Mapping[Kind, frozenset[str]]] = {
 }
 
 
-# --- what is seen through ---
-# What a folded graph sees through: values without work of their own, and transfers between memories.
-#
+# --- what is seen through: values without work of their own, and transfers between memories ---
 # An instruction that is seen through has no node; its users have edges from what it depends on. So that a graph has no
 # more edges than about the operands of the module, an instruction through which many edges would pass stays.
 
@@ -345,8 +341,7 @@ def _spaces(shape: Shape) -> set[int]:
     return {leaf.layout.memory_space for _, leaf in shape.leaves if isinstance(leaf, ArrayShape) and leaf.dimensions}
 
 
-# --- nodes of a module ---
-# The instructions of a module as numbered nodes: what each depends on, calls, and holds.
+# --- instructions as numbered nodes: what each depends on, calls, and holds ---
 
 
 Change: TypeAlias = Literal["added", "removed", "changed", "moved"]
@@ -453,8 +448,6 @@ def dataflow_graph(module: Module) -> DataflowGraph:
 
 
 # --- folded graphs ---
-# The visible instructions of a computation, with edges through what is seen through.
-#
 # `render/web/js/folding.js` folds by the same rules on the page.
 
 
@@ -596,9 +589,7 @@ def _bits(mask: int) -> Iterable[int]:
         at = digits.find("1", at + 1)
 
 
-# --- neighborhoods and paths ---
-# Parts of graphs: the neighborhood of a node, and all paths from one node to another.
-#
+# --- the neighborhood of a node, and all paths from one node to another ---
 # Mirrors `MakeNodeRadiusAroundFilter` and `MakeNodeFromToFilter` of xla/service/hlo_graph_dumper.cc.
 
 
@@ -686,8 +677,7 @@ def enclosing(graph: DataflowGraph, node: int, callers: Mapping[int, int]) -> Se
     return found
 
 
-# --- views ---
-# Which nodes of a module a graph shows, and which of them as clusters.
+# --- which nodes a graph shows, and which of them as clusters ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,7 @@ from hlo_cli.ir.memory_space import memory_space, space_number
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span
 
-# --- intervals of numbers ---
-# Arithmetic of intervals: the bounds of a result, given the bounds of both operands.
+# --- bounds of a result, given the bounds of both operands ---
 
 
 Interval = tuple[float, float]
@@ -104,8 +103,7 @@ def result_of(symbol: ArithmeticOperator, a: float, b: float) -> float:
     return 0 if isnan(found) else found
 
 
-# --- units of terms ---
-# Units of the terms of assertions; errors for those that do not fit together.
+# --- units of terms, and errors for those that do not fit together ---
 
 
 T = TypeVar("T")
@@ -181,8 +179,6 @@ def _unit_error(where: Where, verb: str, left: tuple[Term, Unit], right: tuple[T
 
 
 # --- measured terms ---
-# Measures the terms of assertions on a module: counts, sums, peaks, and what is computed from them.
-#
 # Each measured value has bounds: the cost of an unknown custom call is at least 0, and so is a sum that has it.
 
 
@@ -388,8 +384,6 @@ def _calculated(symbol: ArithmeticOperator, left: Measurement, right: Measuremen
 
 
 # --- assertions that cannot fail ---
-# Assertions that cannot fail on a module, and conditions that are always or never true.
-#
 # What is known without looking at single operations: numbers are not negative, shares are at most 100%, some opcodes
 # exist only before or only after optimization, and only TPUs pad arrays.
 
@@ -647,8 +641,6 @@ def _text_at(where: Where, span: Span) -> str:
 
 
 # --- conditions that nothing meets ---
-# Conditions on the user's program, such as an op_name, that no operation of a module meets.
-#
 # `none(op_name ~ mpl and opcode == copy)` passes whatever the module does, if `mlp` is meant.
 
 
@@ -716,8 +708,6 @@ def _text_of_condition(where: Where, part: Condition) -> str:
 
 
 # --- the assertions ---
-# Evaluates assertions on a module: whether each passes, the measured value, and where.
-#
 # The assertion language is specific to this tool; `logical_operations.py` defines what counts as one operation.
 
 

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.entry_arrays import EntryArray
 
 
-# --- names, costs, and surroundings ---
-# Facts about instructions that conditions can use: names, metadata, costs, and the instructions around them.
+# --- names, metadata, costs, and the instructions around ---
 
 
 ReadFact = Callable[[Instruction], FieldValue]
@@ -186,8 +185,7 @@ def _attribute_reader(name: str) -> Callable[[Instruction], str | None]:
     return read
 
 
-# --- collectives ---
-# Fields of collectives: the mesh axes that they are along, and their bytes.
+# --- collectives: the mesh axes that they are along, and their bytes ---
 
 
 NO_AXES: Final = "(no axes)"
@@ -263,8 +261,7 @@ def rounded(number: Fraction) -> int:
     return int(number + Fraction(1, 2))
 
 
-# --- origins ---
-# Fields of instructions and values that are the keys of `--by`: origins, inferred for those without metadata.
+# --- origins, the keys of `--by`, inferred where there is no metadata ---
 
 
 ORIGIN_FIELDS: Final[dict[str, By]] = {
@@ -308,9 +305,7 @@ class OriginFacts:
 
 
 # --- what instructions do ---
-# Facts about what instructions do, however XLA writes them: products, kernels, transfers, and where arrays come from.
-#
-# Each is computed on first use.
+# However XLA writes them: products, kernels, transfers, and where arrays come from, each computed on first use.
 
 
 _HOST_CALLS: Final = ("MoveToHost", "MoveToDevice", "annotate_device_placement", "HostExecute")
@@ -516,8 +511,7 @@ def _argument_names(parameter: Instruction) -> tuple[str, ...]:
     return (op_name, parameter.name) if op_name else (parameter.name,)
 
 
-# --- shardings ---
-# Fields of shardings: the bytes of a device, and how many devices hold the same data.
+# --- shardings: the bytes of a device, and how many devices hold the same data ---
 
 
 _MARK: Final = "sharding="
@@ -585,8 +579,7 @@ class ShardingFacts:
         return is_partitioned(self._module)
 
 
-# --- shapes ---
-# Fields of shapes that conditions can use: of all shapes, and of arrays only.
+# --- shapes: of all, and of arrays only ---
 
 
 T = TypeVar("T")
@@ -688,8 +681,7 @@ def _dimension_reader(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] |
     return Reader("count", _of_shape(_of_array(size), shape_of))
 
 
-# --- all fields ---
-# Fields that conditions can use: of instructions, of values, and of table rows.
+# --- all fields: of instructions, of values, and of table rows ---
 
 
 NAME_LISTS: Final = ("operands", "users", "called_computations")

@@ -17,8 +17,6 @@ from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 # --- stage of compilation ---
-# Compilation stage of a module: the executed program, or an earlier stage.
-#
 # Mirrors `HloModule::has_schedule` of xla/hlo/ir/hlo_module.cc and the file names of xla/service/dump.cc.
 
 
@@ -73,8 +71,7 @@ def _is_compiled(instruction: Instruction) -> bool:
     return isinstance(shape, ArrayShape) and bool(shape.layout.tiles or shape.memory_space)
 
 
-# --- a dozen numbers ---
-# Summary of a module in a dozen values, the same for every module, for tables of many modules.
+# --- a dozen numbers, the same for every module ---
 
 
 SummaryValue = int | str | bool | None

@@ -19,9 +19,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MATMULS, OPCODE_ARITY, is_known
 from hlo_cli.source import Span, did_you_mean, nearest
 
-# --- patterns ---
-# Matching of text in conditions: substring, glob, or regular expression, each in time linear in the text.
-#
+# --- substrings, globs, and regular expressions, each in time linear in the text ---
 # Python's `re` tries one way after the other, so that `.*.*.*x` takes the fourth power of the length of a text that has
 # no `x`. Patterns come from people and from files of settings, texts from dumps, so neither may decide how long a
 # filter takes. An expression without repeats and alternatives is left to `re`; any other becomes an automaton that is
@@ -525,8 +523,7 @@ def _is_word(character: str, *, ascii_only: bool) -> bool:
     return (first.isalnum() or first == "_") and (first.isascii() or not ascii_only)
 
 
-# --- opcodes in conditions ---
-# Checks opcodes in conditions: an unknown opcode is an error.
+# --- opcodes in conditions, of which an unknown one is an error ---
 
 
 EXACT: Final = ("==", "!=", "in", "not in")
@@ -611,9 +608,7 @@ def _comparisons_in(condition: Condition) -> Iterator[Comparison]:
                 yield from _comparisons_in(part)
 
 
-# --- lowered forms of opcodes ---
-# Forms of an opcode after lowering for a target: custom calls to libraries, or convolutions on TPU.
-#
+# --- forms of opcodes after lowering: custom calls to libraries, or convolutions on TPU ---
 # The TPU compiler turns dots into convolutions. The passes gemm_rewriter.cc and conv_rewriter.cc of
 # xla/service/gpu/transforms, and onednn_contraction_rewriter.cc of xla/service/cpu, replace operations by custom
 # calls.

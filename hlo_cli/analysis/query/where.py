@@ -29,8 +29,7 @@ from hlo_cli.ir.expressions import (
 )
 from hlo_cli.source import HloError, Span, did_you_mean, nearest
 
-# --- fields ---
-# Fields that conditions and computed numbers can use: their kinds, and functions that read them.
+# --- kinds of fields, and functions that read them ---
 
 
 T = TypeVar("T")
@@ -101,8 +100,7 @@ class Fields(Generic[T]):
         return f"available: {', '.join(self.readers)}"
 
 
-# --- units ---
-# Units of computed numbers: bytes can be added to bytes and divided by bytes, but not added to a count.
+# --- units: bytes can be added to bytes and divided by bytes, but not added to a count ---
 
 
 NumberKind = Literal["count", "bytes", "share"]
@@ -209,9 +207,7 @@ def common(left: Unit, right: Unit) -> Unit | None:
     return Unit(left.power, left.is_share and right.is_share, left.is_constant and right.is_constant)
 
 
-# --- computed numbers ---
-# Numbers computed from the fields of one object: `bytes * trips`.
-#
+# --- numbers computed from the fields of one object, such as `bytes * trips` ---
 # A number without the field is None, and so is every result that it is part of. A lower bound stays one where the
 # result grows with it; else nothing is known of the result.
 
@@ -347,8 +343,6 @@ def _grows(symbol: ArithmeticOperator, a: float, b: float, *, is_right_bound: bo
 
 
 # --- filter expressions ---
-# Compiles a filter expression to a predicate, given the readers of fields.
-#
 # A comparison with a missing value is false for every operator; `has` tests whether it exists. A comparison with an
 # unknown value is None, and so is every result that depends on it.
 

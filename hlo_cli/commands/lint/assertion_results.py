@@ -249,8 +249,7 @@ def _limit_of(stated: Expectation, each: AssertionOutcome) -> int | float | None
     return stated.limit.value if isinstance(stated.limit, Number) else each.limit
 
 
-# --- --golden: values of a golden dump ---
-# `hlo lint --golden DUMP`: the values of assertions in the modules of a golden dump.
+# --- --golden: values of assertions in a golden dump ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertion_results import AssertionOutcome, GoldenModules
 
-# --- the rules run ---
-# `hlo lint`: reads every input, runs the rules on it, and collects the findings.
+# --- findings in all inputs ---
 
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"
@@ -256,7 +255,7 @@ def _with_keys(found: Sequence[Finding], module: Module, by: By) -> Iterator[Fin
 
 
 # --- baselines of accepted findings ---
-# Baselines of `hlo lint`: accepted findings, identified by fingerprints that do not depend on names and numbers.
+# Fingerprints identify them, which do not depend on names and numbers.
 
 
 SCHEMA: Final = "hlo.lint-baseline/1"
@@ -319,8 +318,7 @@ def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> I
             yield each
 
 
-# --- --each: counts by module ---
-# `hlo lint --each`: the number of findings in each module.
+# --- --each: the number of findings in each module ---
 
 
 _COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")

@@ -27,8 +27,7 @@ from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import SEVERITIES, HloError, Severity
 from hlo_cli.syntax.byte_sizes import parse_size
 
-# --- sources of settings ---
-# Sources of the settings of `hlo lint`: defaults, the nearest hlo.toml or pyproject.toml, then options.
+# --- sources of settings: defaults, the nearest hlo.toml or pyproject.toml, then options ---
 
 
 OWN_FILE: Final = "hlo.toml"
@@ -279,8 +278,7 @@ def _value(value: object) -> Cell:
     return None
 
 
-# --- pages and lists of rules ---
-# Pages and lists of rules, for `hlo lint --explain` and `--list-rules`.
+# --- --explain and --list-rules ---
 
 
 _VALUES: Final[Mapping[Kind, str]] = {

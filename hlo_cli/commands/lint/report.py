@@ -33,8 +33,7 @@ from hlo_cli.report.table import Cell, Column, Table, columns_of_part, rows_from
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.measured import MeasuredFindings
-# --- --by: costs by cause ---
-# `hlo lint --by`: what the findings cost together, by line of the program, named scope, argument, or rule.
+# --- --by: costs by line of the program, named scope, argument, or rule ---
 
 
 _LISTED: Final = 3
@@ -108,7 +107,6 @@ def _rank(cause: _KeyFindings) -> tuple[float, ...]:
 
 
 # --- the report ---
-# `hlo lint`: the report on the findings in all inputs.
 
 
 def report_of(

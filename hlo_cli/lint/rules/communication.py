@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 # --- HLO5xx: collectives that move too much ---
-# HLO5xx: collective operations that move more than they must.
 
 
 # A gather of which only a slice is used gathered too much.
@@ -315,7 +314,6 @@ def _is_share(use: Use, members: int) -> bool:
 
 
 # --- HLO5xx: collectives that could be fewer ---
-# HLO5xx: collective operations that could be fewer.
 
 
 # Kinds that XLA's combiners combine: all_gather_combiner.cc, all_reduce_combiner.cc, reduce_scatter_combiner.cc.
@@ -395,8 +393,7 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
     yield from levels.values()
 
 
-# --- HLO5xx: resharding and back ---
-# HLO5xx: arrays that change their sharding twice.
+# --- HLO5xx: resharding back and forth ---
 
 
 _PARTS: Final = frozenset((opcodes.SLICE, opcodes.CONCATENATE, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
@@ -514,8 +511,7 @@ def _groups(collective: Instruction, devices: Devices) -> frozenset[frozenset[in
     return frozenset(map(frozenset, device_groups(collective, devices)))
 
 
-# --- HLO5xx and HLO6xx: replicas, custom calls, the host ---
-# HLO5xx and HLO6xx: replicated values, custom calls, and communication with the host.
+# --- HLO5xx and HLO6xx: replicated values, custom calls, the host ---
 
 
 _PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPU"), ("gpu", "GPU"))

@@ -23,8 +23,7 @@ from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
-# --- HLO05x: collectives ---
-# HLO05x: collective operations: which devices take part, and who sends to whom.
+# --- HLO05x: which devices take part in collectives, and who sends to whom ---
 
 
 _GROUPED: Final = tuple(
@@ -264,8 +263,7 @@ def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:
     )
 
 
-# --- HLO06x: asynchronous operations ---
-# HLO06x: asynchronous operations, and sends and receives.
+# --- HLO06x: asynchronous operations, sends, and receives ---
 
 
 # What may differ between host transfers of one channel; operands may, too.
@@ -525,8 +523,7 @@ def _outside(context: LintContext, devices: tuple[int, ...]) -> str | None:
     return f"device {most} is out of range (the module has {count} partitions)" if most >= count > 1 else None
 
 
-# --- HLO08x: groups and mesh axes ---
-# HLO08x: groups of devices and the axes of the mesh.
+# --- HLO08x: groups of devices and axes of the mesh ---
 
 
 _PERMUTES: Final = (opcodes.COLLECTIVE_PERMUTE, opcodes.COLLECTIVE_PERMUTE_START)

@@ -20,8 +20,7 @@ from hlo_cli.lint.rule import LintContext, attribute_span, rule, shape_span, sta
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
 
-# --- HLO00x: text ---
-# HLO00x: text that cannot be parsed or checked.
+# --- HLO00x: text that cannot be parsed or checked ---
 
 
 @rule("HLO001", "syntax error or unresolved name", needs="text")
@@ -96,8 +95,7 @@ def unknown_opcode(context: LintContext) -> Iterator[Finding]:
             yield context.finding(f"unknown opcode '{opcode}' in {instruction.name}", instruction)
 
 
-# --- HLO01x: shapes ---
-# HLO01x: shapes, operands, and attributes of each opcode.
+# --- HLO01x: shapes, operands, and attributes of each opcode ---
 
 
 @rule("HLO010", "invalid shape or operands", needs="instructions")
@@ -159,8 +157,7 @@ def operand_precision(context: LintContext) -> Iterator[Finding]:
             yield context.finding(f"{instruction.name}: {difference}", instruction)
 
 
-# --- HLO02x: computations ---
-# HLO02x: computations and the instructions that call them.
+# --- HLO02x: computations and what calls them ---
 
 
 _CALLERS: Final = CALLERS | {"topk"}  # in old dumps, topk calls a comparator
@@ -568,8 +565,7 @@ def _of_buffer(shape: Shape) -> Shape:
     return shape.array if isinstance(shape, BufferShape) else shape
 
 
-# --- HLO04x: buffer values ---
-# HLO04x: buffer values, `b(f32[4])`, which are written in place.
+# --- HLO04x: buffer values, `b(f32[4])`, which are written in place ---
 
 
 _WRITERS: Final = frozenset(

@@ -20,8 +20,7 @@ from hlo_cli.lint.rules import invalid_instructions
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.numbers import format_count
 
-# --- HLO07x: header, aliasing, order ---
-# HLO07x: the module header, buffer aliasing, and the order of instructions.
+# --- HLO07x: the header, aliasing of buffers, and the order of instructions ---
 
 
 _LAYOUT: Final = "entry_computation_layout"
@@ -536,8 +535,7 @@ def _is_bitcast(given: ArrayShape, result: ArrayShape) -> bool:
     return found is not None and found.kind in ("identity", "reshape")
 
 
-# --- HLO094: before scheduling ---
-# HLO094: layout mismatches in modules that are not scheduled.
+# --- HLO094: layouts in modules that are not scheduled ---
 
 
 _COMPARING: Final = (

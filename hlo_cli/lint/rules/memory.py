@@ -307,7 +307,6 @@ def _reading_hint(context: LintContext, copy: Instruction, argument: Instruction
 
 
 # --- HLO2xx: reuse and repeated transfers ---
-# HLO2xx: memory reuse and repeated transfers.
 
 
 _CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))

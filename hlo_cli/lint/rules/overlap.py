@@ -17,8 +17,7 @@ from hlo_cli.lint.rule import LintContext, rule
 from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes, format_count, plural
 
-# --- kernels that could run meanwhile ---
-# Counts of the kernels of a schedule that could run during async operations.
+# --- kernels that could run during an operation ---
 
 
 Pair = tuple[Instruction, Instruction]
@@ -89,8 +88,7 @@ def _count_bits(sets: Sequence[int], number: int) -> list[int]:
     return [sum((digit >> bit & 1) << place for place, digit in enumerate(digits)) for bit in range(number)]
 
 
-# --- HLO4xx: exposed operations ---
-# HLO4xx: exposed async operations and synchronous collectives.
+# --- HLO4xx: exposed async operations and synchronous collectives ---
 
 
 _CROSS_PROGRAM: Final = "cross_program_prefetch_index"

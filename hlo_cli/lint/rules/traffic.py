@@ -34,8 +34,7 @@ from hlo_cli.lint.value_flow import element_type, round_trips, transitive_uses
 from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes, format_percent
 
-# --- HLO1xx: padding and copies ---
-# HLO1xx: padding and layout-changing copies.
+# --- HLO1xx: padding and layout-changing copies ---
 
 
 _FROM_END: Final = ("the last dimension", "the second-to-last dimension", "the third-to-last dimension")
@@ -175,8 +174,7 @@ def _is_mostly_padding(shape: ArrayShape, settings: LintSettings) -> bool:
     return padding >= settings.min_padding_bytes and padding > settings.max_padding_fraction * taken
 
 
-# --- HLO1xx: kernels that only move data ---
-# HLO1xx: kernels that only move data or change layouts.
+# --- HLO1xx: kernels that only move data or change layouts ---
 
 
 _VERBS: Final = frozenset(("copy", "reshape", "transpose"))
@@ -382,8 +380,7 @@ def _short(layout: Layout) -> str:
     return str(replace(layout, memory_space=0))
 
 
-# --- HLO3xx: traffic between kernels ---
-# HLO3xx: avoidable memory traffic between kernels.
+# --- HLO3xx: avoidable memory traffic between kernels ---
 
 
 # What a kernel that only converts may also do.
