@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compiler_memory import Key, compiler_positions, compiler_ranges
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.dataflow.flat_schedule import InPlace, Positions, async_chains, flat_schedule, places_of
+from hlo_cli.analysis.dataflow.flat_schedule import InPlace, Places, async_chains, flat_schedule, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, alias_sets, dataflow_of, simplify_phis
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
@@ -27,7 +27,7 @@ def flow(module: Module) -> Dataflow:
     return dataflow_of(places, async_chains(places.instructions))
 
 
-def key(places: Positions, value: int) -> Key:
+def key(places: Places, value: int) -> Key:
     return places.instructions[places.owner[value]].name, places.index(value)
 
 

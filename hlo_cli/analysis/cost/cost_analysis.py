@@ -49,7 +49,7 @@ from hlo_cli.source import expect
 
 
 # Handlers of hlo_cost_analysis.cc that set the bytes to 0: values that are names for others, or exist already.
-_FREE: Final = frozenset(
+_FREE_OPCODES: Final = frozenset(
     (
         *(opcodes.ADD_DEPENDENCY, opcodes.AFTER_ALL, opcodes.BITCAST, opcodes.CONSTANT, opcodes.DOMAIN),
         *(opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER),
@@ -68,13 +68,13 @@ _HANDLERS: Final[dict[str, Handler]] = {
     )
     for opcode, handler in handlers.items()
 }
-_MAIN: Final = (FLOPS, TRANSCENDENTALS, BYTES, UNKNOWN)
+_COUNTED_PROPERTIES: Final = (FLOPS, TRANSCENDENTALS, BYTES, UNKNOWN)
 """Properties that callers of a computation count; the others are of operands and results."""
-_MOVING: Final = frozenset((opcodes.COPY, opcodes.SLICE, opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE))
-_BY_SHAPES: Final = frozenset(
+_MOVING_OPCODES: Final = frozenset((opcodes.COPY, opcodes.SLICE, opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE))
+_COSTED_BY_SHAPES: Final = frozenset(
     (
-        *(*ELEMENTWISE, *_MOVING, opcodes.BROADCAST, opcodes.TUPLE),
-        *(f"{opcode}{end}" for opcode in _MOVING for end in ("-start", "-done")),
+        *(*ELEMENTWISE, *_MOVING_OPCODES, opcodes.BROADCAST, opcodes.TUPLE),
+        *(f"{opcode}{end}" for opcode in _MOVING_OPCODES for end in ("-start", "-done")),
     )
 )
 """Opcodes whose cost depends on the shapes of the result and of the operands alone."""
@@ -107,9 +107,9 @@ def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> ByInstructio
 
 @no_garbage_collection()
 def _cost_analysis(module: Module, rules: CostOptions) -> ByInstruction[Instruction, Cost]:
-    each: dict[Instruction, Properties] = {}
-    _counted_computations(module.computations, rules, each)
-    return ByInstruction((instruction, _cost(each[instruction])) for instruction in module.instructions)
+    properties: dict[Instruction, Properties] = {}
+    _counted_computations(module.computations, rules, properties)
+    return ByInstruction((instruction, _cost(properties[instruction])) for instruction in module.instructions)
 
 
 def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
@@ -141,12 +141,14 @@ def main_costs_among(instructions: Iterable[Instruction], *, rules: CostOptions)
     counter = CostCounter(rules)
     known: dict[tuple[object, ...], tuple[Number, ...]] = {}
     for computation in callees_first(called for instruction in wanted for called in instruction.called_computations):
-        parts = [_main_part(each, counter, known) for each in computation.instructions if each.opcode not in _FREE]
+        parts = [
+            _main_part(each, counter, known) for each in computation.instructions if each.opcode not in _FREE_OPCODES
+        ]
         # Exact sums, whose order does not matter; only the float form follows XLA's.
-        total = zip(_MAIN, map(sum, zip(*parts, strict=True)), strict=False)
+        total = zip(_COUNTED_PROPERTIES, map(sum, zip(*parts, strict=True)), strict=False)
         counter.totals[computation] = {name: value for name, value in total if value}
     for instruction in wanted:
-        yield dict(zip(_MAIN, _main_part(instruction, counter, known), strict=True))
+        yield dict(zip(_COUNTED_PROPERTIES, _main_part(instruction, counter, known), strict=True))
 
 
 def _main_part(
@@ -156,12 +158,12 @@ def _main_part(
     opcode = instruction.opcode
     # Parts by shape: a module has thousands of adds on a handful of shapes. By identity, as hashing a shape is slow.
     key: tuple[object, ...] = ()
-    if opcode in _BY_SHAPES and not (instruction.called_computations or instruction.computation.operand_indices):
+    if opcode in _COSTED_BY_SHAPES and not (instruction.called_computations or instruction.computation.operand_indices):
         key = (opcode, id(instruction.shape), *[id(operand.shape) for operand in instruction.operands])
         if (part := known.get(key)) is not None:
             return part
     properties = _properties_of(instruction, counter)
-    part = tuple([properties.get(name, 0) for name in _MAIN])
+    part = tuple([properties.get(name, 0) for name in _COUNTED_PROPERTIES])
     if key:
         known[key] = part
     return part
@@ -209,7 +211,7 @@ def _in_order(computation: Computation, rules: CostOptions) -> Iterator[Instruct
 
 
 def _properties_of(instruction: Instruction, counter: CostCounter) -> Properties:
-    if instruction.opcode in _FREE:  # half of all instructions
+    if instruction.opcode in _FREE_OPCODES:  # half of all instructions
         return {utilization_key(number): 1 for number in range(len(instruction.operands))}
     properties = counter.defaults(instruction)
     handler = _HANDLERS.get(instruction.opcode)
@@ -356,7 +358,7 @@ def kernel_cost_of(cost: Cost) -> KernelCost:
 
 MAX_FOLDED_ELEMENTS: Final = 45_000_000
 """Constant folding skips instructions whose result or operands have more elements, since 2019."""
-_WINDOWED: Final = frozenset(("reduce-window", "select-and-scatter"))
+_WINDOWED_OPCODES: Final = frozenset(("reduce-window", "select-and-scatter"))
 
 
 def evaluations(instruction: Instruction) -> int | None:
@@ -370,7 +372,7 @@ def evaluations(instruction: Instruction) -> int | None:
     """
     elements = element_count(instruction.shape)
     opcode = instruction.opcode
-    if opcode in _WINDOWED:
+    if opcode in _WINDOWED_OPCODES:
         window = instruction.window
         # The evaluator visits every place of the window, padding included.
         size = prod(dimension.size for dimension in window.dimensions) if window is not None else None
@@ -389,7 +391,7 @@ def operand_elements(instruction: Instruction) -> int | None:
 
 
 def _elements_of_operands(instruction: Instruction, number: int) -> int | None:
-    counts = [element_count(instruction.operand_shape(at)) for at in range(number)]
+    counts = [element_count(instruction.operand_shape(position)) for position in range(number)]
     return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
 
 

@@ -235,14 +235,14 @@ class CostCounter:
         >>> counter.measure(parse_shape("(f32[3,5], u4[3]{0:E(4)}, (pred[7], token[]))")).leaf_bytes
         (60, 2, 7, 0)
         """
-        found = self._measures.get(id(shape))
-        if found is None:
-            found = self._measures[id(shape)] = measure(
+        size = self._measures.get(id(shape))
+        if size is None:
+            size = self._measures[id(shape)] = measure(
                 shape, self.rules
             )  # keeps a reference to the shape, so that its id is not reused
             # Kept for the whole counter: almost no module has one, and each instruction would be asked.
-            self._has_unbounded |= found.has_unbounded
-        return found
+            self._has_unbounded |= size.has_unbounded
+        return size
 
     def has_unbounded(self, instruction: Instruction) -> bool:
         """Whether the result or an operand has an unbounded dimension."""
@@ -287,11 +287,11 @@ class CostCounter:
         """
         if not self.rules.float32:
             return sum(terms)
-        found = 0.0
+        total = 0.0
         for term in terms:
             # The sum of two floats in a double, rounded once, equals their sum in single precision.
-            found = array("f", (found + float32(term),))[0]
-        return found
+            total = array("f", (total + float32(term),))[0]
+        return total
 
     def add(self, properties: Properties, more: Properties) -> None:
         """Adds `more` to `properties` in place."""

@@ -44,7 +44,7 @@ from hlo_cli.lazy_regex import lazy_regex
 
 
 FMA_FLOPS: Final = 2  # a product and a sum
-_UNSIGNED: Final = (1 << 64) - 1  # XLA takes the logarithm of the length as an unsigned number
+_MAX_UNSIGNED: Final = (1 << 64) - 1  # XLA takes the logarithm of the length as an unsigned number
 _FMAS_PER_COMPLEX_PRODUCT: Final = 4  # (a + bi)(c + di) has four products
 
 
@@ -126,7 +126,7 @@ def fft(instruction: Instruction, properties: Properties, counter: CostCounter) 
     """Counts eight flops per element, times the product of the rounded-down logarithms of the lengths; that of 0 is
     -1.
     """
-    logarithms = prod((length & _UNSIGNED).bit_length() - 1 for length in instruction.integers("fft_length"))
+    logarithms = prod((length & _MAX_UNSIGNED).bit_length() - 1 for length in instruction.integers("fft_length"))
     elements = counter.operand(instruction, 0).elements
     properties[FLOPS] = FMA_FLOPS * _FMAS_PER_COMPLEX_PRODUCT * logarithms * elements
 
@@ -197,11 +197,11 @@ MATMUL_HANDLERS: Final[dict[str, Handler]] = {
 
 Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDNN"]
 
-_CUBLAS: Final = ("__cublas$gemm", "__cublas$lt$matmul")  # target names of xla/service/gpu/cublas_cudnn.h
-_CUDNN: Final = "__cudnn$conv"
-LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
+_CUBLAS_TARGETS: Final = ("__cublas$gemm", "__cublas$lt$matmul")  # target names of xla/service/gpu/cublas_cudnn.h
+_CUDNN_TARGET: Final = "__cudnn$conv"
+LIBRARY_DOTS: Final = (*_CUBLAS_TARGETS, "__cublas$lt$", "__onednn$matmul")
 """Prefixes of custom-call targets that implement a dot on GPU and CPU."""
-LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
+LIBRARY_CONVOLUTIONS: Final = (_CUDNN_TARGET, "__onednn$convolution")
 """Prefixes of custom-call targets that implement a convolution."""
 
 
@@ -244,8 +244,8 @@ def matmuls_of(module: Module) -> NamedItems[Matmul]:
     [(8, 128, 32, 64, 4194304)]
     """
     fusions = _outermost_fusions(module)
-    found = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions)
-    return NamedItems(matmul for matmul in found if matmul is not None)
+    matmuls = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions)
+    return NamedItems(matmul for matmul in matmuls if matmul is not None)
 
 
 def is_matmul(instruction: Instruction) -> bool:
@@ -274,29 +274,29 @@ def matmul_of(instruction: Instruction, fusion: Instruction | None = None) -> Ma
     match instruction.opcode:
         case opcodes.DOT | "scaled-dot" | "ragged-dot" as opcode:
             numbers = dot_dimension_numbers(instruction)
-            return _dot(instruction, opcode, numbers, fusion) if numbers is not None else None
+            return _matmul_of_dot(instruction, opcode, numbers, fusion) if numbers is not None else None
         case opcodes.CONVOLUTION:
-            return _convolution(instruction, fusion)
+            return _matmul_of_convolution(instruction, fusion)
         case opcodes.CUSTOM_CALL:
-            return _library_call(instruction, fusion)
+            return _matmul_of_library_call(instruction, fusion)
         case _:
             return None
 
 
-def _library_call(call: Instruction, fusion: Instruction | None) -> Matmul | None:
+def _matmul_of_library_call(call: Instruction, fusion: Instruction | None) -> Matmul | None:
     target = call.string("custom_call_target") or ""
-    if target.startswith(_CUDNN):
-        return _convolution(call, fusion)
+    if target.startswith(_CUDNN_TARGET):
+        return _matmul_of_convolution(call, fusion)
     config = call.backend_config
-    if not target.startswith(_CUBLAS) or config is None:
+    if not target.startswith(_CUBLAS_TARGETS) or config is None:
         return None
     sides = ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
     path = ("gemm_backend_config", "dot_dimension_numbers")
     listed = (_integers(config.get(*path, f"{side}_dimensions")) for side in sides)
-    return _dot(call, "cuBLAS", DotDimensionNumbers(*listed), fusion)
+    return _matmul_of_dot(call, "cuBLAS", DotDimensionNumbers(*listed), fusion)
 
 
-def _dot(
+def _matmul_of_dot(
     instruction: Instruction, kind: Kind, numbers: DotDimensionNumbers, fusion: Instruction | None
 ) -> Matmul | None:
     lhs, result = _array(instruction, 0), _first(instruction.shape)
@@ -315,7 +315,7 @@ def _dot(
     return Matmul(instruction, kind, batch, m, n, k, lhs, rhs, result, numbers, flops, fusion)
 
 
-def _convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul | None:
+def _matmul_of_convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul | None:
     numbers = convolution_dimension_numbers(instruction)
     lhs, rhs, result = _roles(instruction)
     if numbers is None or lhs is None or rhs is None or result is None:
@@ -338,9 +338,9 @@ def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | No
     first, second, result = _array(instruction, 0), _array(instruction, 1), _first(instruction.shape)
     target = instruction.string("custom_call_target") or "" if instruction.opcode == opcodes.CUSTOM_CALL else ""
     # dim_labels of a gradient name the forward convolution, so the roles of operands and result are exchanged.
-    if target.startswith(f"{_CUDNN}BackwardInput"):
+    if target.startswith(f"{_CUDNN_TARGET}BackwardInput"):
         return result, second, first
-    if target.startswith(f"{_CUDNN}BackwardFilter"):
+    if target.startswith(f"{_CUDNN_TARGET}BackwardFilter"):
         return first, result, second
     return first, second, result
 
@@ -397,10 +397,10 @@ def _integers(value: Json) -> tuple[int, ...]:
 
 # Names of `PrecisionConfig.Algorithm` in xla_data.proto: types of both sides and of the sum, then the number of
 # products.
-_ALGORITHM = lazy_regex(
+_ALGORITHM_NAME = lazy_regex(
     r"(?:alg_)?dot_(?P<lhs>any_f8|[a-z]+\d+)_(?P<rhs>any_f8|[a-z]+\d+)_[a-z]+\d+(?:_x(?P<times>\d)|_fast_accum)?"
 )
-_CONFIG: Final = ("gemm_backend_config", "precision_config")
+_PRECISION_CONFIG_PATH: Final = ("gemm_backend_config", "precision_config")
 _F32: Final = ("f32", "c64")  # c64 is multiplied as four f32 products
 # "default" is absent: the fast type of the chip.
 _TYPE_BY_PRECISION: Final = {"high": "f32 high", "highest": "f32 highest", "mixed": "f32"}
@@ -430,27 +430,27 @@ def _bits(shape: ArrayShape) -> int:
 
 
 def _by_algorithm(name: str) -> str:
-    found = _ALGORITHM.fullmatch(name.lower())
-    if found is None:
+    match = _ALGORITHM_NAME.fullmatch(name.lower())
+    if match is None:
         return ""
-    kind = found["lhs"].removeprefix("any_")
+    kind = match["lhs"].removeprefix("any_")
     # An algorithm that names f32 asks for no substitute, as the highest precision does.
     kind = "f32 highest" if kind == "f32" else kind
-    return f"{kind} x{found['times']}" if found["times"] else kind
+    return f"{kind} x{match['times']}" if match["times"] else kind
 
 
 def _algorithm(instruction: Instruction) -> str:
     if instruction.opcode != opcodes.CUSTOM_CALL:
         return instruction.string("algorithm") or ""
     config = instruction.backend_config
-    return str(config.get(*_CONFIG, "algorithm") or "") if config is not None else ""
+    return str(config.get(*_PRECISION_CONFIG_PATH, "algorithm") or "") if config is not None else ""
 
 
 def _precision(instruction: Instruction) -> str:
     """Precision of both operands; "mixed" if they differ and one is highest: GPUs use the higher, TPUs both."""
     words = [str(word).lower() for word in instruction.items_of("operand_precision", str)]
     if not words and (config := instruction.backend_config) is not None:
-        listed = config.get(*_CONFIG, "operand_precision")
+        listed = config.get(*_PRECISION_CONFIG_PATH, "operand_precision")
         words = [str(word).lower() for word in listed] if isinstance(listed, tuple) else []
     if len(set(words)) == 1:
         return words[0]

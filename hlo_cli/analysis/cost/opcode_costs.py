@@ -455,7 +455,7 @@ def _slice_bytes(source: Shape | None, sizes: tuple[int, ...]) -> int:
 # `FusionParameterReadBytes` of xla/service/hlo_cost_analysis.cc.
 
 
-_SLICING: Final = BLOCK_MOVES - {opcodes.COPY}
+_SLICING_OPCODES: Final = BLOCK_MOVES - {opcodes.COPY}
 _SLICING_HANDLERS: Final = {opcodes.GATHER: (gather, _gather_in_tiles), opcodes.SCATTER: (scatter, _scatter_in_tiles)}
 
 
@@ -480,11 +480,11 @@ def fusion(instruction: Instruction, properties: Properties, counter: CostCounte
     properties.clear()
     properties |= counter.totals.get(body, {})
     properties[OPTIMAL_SECONDS] = 0
-    terms = _written(instruction.shape, body, properties, counter)
+    terms = _bytes_written(instruction.shape, body, properties, counter)
     constants = (counter.value(i) for i in body.instructions if i.opcode == opcodes.CONSTANT)
     # Scalars are part of the code; larger constants are read from memory, though no operand shows them.
     terms += [constant.bytes for constant in constants if constant.elements > 1]
-    terms += _read(body, properties, counter)
+    terms += _bytes_read_of_parameters(body, properties, counter)
     properties[BYTES] = counter.sum(terms)
 
 
@@ -500,14 +500,16 @@ def _count_as_slices(body: Computation, properties: Properties, counter: CostCou
     return False
 
 
-def _written(shape: Shape, body: Computation, properties: Properties, counter: CostCounter) -> list[Number]:
+def _bytes_written(shape: Shape, body: Computation, properties: Properties, counter: CostCounter) -> list[Number]:
     """Bytes written for each result array; of a dynamic-update-slice, only those of the update."""
     written: list[Number] = []
     for index, leaf in shape.leaves:
         if isinstance(leaf, ArrayShape):
-            made = _producer(body, index)
-            in_place = made is not None and made.opcode == opcodes.DYNAMIC_UPDATE_SLICE
-            size = counter.operand(made, 1).bytes if in_place and made is not None else counter.measure(leaf).bytes
+            producer = _producer(body, index)
+            in_place = producer is not None and producer.opcode == opcodes.DYNAMIC_UPDATE_SLICE
+            size = (
+                counter.operand(producer, 1).bytes if in_place and producer is not None else counter.measure(leaf).bytes
+            )
             properties[output_key(index)] = size
             written.append(size)
     if isinstance(shape, TupleShape):
@@ -542,7 +544,7 @@ def _sum_of_elements(shape: TupleShape, index: ShapeIndex, properties: Propertie
     return properties[name]
 
 
-def _read(body: Computation, properties: Properties, counter: CostCounter) -> list[Number]:
+def _bytes_read_of_parameters(body: Computation, properties: Properties, counter: CostCounter) -> list[Number]:
     """Bytes read from each parameter, and from each leaf of a tuple parameter."""
     users = users_of(body)
     read: list[Number] = []
@@ -563,17 +565,17 @@ def _read(body: Computation, properties: Properties, counter: CostCounter) -> li
 
 def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruction:
     """get-tuple-element for a tuple element; if there is none, its closest existing parent."""
-    found = parameter
+    value = parameter
     for step in index:
-        taking = (u for u in users[found] if u.opcode == opcodes.GET_TUPLE_ELEMENT and u.integer("index") == step)
+        taking = (u for u in users[value] if u.opcode == opcodes.GET_TUPLE_ELEMENT and u.integer("index") == step)
         # XLA follows the first get-tuple-element alone, and stays where there is none.
-        found = next(taking, found)
-    return found
+        value = next(taking, value)
+    return value
 
 
 def _bytes_read(value: Instruction, users: Users, counter: CostCounter) -> int:
     """Bytes that users read from a value: slices read a part; most others share one read of the whole value."""
-    whole = counter.measure(value.shape).bytes
+    all_bytes = counter.measure(value.shape).bytes
     size, shared = 0, False
     for user in users[value]:
         match user.opcode:
@@ -585,13 +587,13 @@ def _bytes_read(value: Instruction, users: Users, counter: CostCounter) -> int:
                 )
             # FusionParameterReadBytes has these two apart: they read the whole value once more, each.
             case opcodes.BROADCAST | opcodes.RESHAPE:
-                size += whole
+                size += all_bytes
             case _:
                 taken = _bytes_taken(value, user, counter)
                 if taken is not None:
                     size += taken
                 elif not shared:
-                    shared, size = True, size + whole
+                    shared, size = True, size + all_bytes
     return size
 
 
@@ -608,13 +610,13 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, counter: C
     is_simple = not root.operands or root.operands[0] is parameter
     size, shared = 0, False
     for user in users[inner]:
-        slices = is_simple and user.opcode in _SLICING
+        slices = is_simple and user.opcode in _SLICING_OPCODES
         taken = _bytes_taken(inner, user, counter) if slices else None
         if taken is not None:
             size += taken
         elif not shared:
-            whole = counter.measure(inner.shape).bytes if slices else counter.reads.get(parameter, 0)
-            shared, size = True, size + whole
+            all_bytes = counter.measure(inner.shape).bytes if slices else counter.reads.get(parameter, 0)
+            shared, size = True, size + all_bytes
     return size
 
 
@@ -644,7 +646,7 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 _ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
 _MOSAIC_KERNEL: Final = "tpu_custom_call"  # the TPU compiler does not look into the kernel
 # They name memory or promise something to the compiler, and run nothing.
-_FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
+_FREE_TARGETS: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
 def _custom_call_properties(call: Instruction, counter: CostCounter) -> Properties | None:
@@ -664,7 +666,7 @@ def _custom_call_properties(call: Instruction, counter: CostCounter) -> Properti
     (60, 40, 124, 0)
     """
     target, minus_one = call.string("custom_call_target"), counter.rules.minus_one
-    if target in _FREE:
+    if target in _FREE_TARGETS:
         # libtpu's count, compared: the call costs nothing, yet its operands keep XLA's -1.
         unread = {operand_key(number): -1 if minus_one else 0 for number in range(len(call.operands))}
         return {BYTES: 0, OUTPUT_BYTES: 0, **unread}

@@ -54,14 +54,14 @@ def reached(
     >>> list(reached([entry.root], lambda instruction: instruction.operands, steps=1))
     [<add q>, <parameter p>]
     """
-    found = dict.fromkeys(starts)
-    frontier = list(found)
+    visited = dict.fromkeys(starts)
+    frontier = list(visited)
     while frontier and steps != 0:
-        new = dict.fromkeys(other for instruction in frontier for other in next_to(instruction) if other not in found)
-        found |= new
+        new = dict.fromkeys(other for instruction in frontier for other in next_to(instruction) if other not in visited)
+        visited |= new
         frontier = list(new)
         steps = None if steps is None else steps - 1
-    return found
+    return visited
 
 
 # --- uses through instructions that forward ---
@@ -82,16 +82,16 @@ def producer_of(instruction: Instruction) -> Instruction:
 
 def uses_of(definer: Instruction, users: Users) -> tuple[Instruction, ...]:
     """Returns the instructions that use a value, directly or through forwarding ones."""
-    found: dict[Instruction, None] = {}
-    worklist, seen = [definer], {definer}
+    uses: dict[Instruction, None] = {}
+    worklist, visited = [definer], {definer}
     while worklist:
         for user in users.get(worklist.pop(), ()):
             if user.opcode not in PASSES_ON_ONE_VALUE:
-                found[user] = None
-            elif user not in seen:
-                seen.add(user)
+                uses[user] = None
+            elif user not in visited:
+                visited.add(user)
                 worklist.append(user)
-    return tuple(found)
+    return tuple(uses)
 
 
 # --- elementwise on an operand ---
@@ -99,7 +99,7 @@ def uses_of(definer: Instruction, users: Users) -> tuple[Instruction, ...]:
 
 
 # XLA counts map and rng, whatever they compute.
-_ELEMENTWISE: Final = ELEMENTWISE - {opcodes.BITCAST_CONVERT} | {opcodes.MAP, opcodes.RNG}
+_ELEMENTWISE_OPCODES: Final = ELEMENTWISE - {opcodes.BITCAST_CONVERT} | {opcodes.MAP, opcodes.RNG}
 
 
 def is_elementwise_on(instruction: Instruction, position: int) -> bool:
@@ -110,18 +110,18 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
     >>> is_elementwise_on(root, 0), is_elementwise_on(root, 1)
     (True, False)
     """
-    if instruction.opcode in _ELEMENTWISE:
+    if instruction.opcode in _ELEMENTWISE_OPCODES:
         return True
     match instruction.opcode:
         # hlo_instruction.cc, IsElementwiseOnOperand: a dynamic-update-slice counts as elementwise on operand 0.
         case opcodes.DYNAMIC_UPDATE_SLICE:
             return position == 0
         case "bitcast-convert":
-            given = instruction.operand_shape(position)
+            operand = instruction.operand_shape(position)
             return (
                 isinstance(instruction.shape, ArrayShape)
-                and isinstance(given, ArrayShape)
-                and (instruction.shape.element_type.bits == given.element_type.bits)
+                and isinstance(operand, ArrayShape)
+                and (instruction.shape.element_type.bits == operand.element_type.bits)
             )
         case opcodes.FUSION:
             return _is_fused_elementwise(instruction, position)
@@ -158,7 +158,7 @@ _DEFINES_NO_ARRAY: Final = (
     | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
 """Opcodes that define no arrays."""
-_ALIASING: Final = "output_to_operand_aliasing"
+ALIASING: Final = "output_to_operand_aliasing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +210,16 @@ def values_made_by(instruction: Instruction) -> Iterator[Value]:
 
 def sequentially_executed(module: Module) -> tuple[Computation, ...]:
     """Returns the computations that execute instruction by instruction: entry, loop bodies, branches, and callees."""
-    found = {module.entry: None}
+    executed = {module.entry: None}
     worklist = [module.entry]
     while worklist:
         for instruction in worklist.pop().instructions:
             if executes_callees(instruction):
                 for called in instruction.called_computations:
-                    if called not in found:
-                        found[called] = None
+                    if called not in executed:
+                        executed[called] = None
                         worklist.append(called)
-    return tuple(computation for computation in module.computations if computation in found)
+    return tuple(computation for computation in module.computations if computation in executed)
 
 
 def executes_callees(instruction: Instruction) -> bool:
@@ -243,7 +243,7 @@ def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
     meanwhile, and ends in one with the root `AsyncCollectiveDone`. Each returns the operand, the output, and semaphores
     again, of which the output (element 1 of the start) alone is an array of its own.
     """
-    if _ALIASING not in fusion.raw[1] or not fusion.called_computations:
+    if ALIASING not in fusion.raw[1] or not fusion.called_computations:
         return False
     root = fusion.called_computations[0].root
     if root is None:
@@ -255,7 +255,7 @@ def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
         return False
     handed = root.operands[index[0]].opcode
     return (handed == opcodes.PARAMETER or handed in COLLECTIVES) and any(
-        alias.output_index == index for alias in fusion.items_of(_ALIASING, OutputOperandAlias)
+        alias.output_index == index for alias in fusion.items_of(ALIASING, OutputOperandAlias)
     )
 
 
@@ -290,7 +290,7 @@ def _is_sugared_end(opcode: str) -> bool:
 # Mirrors `HloComputation::MakeInstructionPostOrder` of xla/hlo/ir/hlo_computation.cc.
 
 
-_CONTROL: Final = "control-predecessors"
+_CONTROL_PREDECESSORS: Final = "control-predecessors"
 _T = TypeVar("_T", bound=Hashable)
 
 
@@ -331,17 +331,17 @@ def _visit(
     """Appends the predecessors of an instruction, then itself; `done` is 1 while it is on the stack, 2 afterwards."""
     stack = [first]
     while stack:
-        at = stack[-1]
-        if done[at]:
+        index = stack[-1]
+        if done[index]:
             stack.pop()
-            if done[at] == 1:
-                done[at] = 2
-                order.append(at)
+            if done[index] == 1:
+                done[index] = 2
+                order.append(index)
             continue
-        done[at] = 1
+        done[index] = 1
         # The stack turns the order round: control predecessors end up on top, the last one first.
-        needed = [operand.index for operand in reversed(instructions[at].operands)]
-        stack.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
+        needed = [operand.index for operand in reversed(instructions[index].operands)]
+        stack.extend(n for n in (*needed, *before.get(index, ())) if not done[n])
 
 
 def control_predecessors(computation: Computation, text: str = "") -> dict[int, list[int]]:
@@ -353,16 +353,22 @@ def control_predecessors(computation: Computation, text: str = "") -> dict[int, 
     >>> control_predecessors(parse_module(text).entry)
     {2: [1]}
     """
-    found: dict[int, list[int]] = {}
+    predecessors: dict[int, list[int]] = {}
     names: dict[str, int] = {}
     # Few computations have control dependencies; one search of the text spares a look at each instruction.
-    if text and computation.span is not None and text.find(_CONTROL, computation.span.start, computation.span.end) < 0:
-        return found
+    if (
+        text
+        and computation.span is not None
+        and text.find(_CONTROL_PREDECESSORS, computation.span.start, computation.span.end) < 0
+    ):
+        return predecessors
     for instruction in computation.instructions:
-        if _CONTROL in instruction.raw[1]:
+        if _CONTROL_PREDECESSORS in instruction.raw[1]:
             names = names or {i.name: i.index for i in computation.instructions}
-            found[instruction.index] = [names[name] for name in instruction.control_predecessors if name in names]
-    return found
+            predecessors[instruction.index] = [
+                names[name] for name in instruction.control_predecessors if name in names
+            ]
+    return predecessors
 
 
 def depth_first(starts: Iterable[_T], below: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
@@ -371,20 +377,20 @@ def depth_first(starts: Iterable[_T], below: Callable[[_T], Iterable[_T]]) -> It
     >>> list(depth_first("a", {"a": "bc", "b": "c", "c": ""}.__getitem__))
     ['c', 'b', 'a']
     """
-    seen: set[_T] = set()
+    visited: set[_T] = set()
     for start in starts:
-        if start in seen:
+        if start in visited:
             continue
-        seen.add(start)
+        visited.add(start)
         open_ = [(start, iter(below(start)))]
         while open_:
-            node, rest = open_[-1]
-            inner = next((other for other in rest if other not in seen), None)
+            node, remaining = open_[-1]
+            inner = next((other for other in remaining if other not in visited), None)
             if inner is None:
                 open_.pop()
                 yield node
             else:
-                seen.add(inner)
+                visited.add(inner)
                 open_.append((inner, iter(below(inner))))
 
 
@@ -417,7 +423,8 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
     """
     instructions = computation.instructions
     controlled = {
-        instructions[at]: [instructions[n] for n in before] for at, before in control_predecessors(computation).items()
+        instructions[index]: [instructions[n] for n in before]
+        for index, before in control_predecessors(computation).items()
     }
     root = computation.root
     used = {operand for i in computation.instructions for operand in (*i.operands, *controlled.get(i, ()))}

@@ -56,7 +56,7 @@ def contexts_of(module: Module) -> ComputationContexts:
 
 def _contexts(module: Module) -> ComputationContexts:
     """Computes the contexts from the entry downward."""
-    found: dict[Computation, Context] = {module.entry: "global"}
+    context_of: dict[Computation, Context] = {module.entry: "global"}
     callers: dict[Computation, dict[Instruction, None]] = {}
     waiting = [module.entry]
     while waiting:
@@ -64,16 +64,16 @@ def _contexts(module: Module) -> ComputationContexts:
         for caller in computation.instructions:
             for called in caller.called_computations:
                 callers.setdefault(called, {})[caller] = None
-                context = _context(caller, found[computation])
+                context = _context_of_callee(caller, context_of[computation])
                 # buffer_assignment.cc rejects a computation that is both; here the global context wins.
-                if called not in found or (found[called] == "embedded" and context == "global"):
-                    found[called] = context
+                if called not in context_of or (context_of[called] == "embedded" and context == "global"):
+                    context_of[called] = context
                     waiting.append(called)
-    ordered = {computation: found[computation] for computation in module.computations if computation in found}
+    ordered = {computation: context_of[computation] for computation in module.computations if computation in context_of}
     return ComputationContexts(ordered, {computation: tuple(calling) for computation, calling in callers.items()})
 
 
-def _context(caller: Instruction, around: Context) -> Context:
+def _context_of_callee(caller: Instruction, around: Context) -> Context:
     """Returns the context of a computation from its caller and the caller's own context."""
     if caller.opcode == opcodes.FUSION:
         return "fused"
@@ -85,12 +85,12 @@ def _context(caller: Instruction, around: Context) -> Context:
 
 
 # XLA prints int64 as a JSON string; older dumps have a bare number. 18 digits are always within int64.
-_KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
+_KNOWN_TRIP_COUNT: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
 # What XLA:GPU and TPU put between a counter and its use; a reshape or convert keeps the integer.
-_FORWARDING: Final = frozenset(
+_FORWARDING_OPCODES: Final = frozenset(
     (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
 )
-_MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
+_MIRRORED_DIRECTION: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 _MAX_STEPS: Final = 100  # far longer than chains of compilers; the bound is for circles in damaged texts
 """Limit on the number of forwarding instructions to follow."""
 
@@ -123,7 +123,7 @@ def trip_count(loop: Instruction) -> int | None:
     >>> trip_count(module.entry.root)
     5
     """
-    if (known := _KNOWN.search(loop.attribute("backend_config") or "")) is not None:
+    if (known := _KNOWN_TRIP_COUNT.search(loop.attribute("backend_config") or "")) is not None:
         return int(known[1])
     if len(loop.called_computations) != 2 or len(loop.operands) != 1:
         return None
@@ -132,16 +132,16 @@ def trip_count(loop: Instruction) -> int | None:
     if test is None:
         return None
     begin = (loop.operands[0], (*loop.operand_index(0), test.index))
-    start, step = _integer(begin), _step_of(body, test.index)
-    return _count(start, step, test) if start is not None and step else None
+    start, step = _constant_at(begin), _step_of(body, test.index)
+    return _iterations(start, step, test) if start is not None and step else None
 
 
-def _count(start: int, step: int, test: _Condition) -> int | None:
+def _iterations(start: int, step: int, test: _Condition) -> int | None:
     """Returns the number of values from `start` by `step` that meet the condition, None if it is unsupported."""
     limit, direction = test.limit, test.direction
     # Counting down is counting up on the mirrored axis.
     if step < 0:
-        start, step, limit, direction = -start, -step, -limit, _MIRRORED[direction]
+        start, step, limit, direction = -start, -step, -limit, _MIRRORED_DIRECTION[direction]
     if direction == "LE":
         limit, direction = limit + 1, "LT"
     # Only if the counter meets the limit exactly; else the loop runs until it overflows.
@@ -159,10 +159,10 @@ def _condition_of(condition: Computation) -> _Condition | None:
     if root is None or root.opcode != opcodes.COMPARE or len(root.operands) != 2:
         return None
     direction = root.attribute("direction") or ""
-    left, right = (_outside_fusion(_operand(root, position), outer) for position in (0, 1))
+    left, right = (_outside_fusion(_operand_place(root, position), outer) for position in (0, 1))
     # The counter may be on either side of the comparison.
-    for counter, limit, comparison in ((left, right, direction), (right, left, _MIRRORED.get(direction, ""))):
-        index, value = _carried_index(counter), _integer(limit)
+    for counter, limit, comparison in ((left, right, direction), (right, left, _MIRRORED_DIRECTION.get(direction, ""))):
+        index, value = _carried_index(counter), _constant_at(limit)
         if index is not None and value is not None and comparison:
             return _Condition(index, comparison, value)
     return None
@@ -178,10 +178,10 @@ def _step_of(body: Computation, index: int) -> int | None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
     if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
         return None
-    left, right = (_outside_fusion(_operand(added, position), outer) for position in (0, 1))
+    left, right = (_outside_fusion(_operand_place(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:
         left, right = right, left
-    step = _integer(right)
+    step = _constant_at(right)
     if _carried_index(left) != index or step is None:
         return None
     return step if added.opcode == "add" else -step
@@ -202,7 +202,7 @@ def _carried_index(place: Place) -> int | None:
     return index[0] if instruction.opcode == opcodes.PARAMETER and len(index) == 1 else None
 
 
-def _integer(place: Place) -> int | None:
+def _constant_at(place: Place) -> int | None:
     """Returns the value of an integer constant, or None."""
     instruction, index = _origin(place)
     if instruction.opcode != opcodes.CONSTANT or index:
@@ -212,7 +212,7 @@ def _integer(place: Place) -> int | None:
     return int(argument) if argument.removeprefix("-").isdecimal() and len(argument) < 20 else None
 
 
-def _operand(instruction: Instruction, position: int) -> Place:
+def _operand_place(instruction: Instruction, position: int) -> Place:
     """Returns the place of an operand."""
     return instruction.operands[position], instruction.operand_index(position)
 
@@ -230,7 +230,7 @@ def _origin(place: Place) -> Place:
             place = (instruction.operands[0], (*instruction.operand_index(0), int(number), *index))
         elif instruction.opcode == opcodes.TUPLE and index and index[0] < len(instruction.operands):
             place = (instruction.operands[index[0]], (*instruction.operand_index(index[0]), *index[1:]))
-        elif instruction.opcode in _FORWARDING:
+        elif instruction.opcode in _FORWARDING_OPCODES:
             place = (instruction.operands[0], (*instruction.operand_index(0), *index))
         else:
             break
@@ -297,7 +297,7 @@ def sequential_executions(module: Module) -> Mapping[Computation, Executions]:
     ['e']
     """
     contexts = contexts_of(module).context_of
-    return {each: found for each, found in executions_of(module).items() if contexts.get(each) == "global"}
+    return {each: runs for each, runs in executions_of(module).items() if contexts.get(each) == "global"}
 
 
 def loop_runs(loop: Instruction) -> tuple[int, int] | None:
@@ -332,14 +332,14 @@ def _executions(module: Module) -> Mapping[Computation, Executions]:
     callees_first = depth_first(
         (module.entry,), lambda c: [called for i in c.instructions for called in i.called_computations]
     )
-    found = {module.entry: Executions(1)}
+    executions = {module.entry: Executions(1)}
     for computation in reversed(list(callees_first)):
-        around = found[computation]
+        around = executions[computation]
         for caller in computation.instructions:
             for called in caller.called_computations:
-                before = found.get(called, NO_EXECUTIONS)
-                found[called] = before if _continues(caller) else _sum(before, around, caller, called)
-    return {computation: found[computation] for computation in module.computations if computation in found}
+                before = executions.get(called, NO_EXECUTIONS)
+                executions[called] = before if _continues(caller) else _with_runs_of(before, around, caller, called)
+    return {computation: executions[computation] for computation in module.computations if computation in executions}
 
 
 def _continues(caller: Instruction) -> bool:
@@ -348,7 +348,7 @@ def _continues(caller: Instruction) -> bool:
     return opcode in ASYNC_CONTINUATIONS or (opcode.endswith(("-update", "-done")) and bool(wrapped_opcode(opcode)))
 
 
-def _sum(before: Executions, around: Executions, caller: Instruction, called: Computation) -> Executions:
+def _with_runs_of(before: Executions, around: Executions, caller: Instruction, called: Computation) -> Executions:
     """Adds the runs by one caller, which runs as often as the computation `around` it."""
     runs = runs_per_call(caller, called)
     never_runs = around.is_known and not around.count
@@ -399,7 +399,7 @@ def computation_kinds(module: Module) -> dict[Computation, Kind]:
     for instruction in module.instructions:
         for position, called in enumerate(instruction.called_computations):
             if called not in kinds:
-                kinds[called] = _kind(instruction, position)
+                kinds[called] = _kind_of_callee(instruction, position)
     return {computation: kinds.get(computation, "unused") for computation in module.computations}
 
 
@@ -428,12 +428,12 @@ def _reached_from(module: Module, callers: Sequence[str]) -> frozenset[Computati
     waiting = [
         called for caller in module.instructions if caller.opcode in callers for called in caller.called_computations
     ]
-    found = set(waiting)
+    reached = set(waiting)
     while waiting:
         called = {each for instruction in waiting.pop().instructions for each in instruction.called_computations}
-        waiting.extend(called - found)
-        found |= called
-    return frozenset(found)
+        waiting.extend(called - reached)
+        reached |= called
+    return frozenset(reached)
 
 
 def call_tree(module: Module) -> CallTreeNode:
@@ -442,7 +442,7 @@ def call_tree(module: Module) -> CallTreeNode:
     return CallTreeNode(module.entry, children=run_deep(_children(module.entry, budget, set())))
 
 
-def _kind(caller: Instruction, position: int) -> Kind:
+def _kind_of_callee(caller: Instruction, position: int) -> Kind:
     """Returns the kind of the computation that `caller` calls at a position."""
     opcode = wrapped_opcode(caller.opcode) or caller.opcode
     if opcode == opcodes.WHILE:
@@ -459,10 +459,10 @@ def _children(
     if computation in above:
         return ()
     above.add(computation)
-    found: list[CallTreeNode] = []
+    nodes: list[CallTreeNode] = []
     for instruction in computation.instructions:
         called = instruction.called_computations
-        if not called or (kind := _kind(instruction, 0)) in ("fused", "applied"):
+        if not called or (kind := _kind_of_callee(instruction, 0)) in ("fused", "applied"):
             continue
         if instruction.opcode in ASYNC_CONTINUATIONS or next(budget, None) is None:
             continue
@@ -471,10 +471,10 @@ def _children(
             for number, branch in enumerate(called):
                 below = yield _children(branch, budget, above)
                 branches.append(CallTreeNode(branch, None, number, None, below))
-            found.append(CallTreeNode(None, instruction, children=tuple(branches)))
+            nodes.append(CallTreeNode(None, instruction, children=tuple(branches)))
         else:
             trips = trip_count(instruction) if kind == "body" else None
             below = yield _children(called[0], budget, above)
-            found.append(CallTreeNode(called[0], instruction, None, trips, below))
+            nodes.append(CallTreeNode(called[0], instruction, None, trips, below))
     above.discard(computation)
-    return tuple(found)
+    return tuple(nodes)

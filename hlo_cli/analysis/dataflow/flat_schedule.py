@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.analysis.dataflow.dependencies import ALIASING
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, ComputationContexts, contexts_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -79,7 +80,7 @@ def subshapes_of(shape: Shape) -> Subshapes:
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
+class Places:
     """The places of all computations that are not fused, in the order of the text.
 
     Instructions are numbered too. Instruction number n has the places `range(first[n], first[n + 1])`, one for each
@@ -129,7 +130,7 @@ class Positions:
         return self.tables[id(self.instructions[number].shape)].shapes[place - self.first[number]]
 
 
-def places_of(module: Module) -> Positions:
+def places_of(module: Module) -> Places:
     """Returns the places of a module.
 
     >>> from hlo_cli import parse_module
@@ -138,10 +139,10 @@ def places_of(module: Module) -> Positions:
     >>> places.first, places.index(3)
     ((0, 1, 4), (1,))
     """
-    return cached_per_module(_places, module)
+    return cached_per_module(_number_places, module)
 
 
-def _places(module: Module) -> Positions:
+def _number_places(module: Module) -> Places:
     """Numbers instructions and places."""
     contexts = contexts_of(module)
     base: dict[Computation, int] = {}
@@ -158,7 +159,7 @@ def _places(module: Module) -> Positions:
             parts = tables[id(instruction.shape)] = subshapes_of(instruction.shape)
         owner.extend([number] * len(parts.indices))
         first.append(len(owner))
-    return Positions(contexts, base, tuple(instructions), tuple(first), tuple(owner), tables, module.source.text)
+    return Places(contexts, base, tuple(instructions), tuple(first), tuple(owner), tables, module.source.text)
 
 
 # --- operands overwritten in place ---
@@ -166,9 +167,8 @@ def _places(module: Module) -> Positions:
 
 
 # alias_info.cc; ragged-all-to-all writes into its second operand, the output.
-_OVERWRITTEN_OPERAND = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
+_OVERWRITTEN_OPERANDS = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
 """Operand number that an instruction overwrites."""
-_ALIASING = "output_to_operand_aliasing"
 
 
 class InPlacePair(NamedTuple):
@@ -201,7 +201,7 @@ class InPlace:
         """
         match instruction.opcode:
             case opcodes.DYNAMIC_UPDATE_SLICE | "set-dimension-size" | "ragged-all-to-all":
-                return (InPlacePair(_OVERWRITTEN_OPERAND[instruction.opcode], (), ()),)
+                return (InPlacePair(_OVERWRITTEN_OPERANDS[instruction.opcode], (), ()),)
             case opcodes.SCATTER:
                 return _pairs_in_order(len(instruction.operands) // 2)
             case opcodes.ALL_REDUCE_START:
@@ -209,9 +209,9 @@ class InPlace:
             case opcodes.COLLECTIVE_PERMUTE | opcodes.COLLECTIVE_PERMUTE_START:
                 return tuple(_collective_permute_pairs(instruction))
             case opcodes.CUSTOM_CALL:
-                return tuple(_declared(instruction))
+                return tuple(_declared_pairs(instruction))
             case opcodes.FUSION:
-                return (*_declared(instruction), *self.of_body(instruction))
+                return (*_declared_pairs(instruction), *self.of_body(instruction))
         return ()
 
     def of_body(self, fusion: Instruction) -> tuple[InPlacePair, ...]:
@@ -230,19 +230,19 @@ class InPlace:
         if computation.root is None:
             return
         for output_index, _ in computation.root.shape.leaves:
-            found, index = self._origin(computation.root, output_index)
-            pairs = self.of_body(found) if found.opcode == opcodes.FUSION else self.pairs(found)
+            producer, index = self._origin(computation.root, output_index)
+            pairs = self.of_body(producer) if producer.opcode == opcodes.FUSION else self.pairs(producer)
             pair = next((pair for pair in pairs if pair.output_index == index), None)
-            if pair is None or not 0 <= pair.operand_number < len(found.operands):
+            if pair is None or not 0 <= pair.operand_number < len(producer.operands):
                 continue
-            found, index = self._origin(found.operands[pair.operand_number], pair.operand_index)
-            nested_pairs = self.pairs(found) if found.opcode == opcodes.FUSION else ()
+            producer, index = self._origin(producer.operands[pair.operand_number], pair.operand_index)
+            nested_pairs = self.pairs(producer) if producer.opcode == opcodes.FUSION else ()
             for nested in nested_pairs:
                 if nested.output_index == index:
-                    found, index = self._origin(found.operands[nested.operand_number], nested.operand_index)
+                    producer, index = self._origin(producer.operands[nested.operand_number], nested.operand_index)
                     break
-            if found.opcode == opcodes.PARAMETER and found in computation.parameters:
-                yield InPlacePair(computation.parameters.index(found), index, output_index)
+            if producer.opcode == opcodes.PARAMETER and producer in computation.parameters:
+                yield InPlacePair(computation.parameters.index(producer), index, output_index)
 
     def _origin(self, instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
         """Follows an element through tuples, then get-tuple-elements, then bitcasts, to its producer."""
@@ -261,18 +261,18 @@ class InPlace:
 def async_pairs(member: Instruction, start: Instruction) -> Iterator[InPlacePair]:
     """Yields the pairs of a member of an async chain; a done repeats those of the start's output."""
     if member is start or member.opcode.endswith("-update"):
-        yield from _declared(member)
+        yield from _declared_pairs(member)
         return
-    for pair in _declared(start):
+    for pair in _declared_pairs(start):
         # Pairs of the start are within (operands, output, contexts); the done has the output alone.
         if pair.output_index[:1] == (1,):
             yield InPlacePair(0, (0, pair.operand_number, *pair.operand_index), pair.output_index[1:])
 
 
-def _declared(instruction: Instruction) -> Iterator[InPlacePair]:
+def _declared_pairs(instruction: Instruction) -> Iterator[InPlacePair]:
     """Yields the pairs in the attribute output_to_operand_aliasing."""
-    if _ALIASING in instruction.raw[1]:
-        for alias in instruction.items_of(_ALIASING, OutputOperandAlias):
+    if ALIASING in instruction.raw[1]:
+        for alias in instruction.items_of(ALIASING, OutputOperandAlias):
             yield InPlacePair(alias.operand_number, alias.operand_index, alias.output_index)
 
 
@@ -353,7 +353,7 @@ def async_chains(instructions: Iterable[Instruction]) -> Mapping[Instruction, As
         elif is_async_end(instruction.opcode) and instruction.operands and instruction.operands[0] in start_of:
             start = start_of[instruction] = start_of[instruction.operands[0]]
             members[start].append(instruction)
-    chains = {start: _chain(tuple(found)) for start, found in members.items()}
+    chains = {start: _chain_of(tuple(chain_members)) for start, chain_members in members.items()}
     return {member: chains[start] for member, start in start_of.items()}
 
 
@@ -376,7 +376,7 @@ def _is_done(instruction: Instruction) -> bool:
     return instruction.opcode.endswith("-done")
 
 
-def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
+def _chain_of(members: tuple[Instruction, ...]) -> AsyncChain:
     """Returns the chain of these members."""
     computation = None
     if members[0].opcode in (opcodes.ASYNC_START, "call-start"):
@@ -385,16 +385,16 @@ def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     operands: list[BoundOperand] = []
     buffers: list[BoundOperand] = []
     for member in members:
-        given = [(member, n) for n in range(int(member is not members[0]), len(member.operands))]
+        taken = [(member, n) for n in range(int(member is not members[0]), len(member.operands))]
         bound = subshape(member.shape, (0,)) if member is not members[0] and not _is_done(member) else None
         # Operands of an update beyond those that its shape binds are buffers for the output (late binding).
-        count = len(bound.elements) - len(operands) if isinstance(bound, TupleShape) else len(given)
-        operands += given[: max(count, 0)]
-        buffers += given[max(count, 0) :]
-    return AsyncChain(members, computation, tuple(operands), _binding(members, computation), tuple(buffers))
+        count = len(bound.elements) - len(operands) if isinstance(bound, TupleShape) else len(taken)
+        operands += taken[: max(count, 0)]
+        buffers += taken[max(count, 0) :]
+    return AsyncChain(members, computation, tuple(operands), _binding_member(members, computation), tuple(buffers))
 
 
-def _binding(members: tuple[Instruction, ...], computation: Computation | None) -> Instruction:
+def _binding_member(members: tuple[Instruction, ...], computation: Computation | None) -> Instruction:
     """Returns the first member that has bound all operands and the output.
 
     If no member has the output, which then first appears at the done, all operands are sufficient. Without a
@@ -402,13 +402,15 @@ def _binding(members: tuple[Instruction, ...], computation: Computation | None) 
     """
     parts = {m: (subshape(m.shape, (0,)), subshape(m.shape, (1,))) for m in members if not _is_done(m)}
     root = computation.root if computation is not None else None
-    given, output = list(parts.values())[-1]
-    wanted = given.elements if isinstance(given, TupleShape) else ()
+    bound_operands, output = list(parts.values())[-1]
+    wanted = bound_operands.elements if isinstance(bound_operands, TupleShape) else ()
     if computation is not None and root is not None:
         wanted, output = tuple(parameter.shape for parameter in computation.parameters), root.shape
     ready = [m for m, (has, _) in parts.items() if isinstance(has, TupleShape) and len(has.elements) >= len(wanted)]
     bound = [
-        m for m in ready if (made := parts[m][1]) is not None and output is not None and has_same_arrays(made, output)
+        m
+        for m in ready
+        if (member_output := parts[m][1]) is not None and output is not None and has_same_arrays(member_output, output)
     ]
     return next(iter(bound or ready), members[0])
 
@@ -455,7 +457,7 @@ class Run:
 class FlatSchedule:
     """Every executed instruction by position, and the computations in the order of their starts.
 
-    `ticks[n]` is the position of instruction number n of `Positions`, -1 if it is not executed on its own. A sugared
+    `ticks[n]` is the position of instruction number n of `Places`, -1 if it is not executed on its own. A sugared
     async-start occupies several positions, for the parameters and the operation that its syntax omits; its own is the
     last.
     """
@@ -483,7 +485,7 @@ class _Frame:
 
 
 def flat_schedule(
-    places: Positions,
+    places: Places,
     entry: Computation,
     chains: Mapping[Instruction, AsyncChain],
     orders: Mapping[Computation, Sequence[Instruction]] | None = None,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.dataflow.dependencies import instruction_post_order
+from hlo_cli.analysis.dataflow.dependencies import ALIASING, instruction_post_order
 from hlo_cli.analysis.dataflow.flat_schedule import (
     AsyncChain,
     InPlace,
-    Positions,
+    Places,
     async_pairs,
     has_same_arrays,
     is_async_end,
@@ -34,7 +34,7 @@ from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
 
 # Read from the text: get-tuple-elements are many, and attributes are slow to parse.
-_INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
+_ELEMENT_INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
 
 
 class Sources:
@@ -46,13 +46,13 @@ class Sources:
 
     __slots__ = ("_chains", "_places", "phis", "source")
 
-    def __init__(self, places: Positions, chains: Mapping[Instruction, AsyncChain]) -> None:
+    def __init__(self, places: Places, chains: Mapping[Instruction, AsyncChain]) -> None:
         self._places = places
         self._chains = chains
         self.source = list(range(len(places)))
         self.phis: dict[int, tuple[int, ...]] = {}
         for instruction in places.instructions:
-            if (rule := _RULES.get(instruction.opcode)) is not None:
+            if (rule := _FORWARDING_RULES.get(instruction.opcode)) is not None:
                 rule(self, instruction)
             elif is_async_start(instruction.opcode) or is_async_end(instruction.opcode):
                 self.asynchronous(instruction)
@@ -84,15 +84,15 @@ class Sources:
         """Forwards an element of the operand tuple."""
         if not instruction.operands:
             return
-        match = _INDEX.match(instruction.raw[1])
+        match = _ELEMENT_INDEX.match(instruction.raw[1])
         taken = int(match[1]) if match else instruction.integer("index") or 0
         origin = self._places.operand_place(instruction, 0)
         index = (*self._places.index(origin), taken)
         parts = self._places.parts(instruction.operands[0])
-        if (at := parts.ordinals.get(index)) is not None:
+        if (ordinal := parts.ordinals.get(index)) is not None:
             first = self._places.first_of(instruction)
             self.forward(
-                first, self._places.first_of(instruction.operands[0]) + at, len(self._places.parts(instruction))
+                first, self._places.first_of(instruction.operands[0]) + ordinal, len(self._places.parts(instruction))
             )
 
     def elements(self, instruction: Instruction) -> None:
@@ -137,17 +137,17 @@ class Sources:
         if (table := parts.ordinals.get((0,))) is not None and isinstance(parts.shapes[table], TupleShape):
             self.source[first + table] = first
 
-    def from_operand(self, instruction: Instruction, index: ShapeIndex, at: ShapeIndex) -> None:
-        """Forwards the operand's part at `index` to the result's part at `at`; a tuple at the root is new."""
+    def from_operand(self, instruction: Instruction, index: ShapeIndex, result_index: ShapeIndex) -> None:
+        """Forwards the operand's part at `index` to the result's part at `result_index`; a tuple at the root is new."""
         if not instruction.operands:
             return
-        below = self._places.parts(instruction).below(at)
+        below = self._places.parts(instruction).below(result_index)
         origin = self._places.parts(instruction.operands[0]).ordinals.get(index)
         if origin is None or not below:
             return
         first = self._places.first_of(instruction)
         self.forward(first + below.start, self._places.first_of(instruction.operands[0]) + origin, len(below))
-        if not at and isinstance(instruction.shape, TupleShape):
+        if not result_index and isinstance(instruction.shape, TupleShape):
             self.source[first] = first
 
     def asynchronous(self, instruction: Instruction) -> None:
@@ -170,7 +170,7 @@ class Sources:
 
     def _contexts(self, update: Instruction) -> None:
         """Forwards the contexts of an update that binds no operands, unless it declares aliases of its own."""
-        if update.operands[0].shape != update.shape or "output_to_operand_aliasing" in update.raw[1]:
+        if update.operands[0].shape != update.shape or ALIASING in update.raw[1]:
             return
         parts, operand = self._places.parts(update), self._places.first_of(update.operands[0])
         first = parts.elements[2] if len(parts.elements) > 3 else len(parts)
@@ -250,7 +250,7 @@ class Sources:
             )
 
 
-_RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
+_FORWARDING_RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
     **dict.fromkeys((*FORWARDING, opcodes.ALL_REDUCE_DONE), Sources.whole),
     opcodes.GET_TUPLE_ELEMENT: Sources.element,
     opcodes.TUPLE: Sources.elements,
@@ -307,9 +307,9 @@ class Closures:
             below = {self.component[each] for phi in members for each in operands[phi] if each in operands} - {number}
             for each in below:
                 self.dependents[each].append(number)
-            found: set[object] = {each for phi in members for each in operands[phi] if each not in operands}
-            found |= {self.sources[each] for each in below} - {None}
-            self.sources.append(MANY if len(found) > 1 else next(iter(found), None))
+            sources: set[object] = {each for phi in members for each in operands[phi] if each not in operands}
+            sources |= {self.sources[each] for each in below} - {None}
+            self.sources.append(MANY if len(sources) > 1 else next(iter(sources), None))
             self.sizes.append(len(members))
             self.successors.append(len(below))
             self.dependents.append([])
@@ -381,8 +381,8 @@ def _components(operands: Mapping[int, Sequence[int]]) -> Iterator[list[int]]:
         number[first] = lowest[first] = len(number)
         open_phis.append(first)
         while path:
-            phi, left = path[-1]
-            for each in left:
+            phi, remaining = path[-1]
+            for each in remaining:
                 # Iterative, as nests of loops are deeper than Python's recursion limit allows.
                 if each in done or each not in operands:
                     continue
@@ -440,8 +440,8 @@ class _PhiGraph:
         self.users: dict[int, set[int]] = {}
         self.replaced: dict[int, int] = {}
         for phi, listed in self.operands.items():
-            for given in listed:
-                self.users.setdefault(given, set()).add(phi)
+            for operand in listed:
+                self.users.setdefault(operand, set()).add(phi)
         self.closures = Closures(self.operands)
         self.resolved = Settled(self.closures)
 
@@ -484,28 +484,30 @@ class _PhiGraph:
         if source is MANY and checked.is_last(phi):
             checked.add(phi)
             return False
-        seen: dict[int, None] = {}
+        visited: dict[int, None] = {}
         waiting = deque((phi,))
-        found: int | None = None
+        replacement: int | None = None
         while waiting:
-            each = waiting.popleft()
-            if each in seen:
+            value = waiting.popleft()
+            if value in visited:
                 continue
-            seen[each] = None
-            if each in self.operands:
-                checked.add(each)
-                given = self.operands[each]
-                waiting.extend((g for g in given if not self._is_resolved(g)) if isinstance(source, int) else given)
-            elif found is not None and found != each:
+            visited[value] = None
+            if value in self.operands:
+                checked.add(value)
+                operands = self.operands[value]
+                waiting.extend(
+                    (g for g in operands if not self._is_resolved(g)) if isinstance(source, int) else operands
+                )
+            elif replacement is not None and replacement != value:
                 return False
             else:
-                found = each
+                replacement = value
         if isinstance(source, int):
-            found = source
-        if found is None:
+            replacement = source
+        if replacement is None:
             return False
-        group = [each for each in seen if each in self.operands and each not in self.replaced]
-        return sum(self._replace(each, found, checked) for each in group) > 0
+        group = [value for value in visited if value in self.operands and value not in self.replaced]
+        return sum(self._replace(value, replacement, checked) for value in group) > 0
 
     def _is_resolved(self, value: int) -> bool:
         """Returns whether a phi and all phis that it depends on are replaced."""
@@ -549,7 +551,7 @@ class Dataflow:
     another order than XLA numbers them.
     """
 
-    places: Positions
+    places: Places
     chains: Mapping[Instruction, AsyncChain]
     value: tuple[int, ...]
     values: tuple[int, ...]
@@ -560,7 +562,7 @@ class Dataflow:
 
 
 def dataflow_of(
-    places: Positions, chains: Mapping[Instruction, AsyncChain], value_order: tuple[Computation, ...] = ()
+    places: Places, chains: Mapping[Instruction, AsyncChain], value_order: tuple[Computation, ...] = ()
 ) -> Dataflow:
     """Computes the values of a module; `value_order` are its computations in XLA's order, if known.
 
@@ -572,7 +574,7 @@ def dataflow_of(
     """
     sources = Sources(places, chains)
     resolved = _resolve(sources.source)
-    inputs = {phi: tuple(resolved[way] for way in ways) for phi, ways in sources.phis.items()}
+    inputs = {phi: tuple(resolved[source] for source in phi_sources) for phi, phi_sources in sources.phis.items()}
     final = simplify_phis(inputs)
     value = tuple(final.get(place, place) for place in resolved)
     phis = frozenset(phi for phi in inputs if phi not in final)
@@ -591,20 +593,20 @@ def _resolve(source: list[int]) -> list[int]:
     """Returns the place where each chain of forwarding places begins; cycles of malformed modules are cut."""
     seen_from = [-1] * len(source)
     for place in range(len(source)):
-        at, path = place, list[int]()
-        while source[at] != at:
-            if seen_from[at] == place:
-                source[at] = at
+        origin, path = place, list[int]()
+        while source[origin] != origin:
+            if seen_from[origin] == place:
+                source[origin] = origin
                 break
-            seen_from[at] = place
-            path.append(at)
-            at = source[at]
+            seen_from[origin] = place
+            path.append(origin)
+            origin = source[origin]
         for passed in path:
-            source[passed] = at
+            source[passed] = origin
     return source
 
 
-def _in_post_order(places: Positions, computations: tuple[Computation, ...]) -> tuple[tuple[int, ...], list[int]]:
+def _in_post_order(places: Places, computations: tuple[Computation, ...]) -> tuple[tuple[int, ...], list[int]]:
     """Returns the post-order position of every instruction in its computation, and all places in XLA's order."""
     position = [0] * len(places.instructions)
     ordered: list[int] = []
@@ -669,8 +671,8 @@ def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
     >>> [uses_of_value(dataflow, value) for value in dataflow.values[:2]]
     [(<negate c>,), (<add d>,)]
     """
-    places, at, found = dataflow.places, dataflow.value, dict[int, Instruction]()
-    holders = {places.owner[place] for place, value_there in enumerate(at) if value_there == value}
+    places, value_of, users = dataflow.places, dataflow.value, dict[int, Instruction]()
+    holders = {places.owner[place] for place, value_there in enumerate(value_of) if value_there == value}
     defined_in = places.instructions[places.owner[value]].computation
     inside = dict.fromkeys(places.instructions[number].computation for number in holders)
     for computation in inside:
@@ -679,12 +681,12 @@ def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
             if not is_result and (number in holders or user.opcode in NO_USE):
                 continue
             if any(_uses(dataflow, user, n, value) for n in range(len(user.operands))):
-                found[number] = user
-    return tuple(found[number] for number in sorted(found))
+                users[number] = user
+    return tuple(users[number] for number in sorted(users))
 
 
-def first_users(dataflow: Dataflow, order: Iterable[Instruction], most: int) -> dict[int, FirstUsers]:
-    """Returns the users of every value among the instructions in `order`: their number, and the first `most` of them.
+def first_users(dataflow: Dataflow, order: Iterable[Instruction], max_shown: int) -> dict[int, FirstUsers]:
+    """Returns the users of every value among the instructions in `order`: their number, and the first `max_shown`.
 
     The users are those of `uses_of_value`, found in one pass over the module; values without users have no entry.
 
@@ -694,25 +696,27 @@ def first_users(dataflow: Dataflow, order: Iterable[Instruction], most: int) -> 
     >>> first_users(order_independent_facts(module).dataflow, module.entry.instructions, 1)
     {0: FirstUsers(number=2, first=(<add a>,)), 1: FirstUsers(number=1, first=(<add b>,))}
     """
-    at, places, found = dataflow.value, dataflow.places, dict[int, FirstUsers]()
+    value_of, places, users = dataflow.value, dataflow.places, dict[int, FirstUsers]()
     for user in order:
         is_root = user is user.computation.root
         if not user.operands or (user.opcode in NO_USE and not is_root):
             continue
         used = {
-            value for position in range(len(user.operands)) for value in at[_operand_places(places, user, position)]
+            value
+            for position in range(len(user.operands))
+            for value in value_of[_operand_places(places, user, position)]
         }
-        held = at[places.first_of(user) : places.first[places.number(user) + 1]]
+        held = value_of[places.first_of(user) : places.first[places.number(user) + 1]]
         used -= {value for value in held if not (is_root and _is_defined_in(places, value, user.computation))}
         if user.opcode in NO_USE:
             used = {value for value in used if _is_defined_in(places, value, user.computation)}
         for value in used:
-            number, first = found.get(value, _NO_USERS)
-            found[value] = FirstUsers(number + 1, (*first, user) if number < most else first)
-    return found
+            number, first = users.get(value, _NO_USERS)
+            users[value] = FirstUsers(number + 1, (*first, user) if number < max_shown else first)
+    return users
 
 
-def _is_defined_in(places: Positions, value: int, computation: Computation) -> bool:
+def _is_defined_in(places: Places, value: int, computation: Computation) -> bool:
     """Returns whether a value is defined by an instruction of a computation."""
     return places.instructions[places.owner[value]].computation is computation
 
@@ -722,7 +726,7 @@ def _uses(dataflow: Dataflow, user: Instruction, position: int, value: int) -> b
     return value in dataflow.value[_operand_places(dataflow.places, user, position)]
 
 
-def _operand_places(places: Positions, user: Instruction, position: int) -> slice:
+def _operand_places(places: Places, user: Instruction, position: int) -> slice:
     """Returns the places of an operand that its user reads."""
     place = places.operand_place(user, position)
     end = place + 1 if user.opcode in TOP_ONLY else places.first[places.number(user.operands[position]) + 1]
@@ -769,9 +773,9 @@ def alias_sets(
             value = parent[value]
         return value
 
-    rank, at = dataflow.rank, dataflow.value
+    rank, value_of = dataflow.rank, dataflow.value
     for place, other in chain(aliased_places(module, dataflow, in_place), joined):
-        first, second = find(at[place]), find(at[other])
+        first, second = find(value_of[place]), find(value_of[other])
         if rank[first] > rank[second]:
             first, second = second, first
         parent[second] = first
@@ -780,7 +784,7 @@ def alias_sets(
     for value, name in buffer.items():
         if value != name:
             members.setdefault(name, [name]).append(value)
-    return AliasSets(buffer, {name: tuple(sorted(found, key=rank.__getitem__)) for name, found in members.items()})
+    return AliasSets(buffer, {name: tuple(sorted(values, key=rank.__getitem__)) for name, values in members.items()})
 
 
 def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Iterator[tuple[int, int]]:
@@ -799,7 +803,7 @@ def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Ite
     for instruction in places.instructions:
         opcode = instruction.opcode
         if opcode == opcodes.WHILE:
-            yield from _loop(dataflow, instruction)
+            yield from _aliased_places_of_loop(dataflow, instruction)
         elif opcode == opcodes.CONDITIONAL:
             # hlo_alias_analysis.cc: a branch root shares the buffer of the conditional, but the parameter of a branch
             # does not.
@@ -808,13 +812,13 @@ def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Ite
                     yield from _zip_places(dataflow, instruction, called.root)
         elif opcode in IN_PLACE:
             for number, index, output_index in in_place.pairs(instruction):
-                yield from _pair(dataflow, instruction, number, index, output_index)
+                yield from _places_of_in_place_pair(dataflow, instruction, number, index, output_index)
         elif instruction in dataflow.chains:
             for number, index, output_index in async_pairs(instruction, dataflow.chains[instruction].start):
-                yield from _pair(dataflow, instruction, number, index, output_index)
+                yield from _places_of_in_place_pair(dataflow, instruction, number, index, output_index)
 
 
-def _loop(dataflow: Dataflow, loop: Instruction) -> Iterator[tuple[int, int]]:
+def _aliased_places_of_loop(dataflow: Dataflow, loop: Instruction) -> Iterator[tuple[int, int]]:
     """Yields the aliased places of a while loop: operand, parameters, body root, and result."""
     places = dataflow.places
     first, count = places.first_of(loop), len(places.parts(loop))
@@ -832,12 +836,12 @@ def _loop(dataflow: Dataflow, loop: Instruction) -> Iterator[tuple[int, int]]:
 def _zip_places(dataflow: Dataflow, first: Instruction, second: Instruction) -> Iterator[tuple[int, int]]:
     """Yields the places of two instructions of equal shape, index by index."""
     places = dataflow.places
-    here, there = places.first_of(first), places.first_of(second)
+    first_place, second_place = places.first_of(first), places.first_of(second)
     count = min(len(places.parts(first)), len(places.parts(second)))
-    yield from ((here + n, there + n) for n in range(count))
+    yield from ((first_place + n, second_place + n) for n in range(count))
 
 
-def _pair(
+def _places_of_in_place_pair(
     dataflow: Dataflow, instruction: Instruction, number: int, index: tuple[int, ...], output_index: tuple[int, ...]
 ) -> Iterator[tuple[int, int]]:
     """Yields the places of an in-place pair, if the operand and the output exist."""

@@ -11,7 +11,7 @@ from dataclasses import field
 from heapq import heappop, heappush
 from typing import Final
 
-from hlo_cli.analysis.dataflow.flat_schedule import Positions, flat_schedule
+from hlo_cli.analysis.dataflow.flat_schedule import Places, flat_schedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, prefetched_space
@@ -379,7 +379,7 @@ def _assign_or_defer(
     return deferred
 
 
-def _aliased_parameters(module: Module, places: Positions) -> set[int]:
+def _aliased_parameters(module: Module, places: Places) -> set[int]:
     """Returns the places of entry parameters that `input_output_alias` lets the result overwrite."""
     parameters, overwritten = module.entry.parameters, set[int]()
     for alias in module.input_output_alias:

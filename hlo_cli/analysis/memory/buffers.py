@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.dataflow.flat_schedule import (
     AsyncChain,
     InPlace,
-    Positions,
+    Places,
     async_chains,
     is_async_start,
     places_of,
@@ -281,7 +281,7 @@ class OrderIndependentFacts:
     module: Module
     target: Target | None
     generation: str
-    places: Positions
+    places: Places
     chains: Mapping[Instruction, AsyncChain]
     dataflow: Dataflow
     in_place: InPlace

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import Final, Literal
 
 from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, users_of
-from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule, Positions, flat_schedule, subshapes_of
+from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule, Places, flat_schedule, subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import alias_sets
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.assignment import assign
@@ -104,7 +104,7 @@ def results_of(facts: OrderIndependentFacts) -> tuple[Result, ...]:
     return tuple(Result(index, shape, value_at[place]) for index, shape, place in _arrays(facts.places, root))
 
 
-def _arrays(places: Positions, instruction: Instruction) -> Iterator[tuple[ShapeIndex, ArrayShape, int]]:
+def _arrays(places: Places, instruction: Instruction) -> Iterator[tuple[ShapeIndex, ArrayShape, int]]:
     parts, first = places.parts(instruction), places.first_of(instruction)
     for n, (index, shape) in enumerate(zip(parts.indices, parts.shapes, strict=True)):
         if isinstance(shape, ArrayShape):

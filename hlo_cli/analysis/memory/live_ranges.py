@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final, Literal
 
 from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, users_of
-from hlo_cli.analysis.dataflow.flat_schedule import AsyncChain, FlatSchedule, InPlace, Positions, Run
+from hlo_cli.analysis.dataflow.flat_schedule import AsyncChain, FlatSchedule, InPlace, Places, Run
 from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.layout.buffer_sizes import logical_bytes
@@ -290,7 +290,7 @@ def _ends_before_other_branches(
     return counted
 
 
-def _is_prefetched(value: int, places: Positions) -> bool:
+def _is_prefetched(value: int, places: Places) -> bool:
     """Returns whether a value is an array in a memory that memory-space assignment fills."""
     shape = places.shape(value)
     return isinstance(shape, ArrayShape) and shape.layout.memory_space in (TpuMemorySpace.VMEM, TpuMemorySpace.CMEM)

@@ -20,6 +20,7 @@ from hlo_cli.analysis.dataflow.executions import (
     MAX_EXECUTIONS,
     NO_EXECUTIONS,
     Executions,
+    Place,
     contexts_of,
     executions_of,
     runs_per_call,
@@ -65,8 +66,6 @@ from hlo_cli.source import counted
 
 FORWARDING: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
 """Opcodes that forward their operand, tuples included."""
-
-Place = tuple[Instruction, ShapeIndex]
 
 
 @dataclass(frozen=True, slots=True)
