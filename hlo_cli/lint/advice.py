@@ -34,12 +34,12 @@ from hlo_cli.report.numbers import format_bytes, format_count
 
 
 # Opcodes in an async wrapper that move a value whole or in part, as TPU prefetches do.
-_MOVING: Final = (opcodes.COPY, opcodes.SLICE)
+_MOVING_OPCODES: Final = (opcodes.COPY, opcodes.SLICE)
 # The target of libtpu's custom call that joins the pieces of a value that was fetched in parts.
-_JOINING: Final = "ConcatBitcast"
+_JOINING_TARGET: Final = "ConcatBitcast"
 _ALIAS: Final = "input_output_alias"
 # 5% for padding and for slots that alignment rounds up; chosen, not measured.
-_KEPT: Final = 0.95
+_MIN_KEPT_SHARE: Final = 0.95
 """The share of the arguments' bytes that donating them saves, if each saves its own."""
 
 
@@ -67,7 +67,7 @@ class Donations:
 
     def saved_by(self, donation: Donation) -> int | None:
         """The bytes that donating one argument saves; None if only the savings of all are known."""
-        is_sum = self.saved_bytes >= _KEPT * sum(each.padded_bytes for each in self.arguments)
+        is_sum = self.saved_bytes >= _MIN_KEPT_SHARE * sum(each.padded_bytes for each in self.arguments)
         return donation.padded_bytes if is_sum else None
 
 
@@ -189,21 +189,21 @@ def _before_copies(instruction: Instruction) -> Instruction:
     return made
 
 
-def _moved(made: Instruction) -> Instruction | None:
+def _moved(mover: Instruction) -> Instruction | None:
     """The value that an instruction only moves: as a whole, or in pieces, as TPU compilers fetch large values."""
-    match made.opcode:
-        case opcodes.COPY | opcodes.COPY_START if made.operands:
-            return made.operands[0]
-        case opcodes.ASYNC_START if made.operands and made.called_computations:
-            root = made.called_computations[0].root
+    match mover.opcode:
+        case opcodes.COPY | opcodes.COPY_START if mover.operands:
+            return mover.operands[0]
+        case opcodes.ASYNC_START if mover.operands and mover.called_computations:
+            root = mover.called_computations[0].root
             # Whatever else runs asynchronously may compute.
-            return made.operands[0] if root is not None and root.opcode in _MOVING else None
-        case opcodes.CUSTOM_CALL if made.string("custom_call_target") == _JOINING:
+            return mover.operands[0] if root is not None and root.opcode in _MOVING_OPCODES else None
+        case opcodes.CUSTOM_CALL if mover.string("custom_call_target") == _JOINING_TARGET:
             # Pieces of one value only: else the call joins different values.
-            sources = {_before_copies(piece) for piece in made.operands}
+            sources = {_before_copies(piece) for piece in mover.operands}
             return sources.pop() if len(sources) == 1 else None
-        case opcode if wrapped_opcode(opcode) in _MOVING and made.operands:  # the short form of an async slice
-            return made.operands[0]
+        case opcode if wrapped_opcode(opcode) in _MOVING_OPCODES and mover.operands:  # the short form of an async slice
+            return mover.operands[0]
     return None
 
 
@@ -213,12 +213,12 @@ def _moved(made: Instruction) -> Instruction | None:
 
 
 # A bound against cycles in invalid text; chosen.
-_MOST_STEPS: Final = 100
+_MAX_STEPS: Final = 100
 # 5% more memory for one copy less; chosen, not measured.
-_MOST_GROWTH: Final = 1.05
+_MAX_GROWTH: Final = 1.05
 """How much larger an argument may be in another layout, as a factor."""
 # A fifth must be saved to be worth another shape in the program; chosen, not measured.
-_ENOUGH: Final = 0.8
+_MAX_MERGED_SHARE: Final = 0.8
 """At most this share of the bytes is needed with merged dimensions."""
 
 
@@ -232,7 +232,7 @@ def argument_of(value: Instruction) -> Instruction | None:
     >>> argument_of(entry.instruction("c")), argument_of(entry.root)
     (<parameter p>, None)
     """
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if value.opcode == opcodes.PARAMETER:
             return value if value.computation.is_entry and isinstance(value.shape, ArrayShape) else None
         if value.opcode == opcodes.COPY_DONE and value.operands:
@@ -325,12 +325,12 @@ def layout_hint(context: LintContext, mover: Instruction, read: ArrayShape, writ
     argument = argument_of(mover.operands[0]) if mover.operands else None
     # A donated argument has to keep the layout of its result.
     if argument is not None and not is_donated(context, argument) and is_only_reader(context, mover, argument):
-        if written.padded_bytes <= _MOST_GROWTH * read.padded_bytes and not is_result(context, mover):
+        if written.padded_bytes <= _MAX_GROWTH * read.padded_bytes and not is_result(context, mover):
             return f"pass {context.user_name(argument)} in {_order_in_jax(written.layout, 'in_shardings')}"
         return None
     # A result whose layout changes could lose its donation.
     is_free = is_result(context, mover) and not context.module.input_output_alias
-    if argument is None and is_free and read.padded_bytes <= _MOST_GROWTH * written.padded_bytes:
+    if argument is None and is_free and read.padded_bytes <= _MAX_GROWTH * written.padded_bytes:
         return f"return it in {_order_in_jax(read.layout, 'out_shardings')}"
     return None
 
@@ -414,7 +414,7 @@ def merging_hint(shape: ArrayShape, *, verb: str, generation: str = USUAL_TPU) -
             made = _in_default_layout(shape, merged, generation) if len(merged) < shape.rank else None
             if made is not None and (best is None or made.padded_bytes < best.padded_bytes):
                 best = made
-    if best is None or best.padded_bytes > _ENOUGH * shape.padded_bytes:
+    if best is None or best.padded_bytes > _MAX_MERGED_SHARE * shape.padded_bytes:
         return None
     text = best.to_string(layout=False)
     return f"{verb} with merged dimensions, such as {text}, which needs only {format_bytes(best.padded_bytes)}"

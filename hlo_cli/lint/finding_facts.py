@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 # What compilers add to pass on a value has no name that a user knows.
-_PLUMBING: Final = frozenset(
+_PASSING_OPCODES: Final = frozenset(
     (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.GET_TUPLE_ELEMENT,
      opcodes.OPT_BARRIER, opcodes.TUPLE)
 )  # fmt: skip
@@ -44,7 +44,7 @@ _PLUMBING: Final = frozenset(
 _WINDOWS: Final = "\\"
 """The separator of folders on Windows."""
 # A bound against cycles in invalid text; chosen.
-_MOST_STEPS: Final = 100
+_MAX_STEPS: Final = 100
 
 
 def is_plumbing(instruction: Instruction) -> bool:
@@ -55,7 +55,7 @@ def is_plumbing(instruction: Instruction) -> bool:
     >>> [is_plumbing(each) for each in entry.instructions]
     [False, True, False]
     """
-    return instruction.opcode in _PLUMBING or instruction.opcode in ASYNC_CONTINUATIONS
+    return instruction.opcode in _PASSING_OPCODES or instruction.opcode in ASYNC_CONTINUATIONS
 
 
 # JAX names the parts of a loop so, whatever they carry.
@@ -132,7 +132,7 @@ def _operation(origin: Origin) -> str:
 def _computing(instruction: Instruction) -> Instruction:
     """The instruction that computes a value, before those that only pass it on."""
     made = producer_of(instruction)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not made.operands or not (
             is_plumbing(made) or (made.opcode in ASYNCHRONOUS and made.opcode != opcodes.FUSION)
         ):
@@ -207,7 +207,7 @@ COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 # Moves between these and the chip take bandwidth; moves within the chip hardly do.
-_LARGE: Final = (MemorySpace.MAIN, MemorySpace.HOST)
+_OFF_CHIP: Final = (MemorySpace.MAIN, MemorySpace.HOST)
 """Memory outside of the chip, from which compilers fetch what kernels read."""
 
 
@@ -274,7 +274,7 @@ def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
     """
     spaces = [each.layout.memory_space for each in (read, written) if isinstance(each, ArrayShape)]
     size = written.padded_bytes
-    if isinstance(read, ArrayShape) and spaces[0] in _LARGE and spaces[-1] not in _LARGE:
+    if isinstance(read, ArrayShape) and spaces[0] in _OFF_CHIP and spaces[-1] not in _OFF_CHIP:
         # Compiled again with the argument in that layout, the copy becomes a copy-start of as many bytes.
         saved = max(0, read.padded_bytes - size)
         return Waste(saved, "host" if MemorySpace.HOST in spaces else "memory", saved)
@@ -303,15 +303,15 @@ def cost_meaning(code: str) -> str:
 
 
 # More users do not tell layers apart better, and some values have thousands. Chosen.
-_MOST_USERS: Final = 8
+_MAX_USERS: Final = 8
 """The most users that a structural pattern names."""
 # An equation is no name of a layer or a function.
-_EQUATION: Final = "->"
+_EINSUM_MARK: Final = "->"
 """Part of the scopes that `jnp.einsum` adds, such as `bsd,dhk->bshk`."""
 # JAX's qualified names of lambdas and nested functions.
 _UNNAMED: Final = ("<lambda>", "<locals>", ".")
 """Endings of the name of a function that are not the name of one that contains it."""
-_MOVING: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
+_MOVING_OPCODES: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
 
 
 class Named(NamedTuple):
@@ -413,7 +413,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     >>> _function_of(Origin("jit(f)/layers_3/mlp/add", (frame,))), _function_of(Origin("jit(f)/add", (frame,)))[1]
     (('m.py train.<locals>.step\\nlayers_*/mlp', 'step/layers_*/mlp'), 'step')
     """
-    scope = "/".join(part for part in generalize(origin.scope).split("/") if _EQUATION not in part)
+    scope = "/".join(part for part in generalize(origin.scope).split("/") if _EINSUM_MARK not in part)
     frame = frame_of(origin)
     function = (frame.function or "") if frame is not None else ""
     while (shorter := reduce(str.removesuffix, _UNNAMED, function)) != function:
@@ -504,8 +504,8 @@ def value_of(instruction: Instruction) -> Instruction:
     <parameter p>
     """
     made = instruction
-    for _ in range(_MOST_STEPS):
-        is_moved = made.opcode in PASSES_ON_ONE_VALUE or made.opcode in _MOVING or _starts_move(made)
+    for _ in range(_MAX_STEPS):
+        is_moved = made.opcode in PASSES_ON_ONE_VALUE or made.opcode in _MOVING_OPCODES or _starts_move(made)
         if not is_moved or not made.operands:
             break
         made = made.operands[0]
@@ -527,7 +527,7 @@ def _position(at: Instruction, users: Users) -> Iterator[str]:
         yield f"{_kind(operand)} {at.operand_shape(number).to_string(layout=False)}"
     # Sorted, since the order of users is not that of the program.
     listed = sorted(
-        f"used by {_kind(user)} {user.shape.to_string(layout=False)}" for user in users.get(at, ())[:_MOST_USERS]
+        f"used by {_kind(user)} {user.shape.to_string(layout=False)}" for user in users.get(at, ())[:_MAX_USERS]
     )
     yield from listed
 

@@ -362,9 +362,9 @@ class Analyses:
 
 
 # ` b(` and `(b(` begin the shape of a buffer, in a tuple or not.
-_BUFFERS: Final = (" b(", "(b(")
+_BUFFER_SHAPES: Final = (" b(", "(b(")
 # Diagnostics of the reader after which absent facts cannot be checked.
-_OMISSIONS: Final = frozenset(("elided", "missing-attribute", "unresolved"))
+_CODES_OF_OMISSIONS: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 
 LineReader: TypeAlias = Callable[[SourceLocation], str]
@@ -526,7 +526,7 @@ class LintContext:
     @property
     def omissions(self) -> tuple[Diagnostic, ...]:
         """Notes on parts omitted from the text that are needed to decide whether the module is well formed."""
-        return tuple(note for note in self.module.notes if note.code in _OMISSIONS)
+        return tuple(note for note in self.module.notes if note.code in _CODES_OF_OMISSIONS)
 
     @cached_property
     def by_opcode(self) -> Mapping[str, tuple[Instruction, ...]]:
@@ -578,7 +578,7 @@ class LintContext:
     def with_buffers(self) -> tuple[Instruction, ...]:
         """The instructions with buffers as result or operands; most modules have none."""
         text = self.module.source.text
-        if text and not any(mark in text for mark in _BUFFERS):
+        if text and not any(mark in text for mark in _BUFFER_SHAPES):
             return ()
         instructions = self.module.instructions
         return tuple(i for i in instructions if _has_buffer(i.shape) or any(_has_buffer(o.shape) for o in i.operands))
@@ -652,7 +652,7 @@ Check: TypeAlias = Callable[[LintContext], Iterator[Finding]]
 Needs = Literal["text", "instructions", "module"]
 
 # The words with which parts of a docstring begin, in the order of the page.
-_PARTS: Final = ("Why", "Example", "Fix", "Reference")
+_PAGE_PARTS: Final = ("Why", "Example", "Fix", "Reference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -734,10 +734,10 @@ def read_page(docstring: str) -> Page:
     >>> page.why, page.example
     ('It cannot run.', 'y = f32[] call(x), to_apply=add')
     '''
-    parts = dict.fromkeys(("Summary", *_PARTS), "")
+    parts = dict.fromkeys(("Summary", *_PAGE_PARTS), "")
     for paragraph in inspect.cleandoc(docstring).split("\n\n"):
         name, colon, text = paragraph.partition(":")
-        is_part = colon and name in _PARTS
+        is_part = colon and name in _PAGE_PARTS
         parts[name if is_part else "Summary"] += text if is_part else ("\n\n" if parts["Summary"] else "") + paragraph
     prose = {name: " ".join(text.split()) for name, text in parts.items()}
     example = inspect.cleandoc(parts["Example"].removeprefix("\n"))

@@ -49,7 +49,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
 """All rules, sorted by code."""
 
 # A whole line; groups have up to ten rules.
-_LISTED: Final = 6
+_MAX_LISTED: Final = 6
 """The most rules of a group that an error lists."""
 ALL_RULES: Final = "ALL"
 
@@ -108,7 +108,7 @@ def _checked(codes: Iterable[str]) -> tuple[str, ...]:
 def _unknown_rule(code: str) -> HloError:
     group = [rule.code for rule in RULES if code and rule.code.startswith(code.upper())]
     if group:
-        listed = ", ".join(group[:_LISTED]) + (", …" if len(group) > _LISTED else "")
+        listed = ", ".join(group[:_MAX_LISTED]) + (", …" if len(group) > _MAX_LISTED else "")
         hint = f"its rules are {listed}; run `hlo lint --explain {group[0]}`"
         return HloError(f"'{code}' is a group of {len(group)} rules, not a rule", hint=hint)
     return HloError(f"unknown rule '{code}'", hint="run `hlo lint --list-rules` to list all rules")

@@ -18,7 +18,7 @@ from hlo_cli.lint.rule import LintContext
 
 
 # A bound against cycles in invalid text; chosen.
-_MOST_STEPS: Final = 100
+_MAX_STEPS: Final = 100
 
 
 class Use(NamedTuple):
@@ -62,7 +62,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     >>> derives_from(entry.root, entry.parameters[0])
     True
     """
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if operand is made:
             return True
         if operand.opcode not in PASSES_ON_ONE_VALUE or not operand.operands:
@@ -82,7 +82,7 @@ def origin_of(context: LintContext, value: Instruction, through: Container[str] 
     >>> origin_of(context, module.entry.root), origin_of(context, module.computation("f").parameters[0])
     (<negate n>, <parameter a>)
     """
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if (before := _before(context, value, through)) is None:
             break
         value = before

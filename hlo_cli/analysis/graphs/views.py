@@ -59,7 +59,7 @@ _REDUCTIONS: Final = frozenset(
     )
 )
 _CREATED: Final = operations.RANDOM_STATE | {opcodes.IOTA, opcodes.RNG_BIT_GENERATOR}
-_MOVED: Final = frozenset(
+_MOVING_OPCODES: Final = frozenset(
     (
         *(opcodes.CONCATENATE, opcodes.PAD, opcodes.DYNAMIC_RESHAPE, opcodes.GATHER, opcodes.DYNAMIC_SLICE),
         *(opcodes.DYNAMIC_UPDATE_SLICE, opcodes.COPY_START, opcodes.COPY_DONE),
@@ -90,7 +90,7 @@ def kind_of_opcode(opcode: str) -> Kind:
         return "collective"
     if opcode in operations.DEVICE_IDS:
         return "collective"
-    for kind, named in _NAMED.items():
+    for kind, named in _OPCODES_OF_KINDS.items():
         if opcode in named:
             return kind
     return "other"
@@ -144,7 +144,11 @@ def _is_scalar(shape: Shape) -> bool:
 
 
 def _kind(
-    instruction: Instruction, found: Mapping[Instruction, Kind], dominant: Mapping[Computation, Kind], *, is_fused: bool
+    instruction: Instruction,
+    kinds_before: Mapping[Instruction, Kind],
+    dominant: Mapping[Computation, Kind],
+    *,
+    is_fused: bool,
 ) -> Kind:
     """The kind of an instruction, after those of the instructions before it, and of what its computation calls."""
     opcode, shape = instruction.opcode, instruction.shape
@@ -154,7 +158,7 @@ def _kind(
         # The done and the updates name the computation of their start, or continue it.
         if not instruction.called_computations and opcode in operations.ASYNC_CONTINUATIONS and instruction.operands:
             before = instruction.operands[0]
-            return found.get(before, "other") if before.opcode in operations.ASYNCHRONOUS else "other"
+            return kinds_before.get(before, "other") if before.opcode in operations.ASYNCHRONOUS else "other"
         kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
         return kinds[0] if kinds else "other"
     kind = kind_of_opcode(opcode)
@@ -197,14 +201,14 @@ def _dominant(kinds: Iterable[Kind]) -> Kind:
     return opcodes.FUSION if work else "data movement"
 
 
-_NAMED: Final[Mapping[Kind, frozenset[str]]] = {
+_OPCODES_OF_KINDS: Final[Mapping[Kind, frozenset[str]]] = {
     "matmul": operations.MATMULS | (operations.OWN_KERNELS - {opcodes.SORT}),
     "reduction": _REDUCTIONS,
     "precision": frozenset((opcodes.REDUCE_PRECISION,)),
     "slicing or sorting": frozenset((opcodes.SLICE, opcodes.SORT)),
     "free": _FREE,
     "elementwise": (operations.ELEMENTWISE - {opcodes.COPY}) | _CREATED,
-    "data movement": operations.MOVES | _MOVED,
+    "data movement": operations.MOVES | _MOVING_OPCODES,
     opcodes.FUSION: frozenset((opcodes.FUSION,)),
     "control flow": operations.CONTROL_FLOW - operations.ASYNCHRONOUS,
     "custom call": frozenset((opcodes.CUSTOM_CALL,)),

@@ -356,9 +356,9 @@ def _names_of_fields(operand: Operand | None) -> frozenset[str]:
     return frozenset(names)
 
 
-def _range(function: str, found: int | float | None, unknown_count: int) -> tuple[float, float]:
+def _range(function: str, known: int | float | None, unknown_count: int) -> tuple[float, float]:
     """Bounds of a quantity if `unknown_count` operations may count, or have at least a known value."""
-    value = found or 0
+    value = known or 0
     if not unknown_count:
         return value, value
     match function:
@@ -367,7 +367,7 @@ def _range(function: str, found: int | float | None, unknown_count: int) -> tupl
             return UNBOUNDED
         case "sum" | "max":
             # Without a known value even the sign of an unknown one is open.
-            return -inf if found is None else found, inf
+            return -inf if known is None else known, inf
         case _:
             return value, value + unknown_count
 

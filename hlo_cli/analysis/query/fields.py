@@ -735,12 +735,12 @@ def row_fields(kinds: Mapping[str, Kind], opcodes: Collection[str] = ()) -> Fiel
     ('p', 'q')
     """
 
-    def reader(at: int, name: str, kind: Kind) -> Reader[Sequence[FieldValue]]:
+    def reader(column: int, name: str, kind: Kind) -> Reader[Sequence[FieldValue]]:
         if name in NAME_LISTS and kind == "text":
-            return Reader("names", lambda row: _names(row[at]))
-        return Reader(kind, lambda row: row[at], opcode_check(lambda: opcodes) if name == "opcode" else None)
+            return Reader("names", lambda row: _names(row[column]))
+        return Reader(kind, lambda row: row[column], opcode_check(lambda: opcodes) if name == "opcode" else None)
 
-    return Fields({name: reader(at, name, kind) for at, (name, kind) in enumerate(kinds.items())})
+    return Fields({name: reader(column, name, kind) for column, (name, kind) in enumerate(kinds.items())})
 
 
 def fields_of(

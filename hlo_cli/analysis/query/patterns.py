@@ -324,12 +324,12 @@ class _Reader:
         self._open[-1][0][-1].append(tree)
 
 
-def _bounds(found: re.Match[str]) -> tuple[int, int | None]:
+def _bounds(counted: re.Match[str]) -> tuple[int, int | None]:
     """The numbers of `{2}`, `{2,}`, `{,3}`, and `{2,3}`."""
-    least = int(found[1] or 0)
-    if found[2] is None:
+    least = int(counted[1] or 0)
+    if counted[2] is None:
         return least, least
-    return least, int(found[3]) if found[3] else None
+    return least, int(counted[3]) if counted[3] else None
 
 
 def _joined(branches: list[list[_Tree]]) -> _Tree:
@@ -670,17 +670,17 @@ def _opcodes_named(where: Where, comparison: Comparison) -> list[str]:
     return [opcode for opcode in (*_LIBRARY_TARGETS, _CALL) if any(test(opcode) for test in tests)]
 
 
-def _lowered_form(module: Module, opcode: str, named: list[str]) -> LoweredForm | None:
+def _lowered_form(module: Module, opcode: str, named_opcodes: list[str]) -> LoweredForm | None:
     target = target_of(module)
     if target is None:  # nothing is form for a target yet
         return None
     # A module may have kept a dot, which then is the form that counts.
-    if target == "tpu" and opcode in _DOTS and "convolution" not in named:
+    if target == "tpu" and opcode in _DOTS and "convolution" not in named_opcodes:
         if any(instruction.opcode == opcode for instruction in module.instructions):
             return None
         others = [each for each in module.instructions if each.opcode == opcodes.CONVOLUTION]
         return LoweredForm(opcode, "convolution", len(others), next(iter(others), None))
-    if _CALL in named:
+    if _CALL in named_opcodes:
         return None
     calls = [
         each

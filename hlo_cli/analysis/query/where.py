@@ -310,10 +310,12 @@ def _arithmetic(where: Where, operand: Arithmetic, fields: Fields[T]) -> Compute
     return Computed(unit, read)
 
 
-def _unit_error(where: Where, verb: str, left: Operand, one: Unit, right: Operand, other: Unit, span: Span) -> HloError:
+def _unit_error(
+    where: Where, verb: str, left: Operand, unit: Unit, right: Operand, other_unit: Unit, span: Span
+) -> HloError:
     first, second = (" ".join(where.source.slice(each.span).split()) for each in (left, right))
     hint = "both need the same unit" if verb != "multiply" else "multiply a size by a number"
-    return where.error(f"cannot {verb} {first} ({one.words}) and {second} ({other.words})", span, hint)
+    return where.error(f"cannot {verb} {first} ({unit.words}) and {second} ({other_unit.words})", span, hint)
 
 
 def _exact(symbol: ArithmeticOperator, a: float, b: float) -> int | float:

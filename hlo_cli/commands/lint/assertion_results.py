@@ -36,13 +36,13 @@ from hlo_cli.syntax.expectations import read_expectations
 # `hlo lint --expect FILE`: reads assertions, evaluates them on modules, and reports the results.
 
 
-_RESULTS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", True: "passed"}
+_RESULT_WORDS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", True: "passed"}
 """The words for results of assertions, in the order of the rows."""
 _HINT: Final = "run `hlo help expect` for an example of an assertions file"
 _UNITS: Final = {"bytes": "bytes", "share": "fraction"}
 NO_MODULE: Final = "no module matches its section"
 """The reason why an assertion was not evaluated."""
-_ALIKE: Final = ("module", "dump")
+_COLUMNS_OF_INPUTS: Final = ("module", "dump")
 """Columns that are the same in all rows of a single input."""
 
 
@@ -90,11 +90,11 @@ def with_expectations(settings: LintSettings) -> LintSettings:
 
 
 def evaluate(
-    module: Module, given: Input, expectations: Sequence[Expectation], golden: GoldenValues | None = None
+    module: Module, dump: Input, expectations: Sequence[Expectation], golden: GoldenValues | None = None
 ) -> tuple[tuple[AssertionResult, ...], tuple[AssertionOutcome, ...]]:
     """The results for a module, as verdicts for the rules and as rows; `golden` are the values to compare with."""
-    found = check_assertions(
-        module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory_of(module, given), golden=golden
+    results = check_assertions(
+        module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory_of(module, dump), golden=golden
     )
     places = {id(each): number for number, each in enumerate(expectations)}
     outcomes = (
@@ -106,16 +106,16 @@ def evaluate(
             each.remark,
             each.limit if each.has_computed_limit else None,
             module.name,
-            given.source.name,
+            dump.source.name,
             each.unmatched,
         )
-        for each in found
+        for each in results
     )
-    return found, tuple(outcomes)
+    return results, tuple(outcomes)
 
 
 _COLUMNS: Final[tuple[Column[Expectation, AssertionOutcome, str], ...]] = (
-    Column("result", "result", of=lambda stated, each, dump: _RESULTS[each.is_met]),
+    Column("result", "result", of=lambda stated, each, dump: _RESULT_WORDS[each.is_met]),
     Column("actual", "actual", person=False, of=lambda stated, each, dump: each.found),
     Column("unit", "unit", person=False, of=lambda stated, each, dump: _UNITS.get(each.kind, "count")),
     Column("amount", "actual", machine=False, align="right",
@@ -143,10 +143,13 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
         for number in range(len(expectations))
         if number not in evaluated
     )
-    order = list(_RESULTS)
+    order = list(_RESULT_WORDS)
     rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
     is_one = len({each.path for each in outcomes}) < 2
-    hidden = {*(_ALIKE if is_one else ()), *(("limit_amount",) if all(each.limit is None for each in rows) else ())}
+    hidden = {
+        *(_COLUMNS_OF_INPUTS if is_one else ()),
+        *(("limit_amount",) if all(each.limit is None for each in rows) else ()),
+    }
     columns = tuple(replace(each, person=False) if each.name in hidden else each for each in _COLUMNS)
     short = short_paths([each.path for each in rows])
     stated = ((expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
@@ -237,16 +240,16 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
     return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
 
 
-def _memory_of(module: Module, given: Input) -> MemoryAnalysis:
+def _memory_of(module: Module, dump: Input) -> MemoryAnalysis:
     """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
     from hlo_cli.commands.memspace.compiler_files import compiler_memory
 
-    return compiler_memory(Loaded(module, given))
+    return compiler_memory(Loaded(module, dump))
 
 
-def _limit_of(stated: Expectation, each: AssertionOutcome) -> int | float | None:
+def _limit_of(stated: Expectation, outcome: AssertionOutcome) -> int | float | None:
     """The limit as a number: as written, or computed."""
-    return stated.limit.value if isinstance(stated.limit, Number) else each.limit
+    return stated.limit.value if isinstance(stated.limit, Number) else outcome.limit
 
 
 # --- --golden: values of assertions in a golden dump ---
@@ -303,9 +306,9 @@ class _Measure:
 
     expectations: tuple[Expectation, ...]
 
-    def __call__(self, module: Module, given: Input) -> tuple[str, GoldenValues]:
+    def __call__(self, module: Module, dump: Input) -> tuple[str, GoldenValues]:
         def memory() -> MemoryAnalysis:
-            return _memory_of(module, given)
+            return _memory_of(module, dump)
 
         return module.name, golden_values(module, self.expectations, attributes=ATTRIBUTE_NAMES, memory=memory)
 

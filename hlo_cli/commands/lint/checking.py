@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # --- findings in all inputs ---
 
 
-_PART: Final = "this is part of a module; rules that require the whole module are skipped"
+_PART_NOTE: Final = "this is part of a module; rules that require the whole module are skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class _ModuleLinter:
             line_of=lambda frame: lines.of(frame.file, frame.line, frame.function, frame.columns),
         )
         own = tuple(note for note in given.notes if note != given.stage_note)
-        notes = (*own, _PART) if module.is_part else own
+        notes = (*own, _PART_NOTE) if module.is_part else own
         return _ModuleResult(
             tuple(each.excerpt() for each in (found if self.by is None else _with_keys(found, module, self.by))),
             outcomes,
@@ -321,7 +321,7 @@ def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> I
 # --- --each: the number of findings in each module ---
 
 
-_COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+_COUNTED_SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 
 def by_module(report: Report, result: LintResult, found: Sequence[Finding]) -> Report:
@@ -366,7 +366,12 @@ def _rows(result: LintResult, found: Sequence[Finding]) -> tuple[_ModuleRow, ...
     short = short_paths([*(each.path for each in result.modules), *unread])
     read = [
         _ModuleRow(
-            dump, each.path, {s: counts[each.path, s] for s in _COUNTS}, each.module, each.stage, each.instructions
+            dump,
+            each.path,
+            {s: counts[each.path, s] for s in _COUNTED_SEVERITIES},
+            each.module,
+            each.stage,
+            each.instructions,
         )
         for each, dump in zip(result.modules, short, strict=False)
     ]

@@ -50,7 +50,7 @@ class LintConfig:
     golden: str | None = None
 
 
-def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
+def load_config(options: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
     """The settings of a run: from the nearest file, unless `isolated`, then assignments, then options."""
     path = None if isolated else _nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
@@ -58,15 +58,15 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for name, value in table.items():
-        values[name] = _read(name, value, path or "")
+        values[name] = _setting_of(name, value, path or "")
         origins[name] = os.path.relpath(path or "")
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise HloError(f"expected KEY=VALUE, found '{assignment}'", hint=f"run `{_LIST}` to list all settings")
-        values[name.strip()] = _read(name.strip(), text.strip(), "--set")
+        values[name.strip()] = _setting_of(name.strip(), text.strip(), "--set")
         origins[name.strip()] = "--set"
-    for name, option in given.items():
+    for name, option in options.items():
         if option:
             values[name], origins[name] = option, "command line"
     settings = replace(LintSettings(), **values)  # type: ignore[arg-type]
@@ -90,17 +90,17 @@ def _nearest_file(folder: str) -> str | None:
         folder = above
 
 
-def report_of_settings(found: LintConfig) -> Report:
+def report_of_settings(config: LintConfig) -> Report:
     """Every setting with its value, source, and meaning."""
     columns = (
         Column("setting", "setting", "name", of=lambda name, meaning: name),
-        Column("value", "value", person=False, of=lambda name, meaning: _value(getattr(found.settings, name))),
-        Column("text", "value", machine=False, of=lambda name, meaning: _text(name, found)),
-        Column("source", "source", of=lambda name, meaning: found.origins.get(name, "default")),
+        Column("value", "value", person=False, of=lambda name, meaning: _value(getattr(config.settings, name))),
+        Column("text", "value", machine=False, of=lambda name, meaning: _text(name, config)),
+        Column("source", "source", of=lambda name, meaning: config.origins.get(name, "default")),
         Column("meaning", "meaning", rank=1, of=lambda name, meaning: meaning),
     )
     rows = rows_from_tuples(columns, ((name, meaning) for name, (_, meaning) in MEANINGS.items()))
-    number = len(found.origins)
+    number = len(config.origins)
     some = f"{number} of {len(rows)} settings changed"
     answer = some if number else f"All {len(rows)} settings have default values"
     return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
@@ -122,13 +122,13 @@ def chip_setting(chip: str | None, chip_file: str | None) -> str | None:
         return None
 
 
-def codes(listed: Sequence[str]) -> tuple[str, ...]:
+def codes(lists: Sequence[str]) -> tuple[str, ...]:
     """The codes in comma-separated lists.
 
     >>> codes(["HLO1,hlo201", "HLO3"])
     ('HLO1', 'HLO201', 'HLO3')
     """
-    return tuple(code.strip().upper() for each in listed for code in each.split(",") if code.strip())
+    return tuple(code.strip().upper() for each in lists for code in each.split(",") if code.strip())
 
 
 def _lint_table(path: str) -> Mapping[str, Toml]:
@@ -169,7 +169,7 @@ def _load(path: str) -> Mapping[str, Toml]:
         raise HloError(f"cannot read {path}: not valid UTF-8") from error
 
 
-def _read(name: str, value: Toml, place: str) -> Value:
+def _setting_of(name: str, value: Toml, place: str) -> Value:
     """A setting converted to its kind; HloError states the expected kind."""
     if name not in MEANINGS:
         hint = choice_hint("setting", name, MEANINGS, listed_by=_LIST)
@@ -259,9 +259,9 @@ def _quoted(value: Toml) -> str:
     return str(value)
 
 
-def _text(name: str, found: LintConfig) -> Cell:
+def _text(name: str, config: LintConfig) -> Cell:
     """The value as shown to people: sizes with a unit, such as 64KiB."""
-    value = _value(getattr(found.settings, name))
+    value = _value(getattr(config.settings, name))
     if MEANINGS[name][0] == "bytes" and isinstance(value, int):
         return format_amount(value, "bytes").replace(" ", "")
     return value
@@ -281,7 +281,7 @@ def _value(value: object) -> Cell:
 # --- --explain and --list-rules ---
 
 
-_VALUES: Final[Mapping[Kind, str]] = {
+_PLACEHOLDERS: Final[Mapping[Kind, str]] = {
     "when": "WHEN",
     "count": "N",
     "bytes": "SIZE",
@@ -332,7 +332,7 @@ def _settings(page: Page) -> str:
     if not names:
         return ""
     shown = ", ".join(f"{name} ({_default(name)})" for name in names)
-    return f"{shown}; override with `--set {names[0]}={_VALUES[MEANINGS[names[0]][0]]}`"
+    return f"{shown}; override with `--set {names[0]}={_PLACEHOLDERS[MEANINGS[names[0]][0]]}`"
 
 
 def _default(name: str) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # --- --by: costs by line of the program, named scope, argument, or rule ---
 
 
-_LISTED: Final = 3
+_MAX_LISTED: Final = 3
 """The most rules that a row names."""
 
 
@@ -72,8 +72,8 @@ def by_key(report: Report, grouping: str) -> Report:
     return replace(report, answer=answer, parts=(table, *(part for part in report.parts if part is not findings)))
 
 
-def _key(found: Finding) -> Key:
-    return Key(*found.key) if found.key is not None else Key(UNKNOWN_KEY, UNKNOWN_KEY)
+def _key(finding: Finding) -> Key:
+    return Key(*finding.key) if finding.key is not None else Key(UNKNOWN_KEY, UNKNOWN_KEY)
 
 
 def _cost(found: Sequence[Finding], has_times: bool) -> float:
@@ -96,7 +96,7 @@ def _key_findings(group: Group[Finding], findings: Findings) -> _KeyFindings:
     members = {id(each) for each in group.members}
     groups = sum(any(id(each) in members for each in cause.found) for cause in findings.groups)
     rules = [code for code, _ in Counter(each.code for each in group.members).most_common()]
-    listed = ", ".join(rules[:_LISTED]) + (", …" if len(rules) > _LISTED else "")
+    listed = ", ".join(rules[:_MAX_LISTED]) + (", …" if len(rules) > _MAX_LISTED else "")
     part = (inferred.cost_bytes or 0) if group.inferred else 0
     return _KeyFindings(whole, groups, KeyCost(group, whole.cost_bytes or 0, part), listed)
 
@@ -139,7 +139,7 @@ def report_of(
         "instructions": result.instructions,
         "unread_inputs": len(result.unread),
     }
-    answer = _answer(result, findings, rules, known)
+    answer = _answer_of(result, findings, rules, known)
     groups = findings.groups_table(person=False)
     parts: tuple[Part, ...] = (findings, groups)
     notes = result.notes
@@ -183,7 +183,7 @@ def texts_of(rule: Rule) -> RuleWords:
     return RuleWords(rule.code, rule.name, rule.severity, page.summary, page.why, page.fix, page.reference)
 
 
-def _answer(result: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:
+def _answer_of(result: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:
     more = f"; {format_count(known, 'baseline findings')} hidden" if known else ""
     more += f"; {format_count(len(result.unread), 'inputs')} unreadable" if result.unread else ""
     if findings.found:

@@ -37,7 +37,7 @@ _SLICES: Final = frozenset((opcodes.SLICE, opcodes.DYNAMIC_SLICE))
 # Collectives that only move elements to other devices.
 _RESHARDING: Final = (opcodes.ALL_TO_ALL, opcodes.COLLECTIVE_PERMUTE)
 # Those that only move elements: a sum may need the wider type.
-_MOVING: Final = sorted(COLLECTIVES - {opcodes.ALL_REDUCE, opcodes.RAGGED_ALL_TO_ALL, opcodes.REDUCE_SCATTER})
+_ONLY_MOVING: Final = sorted(COLLECTIVES - {opcodes.ALL_REDUCE, opcodes.RAGGED_ALL_TO_ALL, opcodes.REDUCE_SCATTER})
 _STARTS: Final = tuple(f"{opcode}-start" for opcode in sorted(COLLECTIVES))
 _FORWARDING: Final = MOVES - {opcodes.BROADCAST} | {
     opcodes.ALL_GATHER_DONE,
@@ -240,7 +240,7 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
     # Before scheduling, compilers may still move the conversion; XLA:CPU widens narrow floats itself (float
     # normalization).
     is_checked = context.module.is_scheduled and context.target != "cpu"
-    for collective in context.of(*_MOVING, *(f"{opcode}-start" for opcode in _MOVING)) if is_checked else ():
+    for collective in context.of(*_ONLY_MOVING, *(f"{opcode}-start" for opcode in _ONLY_MOVING)) if is_checked else ():
         if _transferred_bytes(collective) < context.settings.min_transfer_bytes or len(collective.operands) != 1:
             continue
         made = origin_of(context, collective.operands[0], MOVES)
@@ -319,7 +319,7 @@ def _is_share(use: Use, members: int) -> bool:
 # Kinds that XLA's combiners combine: all_gather_combiner.cc, all_reduce_combiner.cc, reduce_scatter_combiner.cc.
 _COMBINED: Final = (opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.REDUCE_SCATTER)
 # Attributes that the combiners' keys have.
-_SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
+_KEY_ATTRIBUTES: Final = ("replica_groups", "dimensions", "use_global_device_ids")
 
 Key = tuple[Computation, str, str]
 """Computation, opcode, and the attributes that must agree."""
@@ -371,7 +371,7 @@ def _combinable(context: LintContext) -> dict[Key, list[Instruction]]:
             if is_small and each.computation in context.analyses.executions:
                 # The reduction is part of the key, too: sum and maximum cannot be combined.
                 root = each.called_computations[0].root if each.called_computations else None
-                same = [each.attribute(name) for name in _SAME] + [root.opcode if root is not None else None]
+                same = [each.attribute(name) for name in _KEY_ATTRIBUTES] + [root.opcode if root is not None else None]
                 found.setdefault((each.computation, opcode, str(same)), []).append(each)
     return found
 
@@ -396,10 +396,10 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
 # --- HLO5xx: resharding back and forth ---
 
 
-_PARTS: Final = frozenset((opcodes.SLICE, opcodes.CONCATENATE, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
-_THROUGH: Final = MOVES | ELEMENTWISE | _PARTS
+_TAKING_PARTS: Final = frozenset((opcodes.SLICE, opcodes.CONCATENATE, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
+_KEEPING_SHARDS: Final = MOVES | ELEMENTWISE | _TAKING_PARTS
 # Elementwise chains between two reshardings are short; a bound on the search. Chosen.
-_MOST_STEPS: Final = 100
+_MAX_STEPS: Final = 100
 
 
 @rule("HLO509", "resharding back and forth", severity="warning")
@@ -443,7 +443,7 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
 def _only_source(last: Instruction, kind: str) -> Instruction | None:
     """The collective of a kind from whose result alone an operand is computed elementwise; None for a direct use."""
     waiting, seen, found, is_direct = list(last.operands), set(last.operands), None, True
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not waiting:
             return None if is_direct else found
         value = waiting.pop()
@@ -458,7 +458,7 @@ def _only_source(last: Instruction, kind: str) -> Instruction | None:
         before = _operands_through(value)
         if before is None:
             return None
-        is_direct = is_direct and value.opcode in MOVES | _PARTS
+        is_direct = is_direct and value.opcode in MOVES | _TAKING_PARTS
         # Scalars are the same in every sharding.
         waiting += [each for each in before if each not in seen and not _is_scalar(each)]
         seen.update(before)
@@ -467,7 +467,7 @@ def _only_source(last: Instruction, kind: str) -> Instruction | None:
 
 def _operands_through(value: Instruction) -> Iterable[Instruction] | None:
     """The operands that an elementwise value is made of, through a fusion; None for a value that is not elementwise."""
-    if value.opcode in _THROUGH:
+    if value.opcode in _KEEPING_SHARDS:
         return value.operands
     if value.opcode != opcodes.FUSION or not value.called_computations:
         return None
@@ -483,7 +483,7 @@ def _parameters_through(body: Computation) -> set[int] | None:
         if (number := numbers.get(each)) is not None:
             if not _is_scalar(each):
                 found.add(number)
-        elif each.opcode not in _THROUGH and not _is_scalar(each):
+        elif each.opcode not in _KEEPING_SHARDS and not _is_scalar(each):
             return None
     return found
 

@@ -21,7 +21,7 @@ _MODULES: Final = {
     None: "this module uses",
 }
 # Three fit a line with their values; chosen.
-_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 """The number of instructions that a message names."""
 
 
@@ -44,7 +44,7 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
             assertion = verdict.expectation
             hint = f"required by {assertion.place}{f': {assertion.why}' if assertion.why else ''}"
             at = verdict.parts[0].instruction if verdict.parts else None
-            message = f"expected {assertion}, {_found(verdict, context.module)}"
+            message = f"expected {assertion}, {_words_found(verdict, context.module)}"
             yield context.finding(message, at, hint=hint, about=str(assertion), expectation=str(assertion))
 
 
@@ -78,25 +78,25 @@ def misleading_assertion(context: LintContext) -> Iterator[Finding]:
             yield context.finding(message, hint=hint, about=str(assertion))
 
 
-def _found(verdict: AssertionResult, module: Module) -> str:
+def _words_found(verdict: AssertionResult, module: Module) -> str:
     """The value found, and the first few instructions that contribute, with their amounts."""
     limit = f", limit {format_amount(verdict.limit or 0, verdict.kind)}" if verdict.has_computed_limit else ""
-    return _value_found(verdict, module, limit)
+    return _value_words(verdict, module, limit)
 
 
-def _value_found(verdict: AssertionResult, module: Module, limit: str) -> str:
+def _value_words(verdict: AssertionResult, module: Module, limit: str) -> str:
     if verdict.found is None:
         return f"found no result ({verdict.remark})" if verdict.remark else "found no matching operations"
     is_some = verdict.found or verdict.kind == "share"
     head = f"found {format_amount(verdict.found, verdict.kind) if is_some else 'none'}{limit}"
     if not verdict.parts:
         return f"{head} ({verdict.remark})" if verdict.remark else head
-    named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
+    named = [_part_words(verdict, part, module) for part in verdict.parts[:_MAX_NAMED]]
     more = len(verdict.parts) - len(named)
     return f"{head}: {', '.join(named)}{f', and {more:,} more' if more else ''}"
 
 
-def _named(verdict: AssertionResult, part: Part, module: Module) -> str:
+def _part_words(verdict: AssertionResult, part: Part, module: Module) -> str:
     instruction = part.instruction
     words = [instruction.name]
     if part.value is not None:

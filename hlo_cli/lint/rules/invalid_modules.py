@@ -210,13 +210,13 @@ def scheduling_name(context: LintContext) -> Iterator[Finding]:
             yield context.finding(f"{instruction.name} has scheduling_name {name}", instruction, place)
 
 
-def _matches_entry_layout(context: LintContext, listed: Shape, shape: Shape) -> bool:
-    if not compatible(listed, shape):
+def _matches_entry_layout(context: LintContext, layouts: Shape, shape: Shape) -> bool:
+    if not compatible(layouts, shape):
         return False
     # Before layout assignment the entry's layouts are wishes.
     if not context.is_layout_sensitive:
         return True
-    pairs = zip(listed.leaves, shape.leaves, strict=True)
+    pairs = zip(layouts.leaves, shape.leaves, strict=True)
     return all(
         # T, L, and S are ignored, as hlo_verifier.cc does for the entry layout (all scheduled dumps agree).
         a.layout.minor_to_major == b.layout.minor_to_major

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 # Offsets in fast memory are unknown: memory-space assignment decides them, and no text has it.
-_NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
+_NEEDS_WORDS: Final = {"exact": "needs", "estimated": "needs about"}
 _FROM_COMPILER: Final = "from the compiler's buffer assignment"
 _FROM_HLO: Final = "computed from the HLO"
 
@@ -88,10 +88,10 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
     source = _FROM_HLO if assignment is None else _FROM_COMPILER
     for fit in memory_fits(memory, settings.max_peak_bytes, chip):
         space = memory.space(fit.space)
-        if fit.excess_bytes > 0 and space is not None and fit.offsets in _NEEDS:
+        if fit.excess_bytes > 0 and space is not None and fit.offsets in _NEEDS_WORDS:
             largest = space.live_at(space.peak_step)[:1]
             yield context.finding(
-                f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
+                f"{fit.name} {_NEEDS_WORDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
                 f"{format_bytes(fit.limit_bytes)} ({source})",
                 largest[0].instruction if largest else None,
                 hint=_hint(context, memory, space),
@@ -309,14 +309,16 @@ def _reading_hint(context: LintContext, copy: Instruction, argument: Instruction
 # --- HLO2xx: reuse and repeated transfers ---
 
 
-_CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))
+_CARRYING_OPCODES: Final = frozenset(
+    (opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE)
+)
 """Opcodes that pass a value on under other names, so that its last use is hard to find."""
-_MOVED: Final = (opcodes.COPY, opcodes.COPY_START)
+_BRINGING_OPCODES: Final = (opcodes.COPY, opcodes.COPY_START)
 """Kernels that bring values to others, which would go along with these."""
 _GRADIENT: Final = ("jvp(", "transpose(")
 """Parts of op_names in the forward or only the backward pass of a gradient, which cannot be moved to each other."""
 # The spaces into which the compiler prefetches; other spaces are of scalars and flags.
-_FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
+_PREFETCHED_SPACES: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
 
 @rule("HLO203", "argument could be donated", severity="warning")
@@ -379,7 +381,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
     transfers = context.analyses.transfers if context.target == "tpu" else ()
-    moved = {t.instruction: t for t in transfers if t.from_space in _FAST and not t.to_space}
+    moved = {t.instruction: t for t in transfers if t.from_space in _PREFETCHED_SPACES and not t.to_space}
     reported = set[Instruction]()
     for transfer in transfers:
         out = moved.get(transfer.source)
@@ -483,7 +485,9 @@ def _closer_hint(context: LintContext, copies: Sequence[Instruction]) -> str | N
     """What to do about two copies of a value; None if their readers are unknown or not in one part of a gradient."""
     readers: dict[str, tuple[bool, ...]] = {}
     for copy in copies:
-        uses = (use for use in uses_of(copy, context.users) if use.opcode not in _CARRYING and not is_plumbing(use))
+        uses = (
+            use for use in uses_of(copy, context.users) if use.opcode not in _CARRYING_OPCODES and not is_plumbing(use)
+        )
         known = ((context.user_name(use), context.origin(use)) for use in uses if is_known(context.origin(use)))
         name, origin = next((each for each in known if each[0] not in readers), ("", UNKNOWN))
         readers[name] = tuple(part in origin.op_name for part in _GRADIENT)
@@ -498,7 +502,7 @@ def _is_adjacent(context: LintContext, copies: Sequence[Instruction]) -> bool:
     begin = max((use.index for use in first if use.computation is copies[0].computation), default=0)
     end = min((use.index for use in second if use.computation is copies[1].computation), default=0)
     between = copies[0].computation.instructions[begin + 1 : max(begin + 1, end)]
-    return not any(is_launched(each) and each.opcode not in _MOVED for each in between)
+    return not any(is_launched(each) and each.opcode not in _BRINGING_OPCODES for each in between)
 
 
 def _is_large(context: LintContext, transfer: Transfer) -> bool:
@@ -513,6 +517,6 @@ def _is_large(context: LintContext, transfer: Transfer) -> bool:
 
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:
     """The bytes of a value that its users read, each user counted once."""
-    costs = costs_among(user for user in users if user.opcode not in _CARRYING)
+    costs = costs_among(user for user in users if user.opcode not in _CARRYING_OPCODES)
     places = ((user, n) for user in costs for n, operand in enumerate(user.operands) if derives_from(operand, element))
     return sum(round(costs[user].operand_bytes(number)) for user, number in places)

@@ -285,7 +285,7 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
         first = producer_of(last.operands[0]) if last.operands else last
         if first.opcode not in ("copy", "copy-start") or not first.operands:
             continue
-        begun, between, ended = _of(first.operands[0]), _written_array(first), _written_array(last)
+        begun, between, ended = _array_of(first.operands[0]), _written_array(first), _written_array(last)
         if begun is None or between is None or ended is None or ended.padded_bytes < context.settings.min_copy_bytes:
             continue
         waste = waste_of_copy(between, ended)
@@ -352,7 +352,7 @@ def _only_moves_data(context: LintContext, kernel: Instruction) -> bool:
     )
 
 
-def _of(instruction: Instruction) -> ArrayShape | None:
+def _array_of(instruction: Instruction) -> ArrayShape | None:
     return instruction.shape if isinstance(instruction.shape, ArrayShape) else None
 
 
@@ -384,12 +384,12 @@ def _short(layout: Layout) -> str:
 
 
 # What a kernel that only converts may also do.
-_CONVERTING: Final = (opcodes.CONVERT, opcodes.COPY, opcodes.RESHAPE)
+_CONVERTING_OPCODES: Final = (opcodes.CONVERT, opcodes.COPY, opcodes.RESHAPE)
 # Types that take twice the bytes, or more, of what matrix units read.
-_WIDE: Final = ("f32", "f64")
+_WIDE_TYPES: Final = ("f32", "f64")
 # These add in the wide type, so the wide store is needed.
-_ADDING: Final = COLLECTIVES | {opcodes.SCATTER, opcodes.SELECT_AND_SCATTER}
-_GENERATED: Final = (opcodes.BROADCAST, opcodes.IOTA)
+_ADDING_OPCODES: Final = COLLECTIVES | {opcodes.SCATTER, opcodes.SELECT_AND_SCATTER}
+_GENERATING_OPCODES: Final = (opcodes.BROADCAST, opcodes.IOTA)
 
 
 @rule("HLO301", "unfused elementwise kernels", severity="warning")
@@ -446,7 +446,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
     """
     for kernel in _writing_kernels(context):
         # The CPU has no narrow arithmetic, so it converts around each operation.
-        if context.target == "cpu" or not context.analyses.does_only(kernel, *_CONVERTING):
+        if context.target == "cpu" or not context.analyses.does_only(kernel, *_CONVERTING_OPCODES):
             continue
         kinds = [
             str(element_type(each)) for each in context.analyses.operations(kernel) if each.opcode == opcodes.CONVERT
@@ -513,10 +513,12 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
     """
     for kernel in _writing_kernels(context):
         kind = element_type(kernel)
-        if kind is None or kind.name not in _WIDE or kernel.is_root or context.target == "cpu":
+        if kind is None or kind.name not in _WIDE_TYPES or kernel.is_root or context.target == "cpu":
             continue
         # A sum in the wide type needs it until it is done.
-        if not _ADDING.isdisjoint(each.opcode.removesuffix("-start") for each in context.analyses.operations(kernel)):
+        if not _ADDING_OPCODES.isdisjoint(
+            each.opcode.removesuffix("-start") for each in context.analyses.operations(kernel)
+        ):
             continue
         uses = [use.instruction for use in transitive_uses(kernel, context.users)]
         narrow = {element_type(use) for use in uses if use.opcode == opcodes.CONVERT}
@@ -550,7 +552,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _writing_kernels(context):
-        if not context.analyses.does_only(kernel, *_GENERATED):
+        if not context.analyses.does_only(kernel, *_GENERATING_OPCODES):
             continue
         users = uses_of(kernel, context.users)
         kind = "a broadcast" if context.analyses.does_any(kernel, opcodes.BROADCAST) else "an iota"
