@@ -61,8 +61,6 @@ class LintResult:
     modules: tuple[LintedModule, ...]
     parts: tuple[str, ...] = ()
     """The inputs that are parts of modules."""
-    helpers: int = 0
-    """The number of modules that JAX made of its own functions, and that cost little."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -110,51 +108,56 @@ def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None
 
 def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
     """The results of all inputs as one; equal findings are numbered."""
-    found: list[Finding] = []
-    outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
     notes: list[Diagnostic] = []
     modules: list[LintedModule] = []
-    parts: list[str] = []
-    times: Counter[tuple[str, str]] = Counter()
-    about_times: dict[Diagnostic, None] = {}
-    devices: list[int] = []
-    stages: list[tuple[str | None, str]] = []
     checks: list[_ModuleResult] = []
     costs: list[ModuleCost | None] = []
-    for each in results:
-        if each.answer is None:
-            notes.extend(remarks_of([each]))
-            named = Source(STDIN if each.path == "-" else each.path, "")
-            errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
+    for result in results:
+        if result.answer is None:
+            notes.extend(remarks_of([result]))
+            source = Source(_shown_path(result.path), "")
+            errors.extend(e if e.source is not None else replace(e, source=source) for e in result.errors)
             continue
-        checked = each.answer
-        checks.append(checked)
-        costs.append(each.cost)
-        modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
-        devices.append(checked.devices)
-        stages.append((each.stage, checked.stage_note))
-        parts += [STDIN if each.path == "-" else each.path] * checked.is_part
-        notes.extend(Diagnostic("note", note) for note in checked.notes)
-        about_times |= dict.fromkeys(checked.time_notes)
-        outcomes.extend(checked.outcomes)
-    shares, helpers = _shares(costs, modules)
-    for number, checked in enumerate(checks):
-        for one in checked.found:
-            key = (one.code, one.fingerprint)
-            times[key] += 1
-            is_of_library = one.is_of_library or number in helpers
-            found.append(replace(one, nth=times[key], share=shares[number], is_of_library=is_of_library))
-    staged = (Diagnostic("note", note) for note in notes_on_stages(stages))
-    return LintResult(
-        tuple(found),
-        tuple(outcomes),
-        tuple(errors),
-        (*notes_on_devices(devices), *about_times, *staged, *notes),
-        tuple(modules),
-        tuple(parts),
-        len(helpers),
+        checks.append(result.answer)
+        costs.append(result.cost)
+        modules.append(LintedModule(result.path, result.module, result.stage, result.answer.instructions))
+        notes.extend(Diagnostic("note", note) for note in result.answer.notes)
+    stages = [(module.stage, check.stage_note) for module, check in zip(modules, checks, strict=True)]
+    about_all = (
+        *notes_on_devices([check.devices for check in checks]),
+        *dict.fromkeys(note for check in checks for note in check.time_notes),
+        *(Diagnostic("note", note) for note in notes_on_stages(stages)),
     )
+    return LintResult(
+        tuple(_numbered(_placed(checks, *_shares(costs, modules)))),
+        tuple(outcome for check in checks for outcome in check.outcomes),
+        tuple(errors),
+        (*about_all, *notes),
+        tuple(modules),
+        tuple(_shown_path(module.path) for module, check in zip(modules, checks, strict=True) if check.is_part),
+    )
+
+
+def _shown_path(path: str) -> str:
+    return STDIN if path == "-" else path
+
+
+def _placed(checks: Sequence[_ModuleResult], shares: Sequence[float], helpers: Collection[int]) -> Iterator[Finding]:
+    """The findings of all modules, with the share of their module, and whether it is a helper."""
+    for number, check in enumerate(checks):
+        for finding in check.found:
+            is_of_library = finding.is_of_library or number in helpers
+            yield replace(finding, share=shares[number], is_of_library=is_of_library)
+
+
+def _numbered(found: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings, with a number in each that counts those of one fingerprint."""
+    times: Counter[tuple[str, str]] = Counter()
+    for finding in found:
+        key = (finding.code, finding.fingerprint)
+        times[key] += 1
+        yield replace(finding, nth=times[key])
 
 
 def _shares(
@@ -243,15 +246,15 @@ def _with_keys(found: Sequence[Finding], module: Module, by: By) -> Iterator[Fin
     from hlo_cli.analysis.origin.origins import keys_of
 
     keys = keys_of(module, by) if found else None
-    for each in found:
-        at = None
-        if each.computation is not None and each.instruction is not None:
-            at = module.computation(each.computation).instruction(each.instruction)
-        if keys is None or at is None:
-            yield each
+    for finding in found:
+        instruction = None
+        if finding.computation is not None and finding.instruction is not None:
+            instruction = module.computation(finding.computation).instruction(finding.instruction)
+        if keys is None or instruction is None:
+            yield finding
         else:
-            key = keys.of(at)
-            yield replace(each, key=(key.text, key.name, key.is_inferred))
+            key = keys.of(instruction)
+            yield replace(finding, key=(key.text, key.name, key.is_inferred))
 
 
 # --- baselines of accepted findings ---
@@ -272,10 +275,10 @@ def baseline_text(found: Iterable[Finding]) -> str:
     """
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], str] = {}
-    for each in found:
-        key = (each.code, each.fingerprint)
+    for finding in found:
+        key = (finding.code, finding.fingerprint)
         counts[key] += 1
-        examples.setdefault(key, each.message)
+        examples.setdefault(key, finding.message)
     lines = (
         json.dumps({"code": code, "fingerprint": fingerprint, "count": count, "example": examples[code, fingerprint]})
         for (code, fingerprint), count in sorted(counts.items())
@@ -294,28 +297,28 @@ def read_baseline(path: str) -> Counter[tuple[str, str]]:
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not valid JSON"
         raise HloError(f"cannot read baseline {os.fspath(path)}: {reason}", hint=hint) from error
-    listed = content.get("findings") if isinstance(content, dict) and content.get("schema") == SCHEMA else None
-    if not isinstance(listed, list):
+    entries = content.get("findings") if isinstance(content, dict) and content.get("schema") == SCHEMA else None
+    if not isinstance(entries, list):
         raise HloError(f"{path} is not an hlo lint baseline", hint=hint)
     known: Counter[tuple[str, str]] = Counter()
-    for each in listed:
-        match each:
+    for entry in entries:
+        match entry:
             case {"code": str(code), "fingerprint": str(fingerprint), "count": int(count)}:
                 known[code, fingerprint] += count
             case _:
-                raise HloError(f"invalid entry in {path}: {str(each)[:60]}")
+                raise HloError(f"invalid entry in {path}: {str(entry)[:60]}")
     return known
 
 
 def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> Iterator[Finding]:
     """The findings that are not in a baseline; of a kind with more findings than before, the last ones."""
     left = Counter(known)
-    for each in found:
-        key = (each.code, each.fingerprint)
-        if left[key] > 0 and each.code not in NOT_IN_BASELINE:
+    for finding in found:
+        key = (finding.code, finding.fingerprint)
+        if left[key] > 0 and finding.code not in NOT_IN_BASELINE:
             left[key] -= 1
         else:
-            yield each
+            yield finding
 
 
 # --- --each: the number of findings in each module ---

@@ -364,16 +364,18 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
 
 def _combinable(context: LintContext) -> dict[Key, list[Instruction]]:
     """Small collectives in executed computations, by computation, opcode, and attributes."""
-    found: dict[Key, list[Instruction]] = {}
+    groups: dict[Key, list[Instruction]] = {}
     for opcode in _COMBINED:
-        for each in context.of(opcode, f"{opcode}-start"):
-            is_small = each.shape.padded_bytes < context.settings.min_transfer_bytes
-            if is_small and each.computation in context.analyses.executions:
+        for collective in context.of(opcode, f"{opcode}-start"):
+            is_small = collective.shape.padded_bytes < context.settings.min_transfer_bytes
+            if is_small and collective.computation in context.analyses.executions:
                 # The reduction is part of the key, too: sum and maximum cannot be combined.
-                root = each.called_computations[0].root if each.called_computations else None
-                same = [each.attribute(name) for name in _KEY_ATTRIBUTES] + [root.opcode if root is not None else None]
-                found.setdefault((each.computation, opcode, str(same)), []).append(each)
-    return found
+                root = collective.called_computations[0].root if collective.called_computations else None
+                same = [collective.attribute(name) for name in _KEY_ATTRIBUTES] + [
+                    root.opcode if root is not None else None
+                ]
+                groups.setdefault((collective.computation, opcode, str(same)), []).append(collective)
+    return groups
 
 
 def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:

@@ -348,18 +348,18 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
     # Small savings next to large modules are no reason to change a program.
     if donations.saved_bytes < settings.min_donation_fraction * needed_bytes(memory):
         return
-    for each in donations.arguments:
-        argument = each.argument
-        name, taken = context.user_name(argument), format_bytes(each.padded_bytes)
+    for donation in donations.arguments:
+        argument = donation.argument
+        name, taken = context.user_name(argument), format_bytes(donation.padded_bytes)
         yield context.finding(
-            f"{name} ({taken}) could be donated: {context.user_name(each.kernel)} writes a result of the same shape "
-            "after its last use",
+            f"{name} ({taken}) could be donated: {context.user_name(donation.kernel)} writes a result of the same "
+            "shape after its last use",
             argument,
             shape_span(context.module, argument),
-            waste=Waste(each.padded_bytes, None),
-            other=each.kernel,
+            waste=Waste(donation.padded_bytes, None),
+            other=donation.kernel,
             common=Common(f"{COUNT} arguments could be donated: {name}", "argument"),
-            hint=donation_hint(context, donations, each),
+            hint=donation_hint(context, donations, donation),
         )
 
 
