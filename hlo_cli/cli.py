@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hlo_cli.source import HloError
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "overview": ("hlo_cli.commands.overview.command", "Say what runs, whether it fits, and what costs most"),
     "parse": ("hlo_cli.commands.parse.command", "Summarize a module, or explain one instruction"),
     "layout": ("hlo_cli.commands.layout.command", "Explain a layout, or find memory lost to padding"),
     "tile-index": ("hlo_cli.commands.tile_index.command", "Map array elements to memory addresses and back"),
@@ -41,6 +42,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 """Every command: the module with its `command`, and its summary."""
 
 QUESTIONS: Final = (
+    ("What runs, and what costs most?", "hlo overview DUMP"),
     ("What is in this dump?", "hlo parse DUMP"),
     ("What does this layout mean?", "hlo layout SHAPE"),
     ("How much memory is lost to padding?", "hlo layout DUMP"),
@@ -164,7 +166,7 @@ def _answer_stdin() -> int:
 
     _watch_stdin(())
     if has_content():
-        return _run(["parse", "-"])
+        return _run(["overview", "-"])
     print(questions_screen(), end="")
     return 0
 

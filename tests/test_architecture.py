@@ -117,7 +117,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "run": {"diff", "modules", "options"},
         "graph": {"diff", "memspace", "modules", "options"},
         "schedule": {"memspace", "modules", "options"},
-        "front": {"options", "shape"},
+        "front": {"options", "overview", "shape"},
         "layout": {"modules", "options", "shape"},
         "shard": {"modules", "options", "shape"},
         "tile_index": {"modules", "options", "shape"},
@@ -125,6 +125,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "parse": {"modules", "options", "profile", "shape"},
         "help": {"front", "options"},
         "report": {"fuse", "layout", "lint", "memspace", "modules", "options", "profile", "schedule", "shard"},
+        "overview": {"fuse", "lint", "memspace", "modules", "options", "parse", "report", "schedule"},
         "pasted": {"diff", "layout", "memspace", "modules", "options", "parse", "profile", "shape", "shard"},
     },
 }

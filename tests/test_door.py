@@ -24,6 +24,7 @@ from timing import soon
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 DUMP = FIXTURES / "tpu" / "v5e_kernel"
+TRACE = FIXTURES / "traces" / "cpu_steps" / "trace.xplane.pb"
 TEXT = DUMP / "after_optimizations.txt"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(hlo_cli.__file__).parent.parent), "TERM": "xterm"}
 HLO = [sys.executable, "-m", "hlo_cli"]
@@ -50,14 +51,19 @@ def piped(*arguments: str, text: bytes) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("short", "whole"),
     [
-        ([str(TEXT)], ["parse", str(TEXT)]),
-        ([str(DUMP), "--stage", "after"], ["parse", str(DUMP), "--stage", "after"]),
-        ([f"{FIXTURES}/tpu/v4_*"], ["parse", f"{FIXTURES}/tpu/v4_*"]),
+        ([str(TEXT)], ["overview", str(TEXT)]),
+        ([str(DUMP), "--stage", "after"], ["overview", str(DUMP), "--stage", "after"]),
+        ([str(DUMP), "--tree"], ["parse", str(DUMP), "--tree"]),
+        ([str(DUMP), "-o", "new.pb"], ["parse", str(DUMP), "-o", "new.pb"]),
+        ([str(DUMP), "--format=hlo"], ["parse", str(DUMP), "--format=hlo"]),
+        ([str(TRACE)], ["profile", str(TRACE)]),
+        ([str(TRACE.parent)], ["profile", str(TRACE.parent)]),
+        ([f"{FIXTURES}/tpu/v4_*"], ["overview", f"{FIXTURES}/tpu/v4_*"]),
         (["f32[8,128]{1,0}"], ["layout", "f32[8,128]{1,0}"]),
         (["(f32[8], s32[])"], ["layout", "(f32[8], s32[])"]),
         (["bf16[8]", "--draw"], ["layout", "bf16[8]", "--draw"]),
         (["--draw", "bf16[8]"], ["layout", "--draw", "bf16[8]"]),
-        (["--json", "--top", "2", str(TEXT)], ["parse", "--json", "--top", "2", str(TEXT)]),
+        (["--json", "--top", "2", str(TEXT)], ["overview", "--json", "--top", "2", str(TEXT)]),
         (["a = f32[8]{0} add(b, c)"], ["parse", "--explain", "a = f32[8]{0} add(b, c)"]),
         (["torch.float16[8]"], ["layout", "torch.float16[8]"]),
         (["tensor<8x128xbf16>"], ["layout", "tensor<8x128xbf16>"]),
@@ -85,13 +91,13 @@ def test_a_command_wins_over_a_file_of_its_name(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     Path("lint").write_text("HloModule m")
     assert with_command(["lint"], cli.COMMANDS) == ["lint"]
-    assert with_command(["./lint"], cli.COMMANDS) == ["parse", "./lint"]
+    assert with_command(["./lint"], cli.COMMANDS) == ["overview", "./lint"]
 
 
 def test_a_file_whose_name_could_be_a_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("f328").touch()  # matched by the pattern f32[8]
-    assert with_command(["f32[8]"], cli.COMMANDS)[0] == "parse"
+    assert with_command(["f32[8]"], cli.COMMANDS)[0] == "overview"
     assert with_command(["f32[9]"], cli.COMMANDS)[0] == "layout"
 
 
@@ -147,7 +153,7 @@ def test_every_word_with_a_hint_names_a_command_that_exists() -> None:
 @pytest.mark.parametrize("arguments", [(), ("-",), ("--json",)], ids=str)
 def test_a_dump_is_piped_to_it(arguments: tuple[str, ...]) -> None:
     done = piped(*arguments, text=TEXT.read_bytes())
-    whole = piped("parse", *(arguments or ("-",)), text=TEXT.read_bytes())
+    whole = piped("overview", *(arguments or ("-",)), text=TEXT.read_bytes())
     assert (done.returncode, done.stdout, done.stderr) == (0, whole.stdout, whole.stderr)
 
 
@@ -165,12 +171,12 @@ def test_a_file_as_standard_input() -> None:
     with TEXT.open("rb") as file:
         done = subprocess.run(HLO, stdin=file, capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT)
     assert done.returncode == 0
-    assert done.stdout.startswith("#padded_bytes")
+    assert done.stdout.startswith("#share")
 
 
 def test_a_stream_in_memory(monkeypatch: pytest.MonkeyPatch, hlo: Callable[..., Answer]) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.read_bytes())))
-    assert hlo()[1].startswith("#padded_bytes")
+    assert hlo()[1].startswith("#share")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
     assert hlo()[1] == cli.questions_screen()
 
@@ -269,7 +275,7 @@ def test_in_pipes_nothing_is_shown() -> None:
     line = f'(sleep 1.3; cat "{TEXT}") | "$0" -m hlo_cli'
     done = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, timeout=LIMIT, env=ENVIRONMENT)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"#padded_bytes")
+    assert done.stdout.startswith(b"#share")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL])
@@ -292,7 +298,7 @@ def test_a_writer_that_is_stopped_or_killed(sent: signal.Signals) -> None:
         finally:
             writer.kill()
             writer.wait()
-        assert (code, out[:13]) == (0, "#padded_bytes"), seen()
+        assert (code, out[:6]) == (0, "#share"), seen()
 
 
 def test_a_socket_is_not_awaited_for_long() -> None:
@@ -317,7 +323,7 @@ def test_a_socket_with_content() -> None:
         done = subprocess.run(
             HLO, stdin=theirs.fileno(), capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT
         )
-    assert done.stdout.startswith("#padded_bytes")
+    assert done.stdout.startswith("#share")
 
 
 @pytest.fixture
@@ -334,8 +340,16 @@ def many_modules(tmp_path: Path) -> Path:
 
 
 def test_a_directory_of_many_modules(many_modules: Path, hlo: Callable[..., Answer]) -> None:
-    """The module that costs most is first, and the next command selects it."""
-    code, out, _ = hlo(str(many_modules), "--format", "screen", "--top", "5")
+    """The module that costs most is reported, and the next commands select it; `parse` lists all."""
+    code, out, _ = hlo(str(many_modules), "--format", "screen")
+    assert (code, out.split(":")[0]) == (0, "jit_f_77 (0077)")
+    assert "500 in " in out
+    lines = [line.removeprefix("next:").strip() for line in out.splitlines() if "hlo " in line]
+    assert [line.split(" ", 2)[2] for line in lines] == [
+        f"'{many_modules}' --module jit_f_77",
+        f"'{many_modules}' --module jit_f_77 -o report.html",
+    ]
+    code, out, _ = hlo("parse", str(many_modules), "--format", "screen", "--top", "5")
     first = out.splitlines()[0]
     assert (code, first.split(":")[0], "jit_f_77 costs most" in out.replace("\n", " ")) == (0, "500 modules", True)
     lines = [line.removeprefix("next:").strip() for line in out.splitlines() if "hlo " in line]
@@ -345,7 +359,7 @@ def test_a_directory_of_many_modules(many_modules: Path, hlo: Callable[..., Answ
 
 
 def test_rows_are_sorted_by_cost(many_modules: Path, hlo: Callable[..., Answer]) -> None:
-    _, out, _ = hlo(str(many_modules))
+    _, out, _ = hlo("parse", str(many_modules))
     header, *rows = [line.split("\t") for line in out.splitlines()]
     shares = [float(row[header.index("cost_share")]) for row in rows]
     assert (len(rows), shares) == (500, sorted(shares, reverse=True))
@@ -360,12 +374,15 @@ def test_two_dumps_name_the_comparison(hlo: Callable[..., Answer]) -> None:
 
 
 @pytest.mark.parametrize("dump", [DUMP, FIXTURES / "tpu" / "v5e_collectives", FIXTURES / "cpu" / "names"])
-def test_a_dump_names_the_other_questions(dump: Path, hlo: Callable[..., Answer]) -> None:
-    """Every next command of the summary can be run as it stands."""
+def test_a_dump_names_the_other_questions(
+    dump: Path, hlo: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every next command of the first screen can be run as it stands; there are two at most."""
     _, out, _ = hlo(str(dump), "--format", "screen")
     lines = [line.removeprefix("next:").strip() for line in out[out.index("next: ") :].splitlines()]
-    assert 3 <= len(lines) <= 4
-    assert {"memspace", "layout", "lint"} <= {line.split()[1] for line in lines}
+    assert 1 <= len(lines) <= 2
+    assert {line.split()[1] for line in lines} <= {"memspace", "lint", "schedule", "report"}
+    monkeypatch.chdir(tmp_path)
     for line in lines:
         assert hlo(*shlex.split(line)[1:])[0] in (0, 1)
 

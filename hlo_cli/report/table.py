@@ -123,6 +123,7 @@ Unit = Literal[
     "seconds",
     "percent",  # a fraction from 0 to 1, shown as a whole number of hundredths
     "ratio",  # a factor, shown with a times sign
+    "flops",  # shown with a decimal prefix from a million on: Mflop, Gflop
     "flop/second",  # rates, shown with a decimal prefix: Tflop/s, GB/s
     "byte/second",
     "number",  # any number, shown with four digits
@@ -146,7 +147,7 @@ Unit = Literal[
 
 NUMERIC: Final[frozenset[str]] = frozenset(
     (
-        *("count", "bytes", "seconds", "percent", "ratio", "flop/second", "byte/second", "number"),
+        *("count", "bytes", "seconds", "percent", "ratio", "flops", "flop/second", "byte/second", "number"),
         *("step", "line", "address", "index"),
     )
 )

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from shlex import quote
 from typing import Final
 
@@ -24,14 +25,19 @@ from hlo_cli.source import HloError, did_you_mean
 
 _OPERATION = lazy_regex(r"[ \t\n=][a-z][a-z0-9\-]*+\(")
 _NUMBERED = lazy_regex(r"(.+)#[1-9][0-9]*+")
+_OVERVIEW: Final = "overview"
+"""The command that answers the likely question about a dump: what is in it."""
+_WRITTEN: Final = ("hlo", "pb")
+"""Formats and extensions of files that only `parse` writes: modules as texts and protos."""
+_OUTPUT: Final = ("-o", "--output")
 _LONGEST_WORD = 60
 """Characters of a text with spaces that may be a mistyped command or file; a longer one is a pasted text."""
 
 
 def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str]:
-    """The command line, completed with a command if it names none but an input: `parse`, or `layout` for a shape.
+    """The command line, completed with a command if it names none but an input: `overview`, or `layout` for a shape.
 
-    A shape with a sharding implies `shard`.
+    A trace implies `profile`, a shape with a sharding `shard`, and an option that only `parse` has implies that.
 
     >>> with_command(["f32[8,128]", "--draw"], ("parse", "layout"))
     ['layout', 'f32[8,128]', '--draw']
@@ -47,14 +53,34 @@ def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str
         if len(given) > 1 and is_sharding_text(given[1]) and is_hlo_text(given[0]):
             return ["shard", *given]
         implied = _command_for(given[0])
-        return given if implied is None else [*implied, *given[1:]]
+        return given if implied is None else _with_options([*implied, *given[1:]])
     words = [(at, word) for at, word in enumerate(given) if not _is_option(word)]
     if any(word in commands for _, word in words):
         return given
     for at, word in words:
         if (implied := _command_for(word)) is not None:
-            return [implied[0], *given[:at], *implied[1:], *given[at + 1 :]]
-    return ["parse", *given] if is_redirected() else given
+            return _with_options([implied[0], *given[:at], *implied[1:], *given[at + 1 :]])
+    return _with_options([_OVERVIEW, *given]) if is_redirected() else given
+
+
+def _with_options(line: list[str]) -> list[str]:
+    """The line with `parse` in place of `overview` for several inputs, and for options and formats of `parse` alone.
+
+    >>> _with_options(["overview", "dump/", "--tree"]), _with_options(["overview", "dump/", "--json"])
+    (['parse', 'dump/', '--tree'], ['overview', 'dump/', '--json'])
+    """
+    if line[0] != _OVERVIEW:
+        return line
+    inputs = [word for before, word in pairwise(line) if before not in _OUTPUT and os.path.lexists(word)]
+    options = [word.partition("=")[0] for word in line[1:] if _is_option(word)]
+    is_plain = len(inputs) <= 1
+    if is_plain and options:
+        from hlo_cli.commands.overview.command import command
+
+        known = {"-h", "--help", *(name for parameter in command.params for name in parameter.opts)}
+        words = (word.rpartition("=")[2] for word in line[1:] if word not in inputs)
+        is_plain = known.issuperset(options) and not any(word.endswith(_WRITTEN) for word in words)
+    return line if is_plain else ["parse", *line[1:]]
 
 
 def _is_option(word: str) -> bool:
@@ -64,14 +90,16 @@ def _is_option(word: str) -> bool:
 def _command_for(word: str) -> list[str] | None:
     """The words that stand for one input: a command and its arguments; None for a word that is no input."""
     if word == "-" or os.path.exists(word) or _matches_files(word):
-        return ["parse", word]
+        from hlo_cli.read_traces import is_named_trace
+
+        return ["profile" if is_named_trace(word) else _OVERVIEW, word]
     if is_hlo_text(word) and not {"[", "(", "<"}.isdisjoint(word):
         return ["parse", "--explain", word] if _OPERATION.search(word) else ["layout", word]
     dump, colon, name = word.rpartition(":")
     if colon and name and os.path.exists(dump):
         return ["layout", word] if is_named_element(name) else ["parse", dump, "--explain", name]
     if (numbered := _NUMBERED.fullmatch(word)) and os.path.isfile(numbered[1]):
-        return ["parse", word]
+        return [_OVERVIEW, word]
     if _is_pasted(word):
         sys.stdin = io.TextIOWrapper(io.BytesIO(word.encode("utf-8", "surrogateescape")))
         return ["parse", "-"]
@@ -100,7 +128,8 @@ def _is_pasted(word: str) -> bool:
 _FILE = lazy_regex(r".*[./\\][\w.\-]*+")
 _RULE = lazy_regex(r"(?i)HLO[0-9]++")
 _MEANT: Final = {
-    "parse DUMP": "cat dump explore info inspect load module open print read show stat stats summarize summary text",
+    "overview DUMP": "dump explore info inspect load module open show stat stats summarize summary",
+    "parse DUMP": "cat print read text",
     "parse DUMP --explain NAME": "describe explain instruction",
     "parse DUMP --where EXPR": "filter find grep list query search",
     "parse DUMP --tree": "calls loops tree",

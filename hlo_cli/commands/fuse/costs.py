@@ -144,7 +144,7 @@ def _cost_table(
     origins = origins_of(counted.loaded.module)
     total: Literal["sum"] | None = "sum" if is_summed else None
     columns: tuple[Column[_CostRow], ...] = (
-        Column("flops", "flops", "count", total=total, of=lambda row: counted.figure(row.cost.flops, row.instruction)),
+        Column("flops", "flops", "flops", total=total, of=lambda row: counted.figure(row.cost.flops, row.instruction)),
         Column("transcendentals", "transc.", "count", total=total,
                of=lambda row: counted.figure(row.cost.transcendentals, row.instruction)),
         Column("bytes", "accessed", "bytes", total=total,
@@ -308,9 +308,9 @@ def _dots_table(
     origins = origins_of(loaded.module)
     repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in matmuls)
     columns: tuple[Column[_DotRow], ...] = (
-        Column("total_flops", "total flops", "count", total="sum", person=repeats,
+        Column("total_flops", "total flops", "flops", total="sum", person=repeats,
                of=lambda row: UNKNOWN if row.times is None else row.matmul.flops * row.times),
-        Column("flops", "flops", "count", total=None if repeats else "sum", of=lambda row: row.matmul.flops),
+        Column("flops", "flops", "flops", total=None if repeats else "sum", of=lambda row: row.matmul.flops),
         Column("execution_count", "executions", "count", person=repeats,
                of=lambda row: UNKNOWN if row.times is None else row.times),
         Column("batch", "batch", "count", person=any(each.batch != 1 for each in matmuls),
@@ -485,9 +485,9 @@ def _causes_table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColu
         Column("total_bytes", "accessed", "bytes", total="sum", of=lambda cause: cause.accessed),
         Column("bytes", "accessed", "bytes", total="sum", person=False,
                of=lambda cause: sum(work.bytes for work in cause.works)),
-        Column("total_flops", "flops", "count", total="sum", from_width=0 if timing is None else 120,
+        Column("total_flops", "flops", "flops", total="sum", from_width=0 if timing is None else 120,
                of=lambda cause: cause.flops),
-        Column("flops", "flops", "count", total="sum", person=False,
+        Column("flops", "flops", "flops", total="sum", person=False,
                of=lambda cause: sum(work.flops for work in cause.works)),
         Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum",
                of=lambda cause: sum(work.saved_bytes * work.times for work in cause.works)),

@@ -238,7 +238,7 @@ def _fusions_table(fused: _FusedModule) -> Table:
         Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda row: row.fusion.saved_bytes),
         Column("read_bytes", "read", "bytes", total="sum", of=lambda row: row.fusion.read_bytes),
         Column("written_bytes", "written", "bytes", total="sum", of=lambda row: row.fusion.written_bytes),
-        Column("flops", "flops", "count", total="sum", of=lambda row: round(row.fusion.cost.flops)),
+        Column("flops", "flops", "flops", total="sum", of=lambda row: round(row.fusion.cost.flops)),
         Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5,
                of=lambda row: round(row.fusion.cost.transcendentals)),
         Column("intensity", "flops/B", "count", from_width=120, rank=5, of=lambda row: row.fusion.cost.intensity),
@@ -715,7 +715,7 @@ _MODULE_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
            of=lambda answer: answer.numbers["unfused_bytes"]),
     Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes"),
            of=lambda answer: answer.numbers["saved_share"]),
-    Column("flops", "flops", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["flops"]),
+    Column("flops", "flops", "flops", total="sum", from_width=120, of=lambda answer: answer.numbers["flops"]),
     Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda answer: answer.numbers["bytes"]),
 )  # fmt: skip
 _TIME_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (

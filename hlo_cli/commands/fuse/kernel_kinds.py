@@ -291,7 +291,7 @@ def kernel_kinds_table(
         Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6,
                of=lambda kind: len(kind.kernels) if kind.name == "transfer" else None),
         Column("launches", "launches", "count", total="sum", person=repeats, of=lambda kind: kind.launches),
-        Column("flops", "flops", "count", total="sum",
+        Column("flops", "flops", "flops", total="sum",
                of=lambda kind: _of_launches(kind.kernels, lambda kernel: round(costs[kernel.instruction].flops))),
         Column("bytes", "accessed", "bytes", total="sum",
                of=lambda kind: (
@@ -381,7 +381,7 @@ def kernels_table(
         Column("details", "details", of=lambda row: row.kernel.backend.details or None),
         Column("execution_count", "executions", "count",
                of=lambda row: UNKNOWN if row.kernel.times is None else row.kernel.times),
-        Column("flops", "flops", "count", of=lambda row: round(row.cost.flops)),
+        Column("flops", "flops", "flops", of=lambda row: round(row.cost.flops)),
         Column("bytes", "accessed", "bytes", of=lambda row: round(row.cost.bytes_accessed)),
         *columns_of_part((*columns_for(timing), *_model_columns_for(timing)), lambda row: row.prediction),
         Column("read_bytes", "read", "bytes",

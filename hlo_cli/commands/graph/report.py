@@ -467,7 +467,7 @@ COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
     Column("bytes", "result", "bytes", of=lambda row: row.facts.sizes(row.node)[2]),
     Column("logical_bytes", "data", "bytes", person=False, of=lambda row: row.facts.sizes(row.node)[3]),
     Column("bytes_accessed", "accessed", "bytes", of=lambda row: row.figure(BYTES)),
-    Column("flops", "flops", "count", of=lambda row: row.figure(FLOPS)),
+    Column("flops", "flops", "flops", of=lambda row: row.figure(FLOPS)),
     Column("live_bytes", "live", "bytes", person=False, of=lambda row: row.facts.live(row.node)),
     Column("seconds", "est.", "seconds", of=lambda row: row.facts.seconds.get(row.instruction)),
     Column("step", "step", "step", person=False, of=lambda row: row.facts.schedule.steps.get(row.instruction)),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS: Final[tuple[Column[Cost], ...]] = (
-    Column("flops", "flops", "count", total="sum", of=lambda cost: _if_known(cost, round(cost.flops))),
+    Column("flops", "flops", "flops", total="sum", of=lambda cost: _if_known(cost, round(cost.flops))),
     Column("transcendentals", "transc.", "count", total="sum",
            of=lambda cost: _if_known(cost, round(cost.transcendentals))),
     Column("bytes", "accessed", "bytes", total="sum", of=lambda cost: _if_known(cost, round(cost.bytes_accessed))),
@@ -117,7 +117,7 @@ def _footnote(found: Sequence[Cost]) -> str:
 
 _T = TypeVar("_T")
 _OF_UNITS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("count", "ratio", "step", "line", "address"), "count"),
+    **dict.fromkeys(("count", "flops", "ratio", "step", "line", "address"), "count"),
     "bytes": "bytes",
     "seconds": "seconds",
     "percent": "share",

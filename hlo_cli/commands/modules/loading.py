@@ -148,7 +148,7 @@ def _with_note(chosen: Input, arguments: Sequence[str], reading: InputOptions) -
 
 def _single_module_error(option: str, many: Many, reading: InputOptions) -> HloError:
     """The error for an option that requires one module of several; its hint selects the main one."""
-    found, main = _main_among(many, reading)
+    found, main = main_among(many, reading)
     name = unique_name(found, main)
     choice = f"use --module {shlex.quote(name)}" if name else f"pass only {shlex.quote(found[main].path)}"
     contain = "contain" if len(many.arguments) > 1 else "contains"
@@ -168,14 +168,19 @@ def load_main(arguments: Sequence[str], reading: InputOptions) -> Loaded:
 
 def main_of(many: Many, reading: InputOptions) -> Input:
     """The main module of many, with a note; the error of the first input that cannot be read, if none can."""
-    found, main = _main_among(many, reading)
-    path = found[main].path
-    chosen = many.inputs[main] if many.inputs else read_inputs([path], stage=None if "#" in path else reading.stage)[0]
+    found, main = main_among(many, reading)
     note = f"using {module_words(found, main)}, which costs most in {many.place}"
+    chosen = input_of(many, found, main, reading)
     return replace(chosen, module_choice=f"{note}; use --module to select another of {len(found):,}")
 
 
-def _main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[ModuleCost]], int]:
+def input_of(many: Many, found: Sequence[ScanResult[Answer]], at: int, reading: InputOptions) -> Input:
+    """The input of one result among many, to be read once more."""
+    path = found[at].path
+    return many.inputs[at] if many.inputs else read_inputs([path], stage=None if "#" in path else reading.stage)[0]
+
+
+def main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[ModuleCost]], int]:
     """What each of many modules costs, and the index of the main one; HloError if none can be read."""
     from hlo_cli.analysis.query.main_module import rank_modules
     from hlo_cli.render.progress import watched
@@ -189,7 +194,8 @@ def _main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[
     costs = {at: each.answer for at, each in enumerate(found) if each.answer is not None}
     if not costs:
         raise HloError.of(found[0].errors) if found else no_module(many, reading)
-    return found, tuple(costs)[rank_modules(tuple(costs.values())).main]
+    main = tuple(costs)[rank_modules(tuple(costs.values())).main]
+    return [replace(each, cost=each.answer) for each in found], main
 
 
 def _cost(module: Module, _input: Input) -> ModuleCost:
@@ -199,8 +205,9 @@ def _cost(module: Module, _input: Input) -> ModuleCost:
 
 
 def unique_name(found: Sequence[ScanResult[Answer]], at: int) -> str | None:
-    """The name that selects one of several modules: its own, if no other has it, or one with XLA's number."""
-    return next((name for name in names_of(found[at]) if sum(name in names_of(each) for each in found) == 1), None)
+    """The name that selects one of several modules: its own if no other has it, else XLA's number if it has one."""
+    names = sorted(names_of(found[at]), key=lambda name: (name != found[at].module, len(name)))
+    return next((name for name in names if sum(name in names_of(each) for each in found) == 1), None)
 
 
 def names_of(found: ScanResult[Answer]) -> tuple[str, ...]:

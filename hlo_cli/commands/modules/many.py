@@ -147,7 +147,7 @@ def finish_each(
     listed = _listing(found, rows)
     table = _table(found if shown is None else shown, rows, listed)
     answers = [each.answer for each in found if each.answer is not None]
-    problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
+    problems = [Diagnostic("error", named(each.path, each.problem)) for each in found if each.problem]
     unread = len(found) - len(answers)
     answer += f"; {unfinished:,} not optimized yet (upper bounds)" if unfinished else ""
     answer += f"; {unread:,} unreadable" if unread else ""
@@ -192,7 +192,7 @@ def notes_on_devices(devices: Sequence[int]) -> tuple[Diagnostic, ...]:
     return partition_notes_on(devices)
 
 
-def _named(path: str, problem: str) -> str:
+def named(path: str, problem: str) -> str:
     """A problem prefixed with the path, unless the message has it, such as that of a missing file."""
     return problem if path in problem else f"{path}: {problem}"
 
@@ -244,9 +244,15 @@ def arguments_of(many: Many, reading: InputOptions, found: Sequence[ScanResult[A
         return ""
     chosen = found[at]
     name = unique_name(found, at)
-    if name is None or len(many.arguments) > 1 or reading.module is not None:
+    if name is None or len(many.arguments) > 1:
         return format_options((("", chosen.path), ("--stage", reading.stage)))
     return format_options((("", many.arguments[0]), ("--stage", reading.stage), ("--module", name)))
+
+
+def modules_table(found: Sequence[ScanResult[Answer]]) -> Table:
+    """The modules by cost, with their names alone."""
+    rows = Rows[Answer](())
+    return _table(found, rows, _listing(found, rows))
 
 
 def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer], listed: _Listing) -> Table:

@@ -283,6 +283,11 @@ def _report(
         from hlo_cli.commands.parse.overview import report_of_tree
 
         return report_of_tree(loaded)
+    return summary_of(loaded, inputs, reading)
+
+
+def summary_of(loaded: Loaded, inputs: tuple[str, ...], reading: InputOptions) -> Report:
+    """The summary of a module; of a text that has one instruction only, its explanation."""
     from hlo_cli.commands.parse.overview import lone_instruction, report_of_module
 
     if (instruction := lone_instruction(loaded.module)) is not None:

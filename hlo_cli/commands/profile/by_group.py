@@ -423,7 +423,7 @@ class _Groups:
                    of=lambda slice: slice.idle / slice.time if slice.time and slice.idle is not None else None),
             Column("self_seconds", "self", "seconds", total="sum", person=False,
                    of=lambda slice: slice.measure.self_time),
-            Column("flops", "flops", "count", total="sum", person=False, of=lambda slice: slice.flops),
+            Column("flops", "flops", "flops", total="sum", person=False, of=lambda slice: slice.flops),
             Column("bytes", "bytes", "bytes", total="sum", person=False, of=lambda slice: slice.bytes),
             Column("flop_rate", "", "flop/second", person=any(self._flops), group=group,
                    of=lambda slice: slice.rate(slice.flops)),

@@ -260,7 +260,7 @@ def rate_columns(measured: Measured, works: Sequence[Timed | Sum]) -> tuple[Colu
         ),
     )
     return (
-        Column("flops", "flops", "count", person=False, of=lambda work: _amount_of_work(work, "flops")),
+        Column("flops", "flops", "flops", person=False, of=lambda work: _amount_of_work(work, "flops")),
         Column("bytes", "bytes", "bytes", person=False, of=lambda work: _amount_of_work(work, "bytes")),
         Column("flop_rate", "", "flop/second", rank=7, person=has_flops, of=lambda work: _flop_rate(work)),
         Column("byte_rate", "", "byte/second", rank=7, person=has_bytes, of=lambda work: _byte_rate(work)),

@@ -148,7 +148,7 @@ def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
         (costs.kernels, "total_seconds", replace(times, title=_time_title(costs.kernels))),
         (costs.kernels, "unknown_times", Column("unknown_times", "unknown time", "count", total="sum")),
         (costs.kernels, "total_bytes", Column("bytes", "accessed", "bytes", total="sum")),
-        (costs.kernels, "total_flops", Column("flops", "flops", "count", total="sum")),
+        (costs.kernels, "total_flops", Column("flops", "flops", "flops", total="sum")),
         (costs.kernels, "kernels", Column("kernels", "kernels", "count", total="sum")),
         (costs.kernels, "launches", Column("launches", "launches", "count", total="sum")),
         (costs.memory, "bytes", Column("peak_bytes", place, "bytes", total="sum")),

@@ -200,7 +200,7 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
         Column("overlap", "overlap", align="right", machine=False, from_width=120 if times else 0,
                of=lambda interval: _overlap_cell(interval)),
         Column("kernels", "kernels", "count", person=False, of=lambda interval: interval.between.kernels),
-        Column("flops", "flops", "count", from_width=120, group="overlap",
+        Column("flops", "flops", "flops", from_width=120, group="overlap",
                of=lambda interval: UNKNOWN if interval.between.unknown else interval.between.flops),
         Column("bytes_accessed", "accessed", "bytes", from_width=120, group="overlap",
                of=lambda interval: interval.between.bytes),

@@ -357,7 +357,7 @@ def _path_table(
             else ()
         ),
         Column("bytes", "", "bytes", total="sum", of=lambda instruction: costs[instruction].bytes),
-        Column("flops", "flops", "count", total="sum", of=lambda instruction: costs[instruction].flops),
+        Column("flops", "flops", "flops", total="sum", of=lambda instruction: costs[instruction].flops),
         Column("kernels", "kernels", "count", total="sum", person=model == "kernels",
                of=lambda instruction: costs[instruction].kernels),
         Column("instruction", "instruction", "name", role="name", of=lambda instruction: instruction.name),

@@ -17,6 +17,8 @@ from hlo_cli.report.text import Line, Role, Run
 
 
 WHOLE_PATHS_FROM = 200  # columns of a terminal from which a path and all other cells have room
+_MEGA = 2  # the index of the least prefix of flops: thousands of flops are written out
+_COUNTED_FLOPS = 1_000_000  # below, the digits are read at a glance, and small modules are told apart
 _WHOLE_RATES = 100
 """From here on, the rates of a column have no decimals."""
 CHANGES: Mapping[Cell, Role] = {"+": "saving", "-": "alarm", "~": "waste"}
@@ -95,6 +97,8 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             unit = numbers.second_unit(max(map(abs, everything), default=0))
             sign = numbers.SECOND_UNITS[unit]
             return Writing(sign, _number(lambda n: numbers.format_scaled(numbers.in_second_unit(n, unit), decimals=1)))
+        case "flops":
+            return _flops(values)  # a sum just above a million would leave its rows one digit
         case "flop/second" | "byte/second":
             everything = values + [number for number in map(number_of, sums) if number is not None]
             return _rates(everything, "flop" if column.unit == "flop/second" else "B")
@@ -168,6 +172,16 @@ def _rates(values: Sequence[float], noun: str) -> Writing:
     return Writing(unit, _number(lambda n: numbers.format_scaled(n, divisor, decimals)))
 
 
+def _flops(values: Sequence[float]) -> Writing:
+    """Numbers of floating-point operations: counts below a million, else with the prefix of the greatest."""
+    greatest = max(map(abs, values), default=0)
+    if greatest < _COUNTED_FLOPS:
+        return Writing("", _number(lambda n: numbers.format_scaled(n, decimals=1 if n % 1 else 0)))
+    thousands = max(numbers.rate_prefix(greatest), _MEGA)
+    unit = f"{numbers.RATE_PREFIXES[thousands]}flop"
+    return Writing(unit, _number(lambda n: numbers.format_scaled(n, 1000**thousands, 1)))
+
+
 def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:
     def write(cell: Cell) -> str:
         number = number_of(cell)
@@ -187,6 +201,8 @@ def in_words(column: Column, cell: Cell) -> str:
         return numbers.format_bytes(number)
     if number is not None and column.unit == "seconds":
         return numbers.format_seconds(number)
+    if number is not None and column.unit == "flops":
+        return numbers.format_flops(round(number))
     if number is not None and column.unit in ("flop/second", "byte/second"):
         return numbers.format_rate(number, "flop" if column.unit == "flop/second" else "B")
     writing = writing_of(column, (cell,))

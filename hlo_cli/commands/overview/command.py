@@ -1,0 +1,91 @@
+"""`hlo overview`, which `hlo DUMP` implies: one screen that answers what runs, whether it fits, and what costs most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.chips import chip_option
+from hlo_cli.commands.options.declaring import Command, with_options
+from hlo_cli.commands.options.io_options import io_of, io_options
+from hlo_cli.commands.options.writing import write_report
+from hlo_cli.dataclass import dataclass
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.modules.loading import Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewOptions:
+    """The chip to judge by, if it is not the one that the dump names."""
+
+    chip: str | None = chip_option("Check memory and estimate times for this chip")
+
+
+HELP = """\
+Say what runs, whether it fits, what costs most, and what to fix first.
+
+INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
+stdin. Of several modules, the one that costs most is reported.
+"""
+EXAMPLES = (
+    "hlo overview dump/",
+    "hlo dump/",
+    "hlo overview dump/ --chip v5e",
+    "hlo overview dump/ --module jit_eval",
+    "hlo overview dump/ --json",
+)
+DETAILS = """\
+`hlo dump/` is `hlo overview dump/`. The cost of a module is the mean of its
+shares in the bytes, flops, and kernels of all modules. A module made from a
+function of the program counts 100 times, as it runs again and again; modules
+that JAX compiles to run its own functions one by one, such as jit__normal, are
+helpers. `hlo parse dump/` lists all modules.
+
+Lines are those of the program, not of libraries. Memory is checked against the
+chip that the dump names, or against --chip.
+"""
+
+
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@with_options(OverviewOptions)
+@io_options
+def command(inputs: tuple[str, ...], **given: Any) -> int:
+    """Reads the module that costs most, and what it takes to say the most important about it."""
+    output, reading = io_of(given)
+    options = OverviewOptions(**given)
+    from hlo_cli.analysis.cache import sharing
+    from hlo_cli.commands.modules.loading import Many, one_or_many, read_one, what_was_read
+    from hlo_cli.commands.overview.report import others_of, report_of_overview
+
+    chosen, others = one_or_many(inputs, reading), None
+    argument = reading.command_line(inputs)
+    if isinstance(chosen, Many):
+        others = others_of(chosen, reading)
+        argument = others.argument
+        chosen = others.chosen
+    loaded = read_one(chosen, reading)
+    if not _is_whole(loaded):
+        from hlo_cli.commands.parse.command import summary_of
+
+        return write_report(summary_of(loaded, inputs, reading), output, loaded.module.errors)
+    problems = () if others is None else others.problems
+    with sharing():
+        report = report_of_overview(loaded, options.chip, argument, others)
+        return write_report(report, output, problems, read=what_was_read(loaded.module))
+
+
+def _is_whole(loaded: Loaded) -> bool:
+    """Whether a text is a whole program, of which memory and costs are known, not a single instruction."""
+    from hlo_cli.commands.modules.loading import check_running
+    from hlo_cli.commands.parse.overview import lone_instruction
+
+    try:
+        check_running(loaded.module)
+    except HloError:
+        return False
+    return not (loaded.module.is_part or loaded.module.errors or lone_instruction(loaded.module))

@@ -1,0 +1,400 @@
+"""What is the most important about a dump? Its main module: what runs, whether it fits, the lines that cost most."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.hardware.chip_specs import chip_in
+from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_fits
+from hlo_cli.analysis.origin.origins import OTHER_KEYS, By
+from hlo_cli.analysis.query.main_module import ModuleCost
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.commands.fuse.costs import report_of_causes
+from hlo_cli.commands.fuse.kernel_kinds import timing_of
+from hlo_cli.commands.lint.checking import lint_loaded
+from hlo_cli.commands.lint.configuration import chip_setting, load_config
+from hlo_cli.commands.lint.report import in_order
+from hlo_cli.commands.lint.report import report_of as report_of_findings
+from hlo_cli.commands.memspace.compiler_files import compiler_memory
+from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.modules.loading import (
+    Loaded,
+    Many,
+    devices_together,
+    input_facts,
+    input_of,
+    main_among,
+    module_words,
+    not_partitioned,
+    number_of_module,
+    stage_of,
+)
+from hlo_cli.commands.modules.many import arguments_of, modules_table, named, ranking_of
+from hlo_cli.commands.options.chips import chosen_throughput
+from hlo_cli.commands.options.io_options import InputOptions, format_options
+from hlo_cli.commands.parse.overview import report_of_module
+from hlo_cli.commands.report.page import title_of
+from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
+from hlo_cli.commands.schedule.sequence import report_of_steps
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input, target_texts
+from hlo_cli.ir.attributes.metadata import is_library_file
+from hlo_cli.report.findings import Findings
+from hlo_cli.report.findings import Group as FindingGroup
+from hlo_cli.report.numbers import (
+    format_bytes,
+    format_count,
+    format_flops,
+    format_part,
+    format_percent,
+    format_seconds,
+    format_seconds_range,
+)
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, number_of, rows_from
+from hlo_cli.report.text import Passage, Role, Run
+from hlo_cli.scan_modules import ScanResult
+from hlo_cli.source import Diagnostic, HloError
+
+# --- the other modules ---
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """All modules of an input, of which `main` is reported; `chosen` is its input, `argument` what selects it."""
+
+    results: tuple[ScanResult[ModuleCost], ...]
+    main: int
+    place: str
+    chosen: Input
+    argument: str
+
+    @property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """The errors of the inputs that could not be read."""
+        return tuple(
+            Diagnostic("error", named(each.path, each.problem))
+            for at, each in enumerate(self.results)
+            if each.problem and at != self.main
+        )
+
+
+def others_of(many: Many, reading: InputOptions) -> Others:
+    """The modules of an input that has several."""
+    results, main = main_among(many, reading)
+    argument = arguments_of(many, reading, results, main)
+    return Others(tuple(results), main, many.place, input_of(many, results, main, reading), argument)
+
+
+_MAX_NAMED: Final = 3  # names of further modules fit a line of 80 columns
+
+
+def _other_facts(others: Others | None) -> Iterator[Fact]:
+    """How many modules there are, what the reported one costs of them, and the helpers in one line."""
+    if others is None:
+        return
+    ranking, read = ranking_of(others.results)
+    helpers = {read[at] for at in ranking.helpers}
+    own = [read[at] for at in ranking.order if read[at] not in helpers and read[at] != others.main]
+    main = read.index(others.main)
+    share = format_percent(ranking.bytes_shares[main])
+    yield Fact(
+        "modules", remark=f"{len(others.results):,} in {others.place}; this one accesses {share}% of their bytes"
+    )
+    if own:
+        names = [module_words(others.results, at) for at in own]
+        more = f", and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+        yield Fact("others", remark=f"{', '.join(names[:_MAX_NAMED])}{more}")
+    if helpers:
+        share = format_percent(ranking.bytes_share(ranking.helpers))
+        yield Fact("helpers", remark=f"{format_count(len(helpers), 'helper modules')} of JAX, {share}% of bytes")
+
+
+# --- memory and time ---
+
+
+def _chip_of(loaded: Loaded, name: str | None) -> Chip | None:
+    """The chip that is given, else the one that the dump names."""
+    name = name or chip_in(target_texts(loaded.input))
+    return None if name is None else find_chip(name)
+
+
+def _spec_of(chip: Chip | None) -> ChipSpec | None:
+    """The rates of a chip; None if they are not known."""
+    try:
+        return None if chip is None else chosen_throughput(chip.name, None)
+    except HloError:
+        return None
+
+
+def _memory_words(loaded: Loaded, memory: MemoryAnalysis, chip: Chip | None) -> str:
+    """Whether the module fits the chip, in a few words; without a chip, how much it needs at the peak."""
+    fits, is_final = memory_fits(memory, None, chip), stage_of(loaded) == "optimized"
+    peak = memory.fullest
+    if peak is None:
+        return "no values in memory"
+    if chip is None or not fits:
+        return f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}"
+    worst = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
+    if worst.excess_bytes > 0:
+        part = f"{worst.name}: {format_part(worst.needed_bytes, worst.limit_bytes)}"
+        return f"does not fit {chip.name} ({part})" if is_final else f"may not fit {chip.name} yet ({part})"
+    main = next((fit for fit in fits if not fit.space), worst)
+    return f"fits {chip.name} ({main.name}: {format_part(main.needed_bytes, main.limit_bytes)})"
+
+
+def _time_words(steps: Report | None, chip: Chip | None) -> str:
+    """The estimated time of an execution; empty without a chip."""
+    if steps is None or chip is None:
+        return ""
+    low, seconds, high = (
+        number_of(steps.numbers.get(f"execution_{name}seconds")) or 0.0 for name in ("low_", "", "high_")
+    )
+    if not seconds:
+        return ""
+    if steps.numbers.get("lower_bounds"):
+        return f"at least {format_seconds(seconds)} per execution on {chip.name}, estimated"
+    return f"{format_seconds_range(low, seconds, high)} per execution on {chip.name}, estimated"
+
+
+# --- lines of the program ---
+
+
+_LINES: Final = 3
+"""The lines that are shown: what comes after is seldom what to change first, and the screen has 24 lines."""
+_MAX_FILE_BYTES: Final = 1 << 22
+"""Files of source code are smaller; a path of a dump may name anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LineCost:
+    """A line of the program, or a named scope, with what its kernels take in one execution."""
+
+    key: str
+    seconds: float | None
+    bytes: int
+    flops: int
+    kernels: int
+    share: float
+    code: str | None
+
+
+def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str) -> Table | None:
+    """The lines of the program that cost most, those of libraries last; scopes without lines, None without either."""
+    for by in ("source", "scope"):
+        costs = _costs_by(loaded, by, spec, argument)
+        if any(cost.key not in OTHER_KEYS for cost in costs):
+            break
+    else:
+        return None
+    has_times = any(cost.seconds for cost in costs)
+    columns: tuple[Column[_LineCost], ...] = (
+        Column("share", "share", "percent", of=lambda cost: cost.share),
+        Column("seconds", "est. time", "seconds", person=has_times, of=lambda cost: cost.seconds),
+        Column("bytes", "accessed", "bytes", of=lambda cost: cost.bytes),
+        Column("flops", "flops", "flops", of=lambda cost: cost.flops),
+        Column("kernels", "kernels", "count", of=lambda cost: cost.kernels),
+        Column("source" if by == "source" else "scope", "costs most" if by == "source" else "scope",
+               "source" if by == "source" else "op_name", role="name", of=lambda cost: cost.key),
+        Column("source_text", "code", person=any(cost.code for cost in costs), of=lambda cost: cost.code),
+    )  # fmt: skip
+    return Table("lines", columns, rows_from(columns, costs), noun="lines", limit=_LINES, sorted_by="share")
+
+
+def _costs_by(loaded: Loaded, by: By, spec: ChipSpec | None, argument: str) -> list[_LineCost]:
+    """The costs of `hlo fuse --by`, the user's own lines first, each with its share of the time or of the bytes."""
+    timing = timing_of(loaded, spec)
+    report = report_of_causes(loaded, by, within=None, where=None, timing=timing, argument=argument)
+    table = next((part for part in report.parts if isinstance(part, Table) and part.name == f"by_{by}"), None)
+    if table is None:
+        return []
+    at = {column.name: number for number, column in enumerate(table.columns)}
+
+    def cell(row: Sequence[Cell], name: str) -> float | None:
+        return number_of(row[at[name]]) if name in at else None
+
+    whole = {name: sum(cell(row, name) or 0 for row in table.rows) for name in ("total_seconds", "total_bytes")}
+    measure = "total_seconds" if whole["total_seconds"] else "total_bytes"
+    costs = [
+        _LineCost(
+            key := str(row[at[by]]),
+            cell(row, "total_seconds"),
+            round(cell(row, "total_bytes") or 0),
+            round(cell(row, "total_flops") or 0),
+            round(cell(row, "kernels") or 0),
+            (cell(row, measure) or 0) / (whole[measure] or 1),
+            _code_at(key) if by == "source" else None,
+        )
+        for row in table.rows
+    ]
+    return sorted(costs, key=lambda cost: (cost.key in OTHER_KEYS or is_library_file(cost.key), -cost.share))
+
+
+def _code_at(place: str) -> str | None:
+    """The code on a line of the program; None if the file is not there.
+
+    >>> _code_at("/no/such/file.py:3") is None
+    True
+    """
+    path, colon, line = place.rpartition(":")
+    if not (colon and line.isdigit() and os.path.isfile(path) and os.path.getsize(path) <= _MAX_FILE_BYTES):
+        return None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return next((text.strip() or None for number, text in enumerate(file, 1) if number == int(line)), None)
+
+
+# --- the worst finding ---
+
+
+def _findings_of(loaded: Loaded, chip: Chip | None, argument: str) -> Report:
+    """The findings of `hlo lint` on the module, with the settings of the working directory."""
+    config = load_config({"chip": chip_setting(None if chip is None else chip.name, None)}, (), isolated=False)
+    result = lint_loaded(loaded, config.settings, chip=_spec_of(chip))
+    return report_of_findings(result, in_order(result.found, "cost"), config.settings, argument)
+
+
+def _groups_of(findings: Report) -> Sequence[FindingGroup]:
+    return next((part.groups for part in findings.parts if isinstance(part, Findings)), ())
+
+
+def _worst_finding(groups: Sequence[FindingGroup]) -> Passage | None:
+    """The first group of findings in one sentence, with what it costs and where its worst member is."""
+    if not groups:
+        return None
+    group = groups[0]
+    cost = f" ({format_bytes(group.cost_bytes)})" if group.cost_bytes else ""
+    role: Role = "alarm" if group.severity == "error" else "waste" if group.severity == "warning" else "strong"
+    place = group.worst.location
+    where = f" at {os.path.basename(place)}" if place and os.path.basename(place) not in group.message else ""
+    text = (Run(f"{group.severity} {group.code}", role), f": {group.message}{where}{cost}")
+    return Passage("finding", (text,))
+
+
+# --- the report ---
+
+
+def report_of_overview(loaded: Loaded, chip_name: str | None, argument: str, others: Others | None) -> Report:
+    """The most important about a module, in one screen."""
+    chip = _chip_of(loaded, chip_name)
+    spec, module = _spec_of(chip), loaded.module
+    memory = compiler_memory(loaded, chip=None if chip is None else chip.name)
+    overlap = analyze_overlap(module)
+    steps = None
+    if spec is not None:
+        steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
+    transfers = transfers_of(loaded, overlap, None, spec)
+    pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
+    findings = _findings_of(loaded, chip, argument)
+    groups = _groups_of(findings)
+    lines = _lines_table(loaded, spec, argument)
+    words = (_memory_words(loaded, memory, chip), _time_words(steps, chip), _findings_words(findings))
+    number = None if others is None else number_of_module(others.results[others.main].path)
+    title = title_of(loaded, chip_name)
+    facts = Facts("module", tuple(_facts(loaded, memory, pairs, others)))
+    worst = _worst_finding(groups)
+    parts: list[Part] = [facts]
+    parts += [lines] if lines is not None else [_largest_values(loaded)]
+    parts += [worst] if worst is not None else []
+    parts += [replace(modules_table(others.results), main=False, person=False)] if others is not None else []
+    return Report(
+        "overview",
+        f"{title}{f' ({number})' if number else ''}: {'; '.join(filter(None, words))}",
+        version=1,
+        numbers=_numbers(loaded, memory, chip, steps, findings, others),
+        parts=tuple(parts),
+        next=_next(argument, fits=not words[0].startswith(("does not", "may not")), groups=groups, pairs=pairs),
+        notes=tuple(_notes(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def _findings_words(findings: Report) -> str:
+    counts = ((number_of(findings.numbers.get(name)) or 0, name) for name in ("errors", "warnings", "notes"))
+    return ", ".join(format_count(round(number), name) for number, name in counts if number) or "no findings"
+
+
+def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others | None) -> Iterator[Fact]:
+    """What runs, what it is given and returns, what is transferred, and the other modules."""
+    from hlo_cli.analysis.query.main_module import cost_of_module
+
+    module = loaded.module
+    cost = cost_of_module(module)
+    kernels = format_count(cost.steps, "kernels")
+    yield Fact("runs", remark=f"{kernels}, {format_flops(cost.flops)}, {format_bytes(cost.bytes)} accessed")
+    answer = report_of_memory(loaded, memory, MemspaceOptions(), "").answer
+    yield Fact("memory", remark=answer, is_whole=True)
+    yield Fact("arguments", remark=_signature(loaded))
+    if number_of(pairs.numbers.get("pairs")) or number_of(pairs.numbers.get("synchronous")):
+        yield Fact("transfers", remark=pairs.answer, is_whole=True)
+    yield from _other_facts(others)
+
+
+def _signature(loaded: Loaded) -> str:
+    """The number and bytes of arguments and of results, and how many arguments give their memory to a result."""
+    module = loaded.module
+    parameters, root = module.entry.parameters, module.entry.root
+    given = f"{len(parameters):,} ({format_bytes(sum(each.shape.padded_bytes for each in parameters))})"
+    leaves = [] if root is None else [leaf for _, leaf in root.shape.leaves]
+    results = format_count(len(leaves), "results")
+    donated = len(module.input_output_alias)
+    returned = f"{results} ({format_bytes(sum(leaf.padded_bytes for leaf in leaves))})"
+    return f"{given}; {returned}; {f'{donated:,} donated' if donated else 'none donated'}"
+
+
+def _largest_values(loaded: Loaded) -> Part:
+    """The largest values, for a dump without lines of the program."""
+    return next(part for part in report_of_module(loaded, "").parts if part.name == "values")
+
+
+def _numbers(
+    loaded: Loaded,
+    memory: MemoryAnalysis,
+    chip: Chip | None,
+    steps: Report | None,
+    findings: Report,
+    others: Others | None,
+) -> Mapping[str, Cell]:
+    fits = memory_fits(memory, None, chip)
+    peak = memory.fullest
+    return {
+        "module": loaded.module.name,
+        "instructions": loaded.module.instruction_count,
+        "modules": 1 if others is None else len(others.results),
+        "chip": None if chip is None else chip.name,
+        "fits": all(fit.excess_bytes <= 0 for fit in fits) if fits else None,
+        "space": None if peak is None else peak.name,
+        "peak_bytes": 0 if peak is None else peak.peak_bytes,
+        "execution_seconds": None if steps is None else steps.numbers.get("execution_seconds"),
+        **{name: findings.numbers.get(name) for name in ("errors", "warnings", "notes")},
+    }
+
+
+def _next(argument: str, *, fits: bool, groups: Sequence[FindingGroup], pairs: Report) -> tuple[str, ...]:
+    """The two commands that say most that is not on this screen."""
+    if not argument or argument == "-":
+        return ()
+    exposed = any(number_of(pairs.numbers.get(name)) for name in ("exposed_bytes", "synchronous_bytes"))
+    wanted = (
+        (not fits, f"hlo memspace {argument}"),
+        (len(groups) > 1, f"hlo lint {argument}"),
+        (exposed, f"hlo schedule {argument}"),
+        (fits, f"hlo memspace {argument}"),
+        (True, f"hlo report {argument} {format_options((('-o', 'report.html'),))}"),
+    )
+    return tuple(line for is_wanted, line in wanted if is_wanted)[:2]
+
+
+def _notes(loaded: Loaded) -> Iterator[Diagnostic]:
+    """That numbers are bounds, if they are; which stage was read is told by the screen only if it is not the last."""
+    if (devices := devices_together(loaded)) > 1:
+        yield Diagnostic("note", f"the module is {not_partitioned(devices)}")
+    elif (stage := stage_of(loaded)) != "optimized":
+        yield Diagnostic("note", f"{stage}: numbers are upper bounds")
+    if loaded.input.remark:
+        yield Diagnostic("note", loaded.input.remark)

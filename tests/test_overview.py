@@ -1,0 +1,183 @@
+"""The first screen of a dump: the right module, the answers, 24 lines of 80 columns, and no two rows alike."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import cli
+from hlo_cli.commands.modules.loading import load_main
+from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.render.width import cell_width
+from strategies import FIXTURES
+
+TRAINING = FIXTURES / "programs" / "cpu" / "training"
+LINES = 24
+WIDTH = 80
+Answer = tuple[int, str, str]
+LISTS = ("parse --each", "memspace", "layout", "schedule", "fuse", "shard")
+
+
+@pytest.fixture
+def hlo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+
+    def run(*words: str | Path) -> Answer:
+        code = cli.main([*map(str, words)], standalone=False)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def run_of_two(tmp_path: Path) -> Path:
+    """The dumps of a training program, and two compilations of an evaluation, one with a larger batch."""
+    for path in TRAINING.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    for number, size in ((62, 64), (70, 128)):
+        place = 'metadata={op_name="jit(eval_step)/mul" source_file="train.py" source_line='
+        text = f"""HloModule jit_eval_step, is_scheduled=true
+
+ENTRY main {{
+  x = f32[{size},64]{{1,0}} parameter(0), metadata={{op_name="batch['image']"}}
+  y = f32[{size},64]{{1,0}} multiply(x, x), {place}7}}
+  ROOT z = f32[{size},64]{{1,0}} add(y, x), {place}8}}
+}}
+"""
+        name = f"module_{number:04d}.jit_eval_step.cpu_after_optimizations.txt.gz"
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    return tmp_path
+
+
+def fits_a_screen(text: str) -> bool:
+    lines = text.splitlines()
+    return len(lines) <= LINES and all(cell_width(line) <= WIDTH for line in lines if "hlo " not in line)
+
+
+DUMPS = [
+    TRAINING,
+    *(
+        FIXTURES / name
+        for name in (
+            "tpu/7x_transformer",
+            "tpu/v5e_offload",
+            "gpu/h100_mlp",
+            "gpu/h100_transformer",
+            "tpu/v6e_embedding",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.name)
+def test_it_is_one_screen(dump: Path, hlo: Callable[..., Answer]) -> None:
+    code, out, notes = hlo(dump, "--format", "screen")
+    assert code == 0
+    assert fits_a_screen(out + notes), out + notes
+    assert re.search(r"peaks at|fits|does not fit", out.splitlines()[0])
+    assert 1 <= len(re.findall(r"^(?:next:|     ) hlo ", out, re.MULTILINE)) <= 2
+
+
+def test_the_main_module_of_a_program(hlo: Callable[..., Answer]) -> None:
+    """Not the helpers, of which there are 25, nor what has the longest text of them."""
+    code, out, _ = hlo(TRAINING, "--json")
+    found = json.loads(out)
+    assert (code, found["answer"]["module"], found["answer"]["modules"]) == (0, "jit_train_step", 26)
+    rows = found["tables"]["modules"]["rows"]
+    assert [row["module"] for row in rows if not row["is_helper"]] == ["jit_train_step"]
+    assert rows[0]["id"] == "0050"
+    lines = [row["source"] for row in found["tables"]["lines"]["rows"]]
+    assert lines[0].startswith("training.py:")
+
+
+@pytest.mark.parametrize("command", ["overview", "graph", "parse --tree --module 0050"])
+def test_commands_about_one_module_take_the_same(command: str, hlo: Callable[..., Answer]) -> None:
+    words = shlex.split(command)
+    code, out, notes = hlo(words[0], TRAINING, *words[1:], "--json")
+    assert code == 0
+    assert json.loads(out)["input"]["module"] == "jit_train_step"
+    assert words[0] != "graph" or "using jit_train_step, which costs most in" in notes
+
+
+def test_run_takes_the_same() -> None:
+    """`hlo run`, which takes as long as the program, reads with this function."""
+    loaded = load_main([str(TRAINING)], InputOptions())
+    assert loaded.module.name == "jit_train_step"
+    assert [note for note in loaded.input.notes if "costs most" in note]
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_lists_have_one_order_and_no_two_rows_alike(command: str, run_of_two: Path, hlo: Callable[..., Answer]) -> None:
+    name, *options = command.split()
+    code, out, _ = hlo(name, run_of_two, *options, "--json")
+    rows = json.loads(out)["tables"]["modules"]["rows"]
+    assert code == 0
+    assert [row["id"] for row in rows[:3]] == ["0050", "0070", "0062"]
+    assert [row["is_helper"] for row in rows] == [False] * 3 + [True] * 25
+    _, out, _ = hlo(name, run_of_two, *options, "--format", "screen")
+    listed = [line for line in out.splitlines() if line.startswith("jit_")]
+    assert len(listed) == 3
+    assert len({line.strip() for line in listed}) == 3
+    assert re.search(r"^25 helper modules", out, re.MULTILINE)
+    _, out, _ = hlo(name, run_of_two, *options, "--format", "screen", "--top", "0")
+    listed = [line for line in out.splitlines() if line.startswith("jit_")]
+    assert len(listed) == len(set(listed)) == 28
+
+
+def test_a_module_is_selected_by_number_and_by_name(run_of_two: Path, hlo: Callable[..., Answer]) -> None:
+    _, out, _ = hlo("parse", run_of_two, "--module", "0062", "--json")
+    assert json.loads(out)["answer"]["argument_bytes"] == 64 * 64 * 4
+    _, out, _ = hlo("overview", run_of_two, "--module", "jit_eval_step", "--format", "screen")
+    assert out.startswith("jit_eval_step on CPU (0070): ")
+    assert "--module 0070" in out
+
+
+def test_others_are_named(run_of_two: Path, hlo: Callable[..., Answer]) -> None:
+    _, out, _ = hlo("overview", run_of_two, "--format", "screen")
+    assert "others     jit_eval_step (0070), jit_eval_step (0062)" in out
+    assert "25 helper modules of JAX" in out
+
+
+def test_what_cannot_be_read_is_an_error(run_of_two: Path, hlo: Callable[..., Answer]) -> None:
+    (run_of_two / "module_0080.jit_g.cpu_after_optimizations.txt.gz").write_bytes(b"\x1f\x8b broken")
+    code, out, errors = hlo("overview", run_of_two, "--format", "screen")
+    assert (code, out.split(" ")[0]) == (2, "jit_train_step")
+    assert "module_0080" in errors
+
+
+def test_it_fits_or_not(hlo: Callable[..., Answer]) -> None:
+    dump = FIXTURES / "tpu" / "v5e_conv"
+    _, out, _ = hlo("overview", dump, "--chip", "v5e", "--json")
+    found = json.loads(out)["answer"]
+    assert (found["fits"], found["chip"]) == (True, "v5e")
+    assert found["execution_seconds"] > 0
+    _, out, _ = hlo("overview", dump, "--format", "screen")
+    assert "fits" not in out.splitlines()[0], "the dump names no chip"
+
+
+def test_without_source_lines_the_largest_values_are_shown(tmp_path: Path, hlo: Callable[..., Answer]) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        "HloModule m, is_scheduled=true\n\nENTRY e {\n  p = f32[8]{0} parameter(0)\n  ROOT n = f32[8]{0} negate(p)\n}\n"
+    )
+    _, out, _ = hlo(path, "--format", "screen")
+    assert "largest values" in out
+    (code, out, _) = hlo(path, "--json")
+    assert (code, json.loads(out)["answer"]["module"]) == (0, "m")
+
+
+def test_code_is_read_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hlo: Callable[..., Answer]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "training.py").write_text("\n" * 33 + "    masked = here()\n")
+    _, out, _ = hlo(TRAINING, "--json")
+    texts = {row["source"]: row["source_text"] for row in json.loads(out)["tables"]["lines"]["rows"]}
+    assert texts["training.py:34"] == "masked = here()"
+    assert texts["training.py:42"] is None
