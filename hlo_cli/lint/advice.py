@@ -24,6 +24,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
+from hlo_cli.lint.finding_facts import MAX_STEPS
 from hlo_cli.lint.rule import LintContext
 from hlo_cli.report.numbers import format_bytes, format_count
 
@@ -212,8 +213,6 @@ def _moved(mover: Instruction) -> Instruction | None:
 # layouts compilers choose.
 
 
-# A bound against cycles in invalid text; chosen.
-_MAX_STEPS: Final = 100
 # 5% more memory for one copy less; chosen, not measured.
 _MAX_GROWTH: Final = 1.05
 """How much larger an argument may be in another layout, as a factor."""
@@ -232,7 +231,7 @@ def argument_of(value: Instruction) -> Instruction | None:
     >>> argument_of(entry.instruction("c")), argument_of(entry.root)
     (<parameter p>, None)
     """
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         if value.opcode == opcodes.PARAMETER:
             return value if value.computation.is_entry and isinstance(value.shape, ArrayShape) else None
         if value.opcode == opcodes.COPY_DONE and value.operands:

@@ -43,8 +43,9 @@ _PASSING_OPCODES: Final = frozenset(
 """Opcodes of instructions that compilers add to pass values on."""
 _WINDOWS: Final = "\\"
 """The separator of folders on Windows."""
-# A bound against cycles in invalid text; chosen.
-_MAX_STEPS: Final = 100
+# Chains of moves and async operations have a few links. Chosen.
+MAX_STEPS: Final = 100
+"""A bound against cycles in invalid text."""
 
 
 def is_plumbing(instruction: Instruction) -> bool:
@@ -132,7 +133,7 @@ def _operation(origin: Origin) -> str:
 def _computing(instruction: Instruction) -> Instruction:
     """The instruction that computes a value, before those that only pass it on."""
     made = producer_of(instruction)
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         if not made.operands or not (
             is_plumbing(made) or (made.opcode in ASYNCHRONOUS and made.opcode != opcodes.FUSION)
         ):
@@ -504,7 +505,7 @@ def value_of(instruction: Instruction) -> Instruction:
     <parameter p>
     """
     made = instruction
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         is_moved = made.opcode in PASSES_ON_ONE_VALUE or made.opcode in _MOVING_OPCODES or _starts_move(made)
         if not is_moved or not made.operands:
             break

@@ -47,6 +47,7 @@ from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.finding_facts import (
+    MAX_STEPS,
     Common,
     Named,
     Waste,
@@ -145,10 +146,6 @@ def _threads_of(module: Module, starts: Iterable[Instruction]) -> Mapping[Comput
 # It survives renaming and reordering, so that findings of different dumps of a program match, and of proto and text.
 
 
-# A bound against cycles in invalid text; async chains have a few updates. Chosen.
-_LONGEST_CHAIN: Final = 100
-
-
 def structure_of(module: Module, at: Instruction) -> Iterator[str]:
     """Opcode, shape, and op_name of an instruction, and those of operands and callees.
 
@@ -206,7 +203,7 @@ def _wrapped(instruction: Instruction) -> Instruction | None:
     if instruction.opcode not in ASYNCHRONOUS:
         return None
     start = instruction
-    for _ in range(_LONGEST_CHAIN):
+    for _ in range(MAX_STEPS):
         if start.opcode not in ASYNC_CONTINUATIONS or not start.operands:
             break
         start = start.operands[0]

@@ -77,7 +77,7 @@ def selected_rules(settings: LintSettings) -> tuple[Rule, ...]:
     return _selected(settings.select, settings.ignore, tuple(settings.severity), settings.strict)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # a process has one selection; a program that calls the library, a few
 def _selected(
     select: tuple[str, ...], ignore: tuple[str, ...], with_severity: tuple[str, ...], is_strict: bool
 ) -> tuple[Rule, ...]:

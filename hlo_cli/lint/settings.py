@@ -42,6 +42,7 @@ class LintSettings:
     min_value_bytes: int = 2 * 1024**3
     # 1 MiB takes 1.3 us at 819 GB/s; chosen, not measured.
     min_donation_bytes: int = 1024**2
+    # A hundredth of the memory is no reason to change a program; chosen.
     min_donation_fraction: float = 0.01
     min_argument_bytes: int = 1024**2
     min_constant_bytes: int = 1024**2

@@ -12,13 +12,10 @@ from hlo_cli.ir.instruction import Computation, Instruction, Users
 from hlo_cli.ir.layout import PrimitiveType
 from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, HOST_FEEDS, MOVES, RANDOM_STATE
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.finding_facts import MAX_STEPS
 from hlo_cli.lint.rule import LintContext
 
 # --- producers and uses, through forwarding instructions and into fusions ---
-
-
-# A bound against cycles in invalid text; chosen.
-_MAX_STEPS: Final = 100
 
 
 class Use(NamedTuple):
@@ -62,7 +59,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     >>> derives_from(entry.root, entry.parameters[0])
     True
     """
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         if operand is made:
             return True
         if operand.opcode not in PASSES_ON_ONE_VALUE or not operand.operands:
@@ -82,7 +79,7 @@ def origin_of(context: LintContext, value: Instruction, through: Container[str] 
     >>> origin_of(context, module.entry.root), origin_of(context, module.computation("f").parameters[0])
     (<negate n>, <parameter a>)
     """
-    for _ in range(_MAX_STEPS):
+    for _ in range(MAX_STEPS):
         if (before := _before(context, value, through)) is None:
             break
         value = before

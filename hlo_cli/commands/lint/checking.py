@@ -306,6 +306,7 @@ def read_baseline(path: str) -> Counter[tuple[str, str]]:
             case {"code": str(code), "fingerprint": str(fingerprint), "count": int(count)}:
                 known[code, fingerprint] += count
             case _:
+                # As much as one line of a terminal shows next to the path.
                 raise HloError(f"invalid entry in {path}: {str(entry)[:60]}")
     return known
 

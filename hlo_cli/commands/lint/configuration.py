@@ -239,6 +239,7 @@ def _as_kind(kind: Kind, value: Toml) -> Value:
 
 
 def _positive(text: str) -> int | None:
+    # A count of ten digits is a typing error; chosen.
     return int(text) if text.isdecimal() and len(text) < 10 and int(text) else None
 
 
@@ -357,7 +358,7 @@ def _example(text: str, room: int) -> tuple[Line, ...]:
             line,
             room,
             initial_indent="  ",
-            subsequent_indent=" " * (6 + len(line) - len(line.lstrip())),
+            subsequent_indent=" " * (6 + len(line) - len(line.lstrip())),  # 2 of the page and 4 of a continuation
             break_long_words=False,
             break_on_hyphens=False,
             drop_whitespace=False,

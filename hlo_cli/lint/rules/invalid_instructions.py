@@ -339,6 +339,7 @@ def _may_call(module: Module, computation: Computation) -> bool:
 def _number(parameter: Instruction) -> int | None:
     """The number of a parameter, read from its raw text, which is faster than parsing the instruction."""
     argument = parameter.raw[0].strip()
+    # 20 digits are more than an int64 has; Python refuses to read a few thousand.
     return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
 

@@ -148,10 +148,7 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
     if not copy.operands:
         return None, None
     read = copy.operand_shape(0)
-    parts = dict(copy.shape.leaves)
-    # A copy-start has the new array at element 0.
-    written = parts.get(() if copy.opcode == opcodes.COPY else (0,))
-    return (read if isinstance(read, ArrayShape) else None), (written if isinstance(written, ArrayShape) else None)
+    return (read if isinstance(read, ArrayShape) else None), _written_array(copy)
 
 
 def _common_change(name: str, rank: int, kind: str, ends: tuple[str, str]) -> Common:
@@ -357,7 +354,8 @@ def _array_of(instruction: Instruction) -> ArrayShape | None:
 
 
 def _written_array(copy: Instruction) -> ArrayShape | None:
-    leaf = dict(copy.shape.leaves).get(() if copy.opcode == "copy" else (0,))
+    # A copy-start is a tuple of the new array, the old one, and a context (hlo_verifier.cc, HandleCopyStart).
+    leaf = dict(copy.shape.leaves).get(() if copy.opcode == opcodes.COPY else (0,))
     return leaf if isinstance(leaf, ArrayShape) else None
 
 
