@@ -350,9 +350,9 @@ def _outermost_fusions(module: Module) -> dict[Computation, Instruction]:
     callers = {c: i for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     outermost = {}
     for computation, caller in callers.items():
-        seen = {computation}
-        while (outer := callers.get(caller.computation)) is not None and caller.computation not in seen:
-            seen.add(caller.computation)
+        visited = {computation}
+        while (outer := callers.get(caller.computation)) is not None and caller.computation not in visited:
+            visited.add(caller.computation)
             caller = outer
         outermost[computation] = caller
     return outermost

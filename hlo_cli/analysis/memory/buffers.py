@@ -320,10 +320,10 @@ def known_generation(module: Module, target: Target | None, generation: str | No
     ('tpu', 'v4', True)
     """
     target = target or target_of(module)
-    seen = generation_of(module) if target == "tpu" else USUAL_TPU
+    detected = generation_of(module) if target == "tpu" else USUAL_TPU
     # CMEM in a layout proves the generation, as one TPU generation has it.
-    is_told = generation is not None or (target == "tpu" and prefetched_space(target, seen) is TpuMemorySpace.CMEM)
-    return target, tpu_generation(generation).name if generation is not None else seen, is_told
+    is_told = generation is not None or (target == "tpu" and prefetched_space(target, detected) is TpuMemorySpace.CMEM)
+    return target, tpu_generation(generation).name if generation is not None else detected, is_told
 
 
 def in_place_of(target: Target | None) -> InPlace:

@@ -288,11 +288,11 @@ class MemoryAnalysis(Tabular):
         if not isinstance(value, str):
             raise wrong_type("a value or its name", value)
         name = value.removeprefix("%")
-        found = next((other for other in self.values if name in (str(other), other.instruction.name)), None)
-        if found is None:
+        match = next((other for other in self.values if name in (str(other), other.instruction.name)), None)
+        if match is None:
             self.module.instruction(name)  # an unknown name has a better error
             raise HloError(f"{name} has no buffer of its own", hint="values of other instructions share theirs")
-        return found
+        return match
 
     def allocation_of(self, value: LiveValue | str) -> Allocation | None:
         """Returns the allocation of a value; None if the compiler's assignment does not contain it."""

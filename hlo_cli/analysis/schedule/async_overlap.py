@@ -99,7 +99,7 @@ def origin_of(
     # A done may have several starts behind it: both branches of a conditional, or the value before a loop and that of
     # its body.
     waiting: list[Place] = [(instruction.operands[position], instruction.operand_index(position))]
-    seen: set[Place] = set(waiting)
+    visited: set[Place] = set(waiting)
     while waiting:
         place = waiting.pop()
         before = list(_sources(place, callers))
@@ -108,8 +108,8 @@ def origin_of(
         if not before:
             producers[place[0]] = None
         for other in before:
-            if other not in seen:
-                seen.add(other)
+            if other not in visited:
+                visited.add(other)
                 waiting.append(other)
     return Origin(tuple(producers), tuple(forwarding_fusions))
 
@@ -315,14 +315,14 @@ def _trace(end: Instruction, callers: Callers) -> _Trace:
         made = origin_of(end, 0, callers).producers if end.operands else ()
         before = tuple(each for each in made if is_start(each) or is_end(each))
         return _Trace(before, (), not made or any(map(_is_foreign, (each for each in made if each not in before))))
-    found: dict[Instruction, None] = {}
+    all_starts: dict[Instruction, None] = {}
     through: dict[Instruction, None] = {}
     for position in range(len(end.operands)):
         origin = origin_of(end, position, callers)
         starts = [each for each in origin.producers if is_start(each)]
-        found |= dict.fromkeys(starts)
+        all_starts |= dict.fromkeys(starts)
         through |= dict.fromkeys(origin.forwarding_fusions if starts else ())
-    return _Trace(tuple(found), tuple(reversed(through)), not found)
+    return _Trace(tuple(all_starts), tuple(reversed(through)), not all_starts)
 
 
 def _is_foreign(made: Instruction) -> bool:

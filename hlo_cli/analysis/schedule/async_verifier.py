@@ -373,11 +373,11 @@ def _check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem
 
 def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list[Instruction]]:
     """Returns the updates and dones that continue each member."""
-    found: dict[Instruction, list[Instruction]] = {}
+    successors: dict[Instruction, list[Instruction]] = {}
     for end in (*pair.updates, *pair.dones):
         for before in dict.fromkeys(within.pairs.continues.get(end, ())):
-            found.setdefault(before, []).append(end)
-    return found
+            successors.setdefault(before, []).append(end)
+    return successors
 
 
 def _check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -458,11 +458,11 @@ def _is_carried(member: Instruction, users: Users) -> bool:
 
 def _surplus(successors: Iterable[Instruction]) -> Iterator[Instruction]:
     """Yields the successors after the first one in each computation; a loop may have one inside and one after it."""
-    seen: set[Computation] = set()
+    visited: set[Computation] = set()
     for each in successors:
-        if each.computation in seen:
+        if each.computation in visited:
             yield each
-        seen.add(each.computation)
+        visited.add(each.computation)
 
 
 def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:

@@ -452,7 +452,7 @@ def _kernel_roofline(
 
 def _kernel_estimate(
     instruction: Instruction,
-    found: Roofline,
+    kernel_roofline: Roofline,
     matmuls: Sequence[Matmul],
     chip: ChipSpec,
     kernel: GpuKernel | None = None,
@@ -468,11 +468,11 @@ def _kernel_estimate(
     """
     if not chip.cores:
         # Lower than the band: what stays in VMEM is no traffic of the main memory.
-        least, most = found.at_least_seconds, found.seconds * TPU_BAND[1]
-        return Estimate(least, found.seconds, most, frozenset(("roofline",)))
+        least, most = kernel_roofline.at_least_seconds, kernel_roofline.seconds * TPU_BAND[1]
+        return Estimate(least, kernel_roofline.seconds, most, frozenset(("roofline",)))
     if moves_nothing(instruction):
         return NO_TIME
-    launches, work = 1, KERNEL_SLOWDOWN * found.seconds
+    launches, work = 1, KERNEL_SLOWDOWN * kernel_roofline.seconds
     if instruction.opcode in NO_KERNELS:
         launches = _kernels_of(instruction)
     elif instruction.opcode == opcodes.SORT:
@@ -488,7 +488,7 @@ def _kernel_estimate(
         # A measured matmul needs no bound of other kernels; in a fusion more is computed with it.
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
-    return estimate.at_least(found.at_least_seconds)
+    return estimate.at_least(kernel_roofline.at_least_seconds)
 
 
 def _launched(instruction: Instruction, work: float, launches: int, sources: frozenset[EstimateSource]) -> Estimate:
@@ -640,8 +640,8 @@ class KernelTimes:
 
         It is unknown for transfers between chips, too, which do not use memory alone.
         """
-        found = self.least(instruction, cost, element_type)
-        return None if found is None or found.roofline.bound == "unknown" else found
+        prediction = self.least(instruction, cost, element_type)
+        return None if prediction is None or prediction.roofline.bound == "unknown" else prediction
 
     def least(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction | None:
         """The prediction from what is known of the cost of a kernel, at least its launch; None for other transfers."""

@@ -635,8 +635,8 @@ def _factor(timed: Timed) -> float | None:
 
 def _touched_bytes(timed: Timed) -> int | None:
     """The bytes of the tiles that slices touch, if they are more than those of the slices."""
-    found = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
-    return sum(tiles.bytes for tiles in found) or None
+    touched = () if timed.operation.instruction is None else touched_tiles(timed.operation.instruction)
+    return sum(tiles.bytes for tiles in touched) or None
 
 
 def _lost_answer(measured: Measured, ranked: Sequence[Timed], lost_seconds: float) -> str:

@@ -329,8 +329,8 @@ class Measured:
     @property
     def overlap(self) -> float:
         """How many operations ran at once on a busy device, in the mean; 1 if they ran one after another."""
-        found = self.sum.self_time / self.busy if self.busy else 1.0
-        return found if found > MIN_OVERLAP else 1.0
+        overlap = self.sum.self_time / self.busy if self.busy else 1.0
+        return overlap if overlap > MIN_OVERLAP else 1.0
 
     @property
     def device_noun(self) -> str:

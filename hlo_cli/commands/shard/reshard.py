@@ -346,8 +346,8 @@ def _warned_reshards(warnings: Sequence[ReshardingWarning]) -> list[WarnedReshar
     read = dict[str, FoundInstruction | None]()
     for warning in warnings:
         if warning.operation not in read:
-            found = next(iter(instructions_in(warning.operation)), None)
-            read[warning.operation] = found or read_cut_instruction(warning.operation)
+            instruction_in_text = next(iter(instructions_in(warning.operation)), None)
+            read[warning.operation] = instruction_in_text or read_cut_instruction(warning.operation)
         instruction = read[warning.operation]
         shape = str(instruction.instruction.shape) if instruction is not None else ""
         groups[_key(warning, shape, groups)].append(warning)
@@ -378,11 +378,13 @@ def _key(warning: ReshardingWarning, shape: str, known: Iterable[tuple[str, ...]
 def _warned_reshard(group: Sequence[ReshardingWarning], read: Mapping[str, FoundInstruction | None]) -> WarnedReshard:
     """The warnings of a group; the instruction is the first one that names its origin."""
     warning = max(group, key=lambda each: bool(one.op_name or one.source) if (one := read[each.operation]) else False)
-    found = read[warning.operation]
-    part = found.array if found is not None else None
+    instruction = read[warning.operation]
+    part = instruction.array if instruction is not None else None
     rank = part.rank if part is not None else None
     (before, remarks), (after, more) = _read_elided(group[0].before, rank), _read_elided(group[0].after, rank)
-    result = WarnedReshard(len(group), warning, before, after, found, remarks=tuple(dict.fromkeys(remarks + more)))
+    result = WarnedReshard(
+        len(group), warning, before, after, instruction, remarks=tuple(dict.fromkeys(remarks + more))
+    )
     if before is None:
         return result
     try:
