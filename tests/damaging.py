@@ -14,9 +14,10 @@ from hlo_cli.library import parse_module
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.transform.extract import extract
 from protos import PROTOS
-from strategies import dump_text, dumps
+from strategies import FIXTURES, dump_text, dumps
 from wrapping import WRAPPINGS
 
+STABLEHLO = FIXTURES / "stablehlo"
 LONGEST = 20_000
 PROTO_SHARE = 0.3
 WRAPPED_SHARE = 0.25
@@ -30,7 +31,7 @@ _SPICE = (
     '"', "'", "{", "}", "(", ")", "[", "]", "/*", "*/", "//", "\\", "\0", "\n", "\r\n", "\t", "%", "#1", "=", ",", ":", "->",
     "ROOT ", "ENTRY ", "HloModule ", "=5*/", "/*index=5*/", "\x1b[31m", "é", "\u2028", "\ud800", "nan", "-inf", "...", "<=", "?",
     "b(", "9" * 30, "9" * 5000, "-1", "0x1p-3", "1e999", "f32[", "]{1,0:T(8,128)", "constant({...})", ", calls=", "}\n\n", "\n}\n",
-    "metadata={", "backend_config={", "control-predecessors={", "to_apply={", "sharding={devices=[2]<=[2]}", "literal=",
+    "loc(#loc", "tensor<", "stablehlo.", "({", "^bb0(", "dense<", "#stablehlo.", "<{", "metadata={", "backend_config={", "control-predecessors={", "to_apply={", "sharding={devices=[2]<=[2]}", "literal=",
 )  # fmt: skip
 _OPERANDS = re.compile(r"(?<= )[a-z][a-z0-9\-]*\(([^()\n]*)\)")
 _OPCODE = re.compile(r"(?<= )[a-z][a-z0-9\-]*(?=\()")
@@ -105,7 +106,8 @@ class Damager:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.texts = (*(dump_text(path) for path in dumps()), *SMALL, *self._parts())
+        lowered = (path.read_text() for path in sorted(STABLEHLO.glob("*.mlir")))
+        self.texts = (*(dump_text(path) for path in dumps()), *SMALL, *self._parts(), *lowered)
         small = tuple(module_to_bytes(parse_module(text)) for text in self._parts(40))
         self.protos = (*(path.read_bytes() for path in PROTOS), *small)
 

@@ -24,12 +24,14 @@ from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.peak_advice import suggestions
 from hlo_cli.analysis.schedule.async_overlap import transfers_of
 from hlo_cli.analysis.shapes.inference import infer_shape
+from hlo_cli.inputs.input import is_stablehlo
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.proto.read_module import read_proto
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.stablehlo.read_stablehlo import read_stablehlo
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.fusion.by_request import unfuse
 from hlo_cli.transform.fusion.cpu_fusion import fuse
@@ -147,9 +149,10 @@ def exercise(text: str) -> None:
     if text.startswith(PROTO_MARK):
         exercise_proto(text.removeprefix(PROTO_MARK).encode("latin-1", "replace"))
         return
-    for strict in (False, True):
+    is_mlir = is_stablehlo(text)
+    for strict in (False,) if is_mlir else (False, True):
         try:
-            module = parse_module(text, strict=strict)
+            module = read_stablehlo(Source("m.mlir", text)) if is_mlir else parse_module(text, strict=strict)
         except HloError as error:
             look_at(error.diagnostics, text)
             continue

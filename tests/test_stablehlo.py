@@ -235,6 +235,14 @@ def test_locations_are_metadata() -> None:
     assert module.source.position(root.span.start) == (4, 5)
 
 
+def test_locations_in_a_circle_end() -> None:
+    text = LOCATED.replace("callsite(#loc6 at #loc7)", "callsite(#loc8 at #loc8)")
+    root = read(text).entry.root
+    assert root is not None
+    assert root.metadata.op_name == "jit(f)/sin"
+    assert read(text.replace("#loc9 = ", "#loc9 = loc(#loc9)\n#loc10 = ")).entry.root is not None
+
+
 # Expected: what jaxlib 0.10.2 prints for arguments with these shardings.
 @pytest.mark.parametrize(
     ("sharding", "expected"),
@@ -367,6 +375,34 @@ def test_a_function_that_calls_itself_is_no_loop() -> None:
     text = program("%0 = call @main(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>", "return %0 : tensor<4x8xf32>")
     [note] = read(text).notes
     assert "function @main is not in the text, or calls itself" in note.message
+
+
+# --- programs that JAX lowers, as XLA reads them (fixtures/stablehlo, by jaxlib 0.10.2) ---
+
+STABLEHLO = Path(__file__).parent.parent / "fixtures" / "stablehlo"
+SIMPLIFIED = {"complex", "map_all_to_all", "output_sharding"}
+"""XLA expands exp of complex numbers, and has instructions that nothing uses."""
+UNFOLDED = {"gelu"}
+"""XLA replaces erfc by polynomials."""
+
+
+@pytest.mark.parametrize("path", sorted(STABLEHLO.glob("*.mlir")), ids=lambda path: path.stem)
+def test_programs_are_those_of_xla(path: Path) -> None:
+    ours, theirs = hlo_cli.load(path), hlo_cli.load(path.with_suffix(".hlo"))
+    found = hlo_cli.diff(ours, theirs).without(("num_partitions",))
+    if path.stem in UNFOLDED:
+        assert [each.message for each in ours.notes] == ["chlo.erfc is read as a custom call, of unknown cost"]
+        return
+    assert ours.notes == ours.errors == ()
+    assert found.is_same_program == (path.stem not in SIMPLIFIED)
+    assert len(found.pairs) >= theirs.instruction_count - 25
+    plumbing = ("constant", "parameter", "tuple")
+    named = [(one, two) for one, two in found.pairs.items() if two.metadata.op_name and one.opcode not in plumbing]
+    assert named or path.stem == "constant_types"
+    same = [one for one, two in named if one.metadata.op_name == two.metadata.op_name]
+    assert len(same) >= 0.9 * len(named), [(one, one.metadata, two.metadata) for one, two in named if one not in same]
+    placed = [(one, two) for one, two in named if one in same and theirs.location(two) is not None]
+    assert all(ours.location(one) == theirs.location(two) for one, two in placed)
 
 
 # --- where it is read ---

@@ -47,7 +47,7 @@ def run(*arguments: str) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs as JAX prints them, and what XLA makes of our reading."""
     made = tmp_path_factory.mktemp("lowered")
-    run(str(ROOT / "fixtures" / "lowered_programs.py"), str(made))
+    run(str(ROOT / "fixtures" / "lowered_programs.py"), "cpu", str(made))
     return made
 
 

@@ -360,11 +360,17 @@ def _sequences(module: Module, numbers: Numbers) -> Iterator[MessageBuilder]:
             yield MessageBuilder("SequencesEntry").add("key", numbers.computations[computation]).add("value", sequence)
 
 
+_MOST_DEVICES: Final = 1 << 22
+"""Devices that are listed: a hundred times those of the largest machine; a damaged header may state any number."""
+
+
 def _device_assignment(module: Module) -> MessageBuilder | None:
     """The numbers of replicas and partitions, on as many devices in order."""
     replicas, parts = module.replica_count, module.num_partitions
     if replicas * parts < 2:
         return None
+    if replicas * parts > _MOST_DEVICES:
+        raise HloError(f"a proto lists every device, and the module is for {replicas * parts:,} of them")
     devices = [
         MessageBuilder("ComputationDevice").add(
             "replica_device_ids", [replica * parts + part for replica in range(replicas)]

@@ -146,7 +146,9 @@ class Frames:
         """The number of the innermost frame of a chain of calls; 0 if no place in it is known."""
         chain = list[tuple[str, FileLocation]]()
         pending: list[Location | None] = [location]
-        while pending and len(chain) < _LOCATION_DEPTH:
+        for _ in range(_MOST_PLACES):
+            if not pending or len(chain) == _LOCATION_DEPTH:
+                break
             found = self._resolve(pending.pop())
             if isinstance(found, CallLocation):
                 pending += (found.caller, found.callee)
@@ -166,6 +168,10 @@ class Frames:
             at = self.places.setdefault(key, len(self.places) + 1)
             parent = self.frames.setdefault((at, parent), len(self.frames) + 1)
         return parent
+
+
+_MOST_PLACES: Final = 1000
+"""Parts of a location that are looked at: damaged ones may refer to each other in a circle."""
 
 
 # --- constants ---

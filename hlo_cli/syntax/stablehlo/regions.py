@@ -611,6 +611,8 @@ def _sharded_results(body: Body, function: Operation, returned: Sequence[Instruc
             pairs = [("custom_call_target", quoted("xla.sdy.FuncResultSharding"))]
             pairs += [("custom_call_has_side_effect", "true")]
             pairs.append(("frontend_attributes", f"{{xla.sdy.sharding={per_value}}}"))
+            metadata = value.attribute("metadata")
+            pairs += [("metadata", metadata)] if metadata else []
             value = body.add(step, opcodes.CUSTOM_CALL, value.shape, [value], pairs)
         values.append(value)
     if len(values) == 1:
