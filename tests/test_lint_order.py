@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -18,6 +19,8 @@ from hlo_cli import parse_module
 from hlo_cli.cli import main
 from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.ir.attributes.metadata import SourceLocation
+from hlo_cli.lint.advice import donation_hint, donations_of
+from hlo_cli.lint.rule import LintContext
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Cause, Finding, Findings, groups_of
@@ -272,6 +275,32 @@ def test_the_result_of_another_argument_is_taken() -> None:
 def test_an_argument_that_is_returned_is_reported_whoever_has_its_memory() -> None:
     [found] = copies(f"p = {SHAPE} parameter(0)", f"c = {SHAPE} copy(p)", f"ROOT r = ({SHAPE}) tuple(c)")
     assert found.hint == "do not return p, which the program does not change"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("p['w']", "p['b']"), "p"),
+        (("p['w']", "state.params['w']", "state.count"), "p and state"),
+        (("args[0]['w']", "args[1][0]", "args[0]['b']"), "args[0] and args[1]"),
+        (("a", "b", "c", "d", "e"), "a, b, c, and 2 more"),
+    ],
+)
+def test_whole_arguments_are_donated(names: tuple[str, ...], expected: str) -> None:
+    """`donate_argnums` names arguments of the function, not arrays in them."""
+    lines = "".join(
+        f' p{at} = f32[256] parameter({at}), metadata={{op_name="{name}"}} n{at} = f32[256] negate(p{at})'
+        for at, name in enumerate(names)
+    )
+    results = ", ".join(f"n{at}" for at in range(len(names)))
+    shapes = ", ".join(["f32[256]"] * len(names))
+    module = parse_module(f"HloModule m, is_scheduled=true ENTRY e {{{lines} ROOT r = ({shapes}) tuple({results}) }}")
+    context = LintContext(module, LintSettings())
+    donations = donations_of(context.analyses.memory, 1)
+    assert len(donations.arguments) == len(names)
+    part = replace(donations, saved_bytes=1024)
+    hint = donation_hint(context, part, part.arguments[0])
+    assert hint == f"donate {expected}: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less"
 
 
 def test_a_constant_that_the_compiler_computed_is_not_closed_over() -> None:

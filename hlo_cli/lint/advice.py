@@ -24,9 +24,10 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.lint.finding_facts import MAX_STEPS
 from hlo_cli.lint.rule import LintContext
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, list_first
 
 # --- donations ---
 # Arguments that results update, and what donating them saves, which is computed as if they were donated.
@@ -213,6 +214,10 @@ def _moved(mover: Instruction) -> Instruction | None:
 # layouts compilers choose.
 
 
+# JAX names arrays `state.params['w']`, and `args[0]['w']` if the function has no names for its arguments.
+_WHOLE_ARGUMENT: Final = lazy_regex(r"args\[\d+\]|[^\[.]+")
+"""The argument of the function in the name of an array of it."""
+_MAX_DONORS: Final = 3  # a hint of one line; functions hardly ever have more arguments to donate. Chosen.
 # 5% more memory for one copy less; chosen, not measured.
 _MAX_GROWTH: Final = 1.05
 """How much larger an argument may be in another layout, as a factor."""
@@ -294,10 +299,12 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     >>> donation_hint(context, found, found.arguments[0])
     'donate p: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less'
     """
-    saved, count = donations.saved_by(donation), len(donations.arguments)
-    donor = context.user_name(donation.argument)
-    all_of_them = f"{donor} and the other {format_count(count - 1, 'such arguments')}" if count > 1 else donor
-    given, needed = (donor, saved) if saved is not None else (all_of_them, donations.saved_bytes)
+    saved, donors = donations.saved_by(donation), [context.user_name(each.argument) for each in donations.arguments]
+    given, needed = context.user_name(donation.argument), donations.saved_bytes if saved is None else saved
+    if saved is None and len(donors) > 1:
+        # JAX donates whole arguments of the function, not single arrays in them.
+        wholes = dict.fromkeys(found[0] if (found := _WHOLE_ARGUMENT.match(name)) else name for name in donors)
+        given = " and ".join(wholes) if len(wholes) == 2 else list_first(tuple(wholes), _MAX_DONORS)
     return f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
 
 
