@@ -510,10 +510,13 @@ def _describe_actions(sources: Sources, actions: Sequence[Action]) -> str:
     of_findings = 0 if found is None else sum(bool(action.code) for action in actions)
     share = None if found is None else found.share(found.groups[:of_findings])
     left = 0 if found is None else len(found.groups) - of_findings
-    words = f"{format_count(len(actions), 'changes')}, the most expensive first"
+    costs = [(action.seconds or 0, action.cost_bytes or 0) for action in actions]
+    order = ", the most expensive first" if costs == sorted(costs, reverse=True) and len(costs) > 1 else ""
+    words = f"{format_count(len(actions), 'changes')}{order}"
     if share is not None and left > 0:
         words = f"{words}: {format_percent(share)}% of the cost of all findings ({format_count(left, 'more groups')})"
-    if sources.chip_spec is None and all(action.seconds is None for action in actions):
+    has_chip = sources.chip_spec is not None or sources.memory_analysis.target == "cpu"
+    if not has_chip and all(action.seconds is None for action in actions):
         words = f"{words}. Use --chip NAME for the time of each"
     return f"{words}."
 
