@@ -196,7 +196,7 @@ def test_a_bar_is_drawn_only_where_it_can_be_and_may_be(
         drawn.append(done)
         yield from items
 
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "_SECONDS_BEFORE_BAR", -1.0)
     monkeypatch.setattr(progress, "_with_bar", draw)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setenv("TERM", term)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hlo_cli import cli
 from hlo_cli.render.draw.charts import highest_steps
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.charts import HEIGHT, LEFT, WIDE_SPANS, WIDTH, stack_of
+from hlo_cli.render.web.charts import CHART_HEIGHT, CHART_LEFT, CHART_WIDTH, WIDE_SPANS, stack_of
 from hlo_cli.render.web.page import script
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Report
@@ -68,8 +68,8 @@ def test_areas_add_up_to_the_totals(seed: int) -> None:
     top = top_of_axis(track)
     drawn = list(paths_of(svg, "band"))
     area = sum(area_of(corners) for _, corners in drawn)
-    expected = sum(track.totals[step] for step in steps) / len(steps) * WIDTH * HEIGHT / top if top else 0
-    assert area == pytest.approx(expected, abs=0.1 * WIDTH * (len(drawn) + 1))
+    expected = sum(track.totals[step] for step in steps) / len(steps) * CHART_WIDTH * CHART_HEIGHT / top if top else 0
+    assert area == pytest.approx(expected, abs=0.1 * CHART_WIDTH * (len(drawn) + 1))
 
 
 @given(seeds)
@@ -106,7 +106,7 @@ def test_the_peak_and_the_largest_at_it_are_always_seen() -> None:
     assert title is not None
     assert str(title.text).startswith("large\n953.7 MiB, >99% of the peak\nstep 31,415")
     assert not others
-    left = LEFT + WIDTH * (31_415 * 720 // steps) / 720
+    left = CHART_LEFT + CHART_WIDTH * (31_415 * 720 // steps) / 720
     assert min(x for x, _ in corners) == pytest.approx(left, abs=0.1)
     assert "1,000 smaller" in svg
 

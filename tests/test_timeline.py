@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.render.draw.charts import EIGHTHS, ROWS, Axis, first_step, loop_levels
+from hlo_cli.render.draw.charts import CHART_ROWS, EIGHTHS, Axis, first_step, loop_levels
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
@@ -155,7 +155,7 @@ def test_columns_are_as_high_as_the_largest_of_their_steps(seed: int, width: int
         value = max(track.totals[start:end])
         height = height_of(rows, column)
         assert (height > 0) == (value > 0)
-        assert abs(height * top - value * ROWS * 8) <= (top / 2 if value * ROWS * 16 >= top else top)
+        assert abs(height * top - value * CHART_ROWS * 8) <= (top / 2 if value * CHART_ROWS * 16 >= top else top)
 
 
 @given(seeds, st.integers(40, 200))
@@ -171,7 +171,7 @@ def test_the_peak_is_below_its_mark(seed: int, width: int) -> None:
     axis = axis_of(track, Style(width))
     assert pointed == axis.cell(track.totals.index(max(track.totals)))
     assert axis.margin == margin
-    assert [row[pointed - margin] for row in rows] == ["█"] * ROWS
+    assert [row[pointed - margin] for row in rows] == ["█"] * CHART_ROWS
 
 
 @given(seeds, st.integers(20, 200), st.booleans(), st.sampled_from(["fusion.1", "層" * 30, HOSTILE]))

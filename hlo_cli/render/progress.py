@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-_PATIENCE = 1.0
-"""Seconds before the bar is shown."""
+_SECONDS_BEFORE_BAR = 1.0
+"""Seconds before the bar is shown: what is done sooner needs none, and a bar that flashes disturbs."""
 
 
 def watched(items: Iterable[Item], count: int, what: str, *, quiet: bool = False) -> Iterator[Item]:
@@ -31,7 +31,7 @@ def watched(items: Iterable[Item], count: int, what: str, *, quiet: bool = False
     for item in source:
         yield item
         done += 1
-        if monotonic() - began > _PATIENCE:
+        if monotonic() - began > _SECONDS_BEFORE_BAR:
             break
     yield from _with_bar(source, done, count, what)
 
@@ -98,7 +98,7 @@ class _Count:
         if done < self._last:
             self._before += self._last
         self._last = done
-        if self._shown is None and monotonic() - self._began > _PATIENCE:
+        if self._shown is None and monotonic() - self._began > _SECONDS_BEFORE_BAR:
             self.start()
         if self._shown is not None:
             bar, task = self._shown

@@ -20,7 +20,7 @@ WHOLE_PATHS_FROM = 200  # columns of a terminal from which a path and all other 
 _MEGA = 2  # the index of the least prefix of flops: thousands of flops are written out
 _COUNTED_FLOPS = 1_000_000  # below, the digits are read at a glance, and small modules are told apart
 _WHOLE_RATES = 100
-"""From here on, the rates of a column have no decimals."""
+"""From here on, the rates of a column have no decimals: three digits are more exact than any measured rate."""
 CHANGES: Mapping[Cell, Role] = {"+": "saving", "-": "alarm", "~": "waste"}
 
 
@@ -221,7 +221,7 @@ Widths = Mapping[str, int]
 WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24, "span": 30})
 FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16, "span": 20})
 MIN_WIDTHS: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
-TEXT = (60, 16, 9)
+TEXT_WIDTHS = (60, 16, 9)  # the same of texts: a sentence, a few words, a word
 SHORTENED_IN_ORDER = (("span",), ("op_name", "source", "opcode", "text"), ("name",), ("shape",))
 
 
@@ -262,15 +262,15 @@ def fit(lanes: Sequence[Lane], room: int, *, sorted_by: str = "", label: str = "
     """
     staying = list(lanes)
     for leaver in _low_ranks(lanes, sorted_by):
-        if _total(_limited(staying, WANTED, TEXT[0])) <= room:
+        if _total(_limited(staying, WANTED, TEXT_WIDTHS[0])) <= room:
             break
         staying.remove(leaver)
     for leaver in _last_to_leave(staying, sorted_by, label):
-        if _total(_limited(staying, MIN_WIDTHS, TEXT[2])) <= room:
+        if _total(_limited(staying, MIN_WIDTHS, TEXT_WIDTHS[2])) <= room:
             break
         staying.remove(leaver)
-    widths = _grown(staying, _limited(staying, WANTED, TEXT[0]), room)
-    for floors, text in ((FAIR, TEXT[1]), (MIN_WIDTHS, TEXT[2])):
+    widths = _grown(staying, _limited(staying, WANTED, TEXT_WIDTHS[0]), room)
+    for floors, text in ((FAIR, TEXT_WIDTHS[1]), (MIN_WIDTHS, TEXT_WIDTHS[2])):
         for units in SHORTENED_IN_ORDER:
             _shrink(staying, widths, room, units, _limited(staying, floors, text))
     if staying and _total(widths) > room:

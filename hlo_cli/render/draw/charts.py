@@ -145,8 +145,8 @@ class Strip:
 # Spans as text: a column of bars, each over its steps, as wide as the screen allows.
 
 
-FLYING: Final = "━"
-WAITING: Final = "│"
+IN_FLIGHT_GLYPH: Final = "━"
+EXPOSED_GLYPH: Final = "│"
 
 
 class Stretch(NamedTuple):
@@ -201,18 +201,18 @@ def _bar(stretch: Stretch | None, axis: Axis, column: Column, style: Style) -> E
     if stretch is None or stretch.start >= axis.steps:
         return Entry("")
     start, end = axis.cell(stretch.start), axis.cell(min(stretch.end, axis.steps - 1))
-    bar = _glyphs(stretch, axis, end - start + 1) if stretch.is_overlapped or column.seconds else WAITING
+    bar = _glyphs(stretch, axis, end - start + 1) if stretch.is_overlapped or column.seconds else EXPOSED_GLYPH
     return Entry(" " * start + style.show_figure(bar), "plain" if stretch.is_overlapped else "waste")
 
 
 def _glyphs(stretch: Stretch, axis: Axis, cells: int) -> str:
     """The overlapped part and the exposed part of a bar, each at least one cell wide."""
     if stretch.exposed_from <= stretch.start:
-        return WAITING * cells
+        return EXPOSED_GLYPH * cells
     if stretch.exposed_from > stretch.end or cells < 2:
-        return FLYING * cells
+        return IN_FLIGHT_GLYPH * cells
     flying = min(max(axis.cell(stretch.exposed_from) - axis.cell(stretch.start), 1), cells - 1)
-    return FLYING * flying + WAITING * (cells - flying)
+    return IN_FLIGHT_GLYPH * flying + EXPOSED_GLYPH * (cells - flying)
 
 
 def _bars_header(title: str, axis: Axis, seconds: float) -> str:
@@ -327,11 +327,11 @@ def _label(loop: Loop, room: int, style: Style) -> tuple[str, str]:
 # Timelines as text: a chart of the live bytes of each track, and the loops below the axis.
 
 
-ROWS: Final = 5  # with eighths of a cell 40 heights, in a chart that leaves the screen to the tables
+CHART_ROWS: Final = 5  # with eighths of a cell 40 heights, in a chart that leaves the screen to the tables
 EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 BETWEEN_TICKS: Final = 10  # the numbers of steps below the axis do not touch
-LIMIT: Final = " limit"
-PEAK: Final = "peak"
+LIMIT_LABEL: Final = " limit"
+PEAK_LABEL: Final = "peak"
 
 
 def lines_of_timeline(timeline: Timeline, style: Style) -> Iterator[Line]:
@@ -369,7 +369,7 @@ def _axis_of(scales: Sequence[Scale], steps: int, style: Style) -> Axis:
     """One axis for all tracks, so that their steps are aligned."""
     texts = [text for scale in scales for unit, labels in [_labels(scale.top)] for text in (unit, *labels)]
     margin = max(map(len, texts), default=0) + 2
-    room = style.room - margin - (len(LIMIT) if any(scale.limit for scale in scales) else 0)
+    room = style.room - margin - (len(LIMIT_LABEL) if any(scale.limit for scale in scales) else 0)
     return Axis(margin, min(steps, max(room, 1)), steps)
 
 
@@ -389,9 +389,9 @@ def _labels(top: int) -> tuple[str, list[str]]:
         return numbers.BYTE_UNITS[0], ["0"]
     unit = numbers.axis_unit(top)
     divisor = 1024**unit
-    decimals = 1 if unit and top % (ROWS * divisor) else 0
+    decimals = 1 if unit and top % (CHART_ROWS * divisor) else 0
     return numbers.BYTE_UNITS[unit], [
-        numbers.format_scaled(top * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)
+        numbers.format_scaled(top * row, CHART_ROWS * divisor, decimals) for row in range(1, CHART_ROWS + 1)
     ]
 
 
@@ -400,7 +400,7 @@ def _unit_and_marks(track: Track, scale: Scale, unit: str, axis: Axis, style: St
     strips = [Strip(style.room)]
     strips[0].put(0, unit, "quiet")
     marks: list[tuple[Mark, Role]] = [(mark, "strong") for mark in track.marks if 0 <= mark.step < axis.steps]
-    for mark, role in [(Mark(scale.step, PEAK), "alarm"), *marks] if scale.step is not None else marks:
+    for mark, role in [(Mark(scale.step, PEAK_LABEL), "alarm"), *marks] if scale.step is not None else marks:
         if not any(_point(strip, mark, role, axis, style) for strip in strips):
             strips.append(Strip(style.room))
             _point(strips[-1], mark, role, axis, style)
@@ -417,7 +417,7 @@ def _point(strip: Strip, mark: Mark, role: Role, axis: Axis, style: Style) -> bo
 
 def _row(row: int, values: Sequence[int], scale: Scale, limit: int | None, style: Style) -> Iterator[Run]:
     """The cells of one row, counted from the bottom, and the line of the limit in empty cells."""
-    is_limit = scale.limit is not None and -(-scale.limit * ROWS // scale.top) - 1 == row
+    is_limit = scale.limit is not None and -(-scale.limit * CHART_ROWS // scale.top) - 1 == row
 
     def cell(value: int) -> tuple[str, Role]:
         glyph = style.show_figure(EIGHTHS[min(8, max(0, _eighths(value, scale.top) - 8 * row))])
@@ -431,14 +431,14 @@ def _row(row: int, values: Sequence[int], scale: Scale, limit: int | None, style
         cells.pop()
     for role, run in groupby(cells, key=lambda each: each[1]):
         yield Run("".join(glyph for glyph, _ in run), role)
-    yield from [Run(LIMIT, "alarm")] if is_limit else []
+    yield from [Run(LIMIT_LABEL, "alarm")] if is_limit else []
 
 
 def _eighths(value: int, top: int) -> int:
     """The height of a column in eighths of a row; at least 1 for a nonzero value."""
     if value <= 0:
         return 0
-    return max(1, (2 * value * ROWS * 8 + top) // (2 * top))
+    return max(1, (2 * value * CHART_ROWS * 8 + top) // (2 * top))
 
 
 def _axis(axis: Axis, style: Style) -> Iterator[Line]:

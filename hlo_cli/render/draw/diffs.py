@@ -17,8 +17,8 @@ from hlo_cli.report.text import Line, Role, Run, plain_text
 # A changed line as text: changes are marked, and unchanged text is shortened to fit.
 
 
-_KEPT: Final = (80, 64, 48, 40, 32, 24, 16, 12)  # cells of a piece, as a line gets narrower
-_NAME: Final = 20
+_PIECE_CELLS: Final = (80, 64, 48, 40, 32, 24, 16, 12)  # cells of a piece, as a line gets narrower
+_NAME_CELLS: Final = 20  # the name before `=`, by which a line is known, is cut last
 
 
 def _changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
@@ -30,7 +30,7 @@ def _changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
     """
     shown = [tuple(Run(style.show(run.text), run.role) for run in _runs_of(piece)) for piece in pieces]
     line = tuple(run for runs in shown for run in runs)
-    for kept in _KEPT:
+    for kept in _PIECE_CELLS:
         if cell_width(plain_text(line)) <= room:
             return line
         line = tuple(_shorter(run, kept, at, len(shown), style) for at, runs in enumerate(shown) for run in runs)
@@ -54,7 +54,7 @@ def _runs_of(piece: Piece) -> Line:
 def _shorter(run: Run, kept: int, at: int, pieces: int, style: Style) -> Run:
     """A run in fewer cells: the first keeps its name, the last its beginning, the others both ends."""
     text, dots = run.text, style.dots
-    most = 2 * kept if run.role != "plain" else max(kept, _NAME) if at == 0 else kept
+    most = 2 * kept if run.role != "plain" else max(kept, _NAME_CELLS) if at == 0 else kept
     if cell_width(text) <= most:
         return run
     tail = 0 if at + 1 == pieces and run.role == "plain" else (6 if at == 0 else (most - len(dots)) // 2)
@@ -66,7 +66,7 @@ def _shorter(run: Run, kept: int, at: int, pieces: int, style: Style) -> Run:
 
 
 _MAX_BLOCK_LINES: Final = 6  # a computation that was added as a whole is known by its first lines
-_OF_A_BLOCK: Final = 3  # the header and the first instructions; --format md has all
+_FIRST_LINES: Final = 3  # the header and the first instructions; --format md has all
 
 
 class Shown(NamedTuple):
@@ -125,7 +125,7 @@ def _brief(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, int]]:
     groups = [(sign, list(group)) for sign, group in groupby(lines, lambda line: line.sign)]
     for at, (sign, group) in enumerate(groups):
         if sign in SIGNS:
-            kept = _OF_A_BLOCK if sign in "+-" and len(group) > _MAX_BLOCK_LINES else len(group)
+            kept = _FIRST_LINES if sign in "+-" and len(group) > _MAX_BLOCK_LINES else len(group)
             yield from ((line, 0) for line in group[: kept - 1])
             yield group[kept - 1], len(group) - kept
             continue

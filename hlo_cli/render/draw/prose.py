@@ -84,8 +84,8 @@ def _codes(role: Role) -> tuple[str, str]:
 BETWEEN = " · "
 _BLANK: Final = lazy_regex(" (?=[^`]*(?:`[^`]*`[^`]*)*$)")
 """A blank that is not between two backquotes."""
-_HARDLY: Final = 5
-"""A line filled to less than one part in this many counts as barely begun."""
+_BARELY_BEGUN: Final = 5
+"""A line filled to less than one part in this many counts as barely begun: breaking it leaves a lone word there."""
 
 
 def text_lines(text: Text, style: Style, role: Role | None = None) -> Iterator[Line]:
@@ -115,7 +115,7 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
     used = 0
     for word in _words(line, whole=whole):
         wide = cell_width(plain_text(word))
-        if current and used + 1 + wide > room and not (whole and (wide > room or used < room // _HARDLY)):
+        if current and used + 1 + wide > room and not (whole and (wide > room or used < room // _BARELY_BEGUN)):
             yield tuple(current)
             current, used = [], 0
         if current:

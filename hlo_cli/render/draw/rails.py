@@ -98,7 +98,7 @@ def _joint(is_first: bool, is_last: bool, *, ends: bool) -> str:
 
 
 _NAMES_FROM: Final = 160
-"""The width from which on the operands of each node are named."""
+"""The width from which on the operands of each node are named: lanes and nodes take 80 cells and more."""
 _CELLS_A_LANE: Final = 10  # a lane takes two cells, and most of the width belongs to names and shapes
 _SIGNS: Final = {"added": "+ ", "removed": "- ", "changed": "~ ", "moved": "> "}
 _COLUMNS: Final = (

@@ -284,8 +284,8 @@ def _leads(drawn: list[Drawn], style: Style) -> Iterator[str]:
 
 AFTER_LABEL = "  "
 AFTER_AMOUNT = "   "
-_NARROWEST = 20
-"""The narrowest column of whole remarks."""
+_MIN_REMARK_WIDTH = 20
+"""The narrowest column of whole remarks: three words a line."""
 
 
 def lines_of_facts(facts: Facts, style: Style) -> Iterator[Line]:
@@ -325,7 +325,7 @@ def _whole(fact: Fact, before: str, style: Style) -> Iterator[Line]:
     """
     lead = before + (AFTER_AMOUNT if fact.amounts else "")
     indent = cell_width(lead)
-    for at, part in enumerate(fill((Run(style.show(fact.remark)),), max(style.room - indent, _NARROWEST))):
+    for at, part in enumerate(fill((Run(style.show(fact.remark)),), max(style.room - indent, _MIN_REMARK_WIDTH))):
         yield (Run(" " * indent if at else lead), *part)
 
 

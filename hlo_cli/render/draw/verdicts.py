@@ -57,7 +57,7 @@ def _verdict(verdict: Verdict, wide: int, style: Style) -> Iterator[Line]:
 # Findings as text: the groups that matter most, each with its cost, its place, and help, and the rest counted.
 
 
-LIMIT = 10  # each finding has three or four lines: ten are about a screen
+MAX_GROUPS = 10  # each finding has three or four lines: ten are about a screen
 
 
 def lines_of_findings(findings: Findings, style: Style) -> Iterator[Line]:
@@ -98,7 +98,7 @@ def footer_of_findings(findings: Findings, style: Style) -> tuple[str, ...]:
 def _shown(findings: Findings, style: Style) -> tuple[Group, ...]:
     """The groups that are shown; those of libraries are folded, unless all groups are asked for."""
     listed = findings.groups if style.top == 0 else findings.own_groups
-    return listed[: style.rows_shown(LIMIT, len(listed))]
+    return listed[: style.rows_shown(MAX_GROUPS, len(listed))]
 
 
 def _program_line(found: Finding, style: Style) -> Line | None:

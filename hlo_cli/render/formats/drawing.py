@@ -125,7 +125,7 @@ _NAME_ROOM: Final = 48  # Graphviz makes a node as wide as its text; long names 
 _SHAPE_ROOM: Final = 64  # a shape with its layout and tiles; a tuple is cut
 _TIP_ROOM: Final = 400  # a tip is a small window of the browser without line breaks
 _MOST_LABELED: Final = 300
-"""Edges have labels in graphs of at most this number of them."""
+"""Edges have labels in graphs of at most this number of them: Graphviz gives each label a place of its own."""
 _HEAD: Final = """\
 rankdir=TB;
 compound=true;

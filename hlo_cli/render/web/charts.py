@@ -156,18 +156,18 @@ def _columns(band: Band, steps: Sequence[int]) -> tuple[int, int]:
 # Pictures of tracks: the buffers as stacked areas, with the peak, the limit, the axes, and a legend.
 
 
-LEFT: Final = 70  # px: the numbers of bytes and their unit
-WIDTH: Final = 720  # px: leaves room for the legend on a page of this width
-HEIGHT: Final = 240  # px: two memories fit a screen
+CHART_LEFT: Final = 70  # px: the numbers of bytes and their unit
+CHART_WIDTH: Final = 720  # px: leaves room for the legend on a page of this width
+CHART_HEIGHT: Final = 240  # px: two memories fit a screen
 PAGE_WIDTH: Final = 1100  # px: a window on a laptop
-GLYPH: Final = 7.3  # the width of a character of code
-MIN_LABEL_HEIGHT: Final = 12
+CODE_GLYPH_WIDTH: Final = 7.3  # px: a character of monospaced type of 12 px, of the widest of the common fonts
+MIN_LABEL_HEIGHT: Final = 12  # px: the type of names is 11 px high
 MIN_EDGED_HEIGHT: Final = 3  # the outline of a thinner area would hide it
-MAX_TEXT_LENGTH: Final = 300
+MAX_TEXT_LENGTH: Final = 300  # characters: a tip is a small window of the browser
 LEGEND_GAP: Final = 26  # px
 LEGEND_INDENT: Final = 18  # px: the square of the color before a name
-LEGEND_SIZE: Final = 78  # the room of a number of bytes
-LEGEND_ROW: Final = 19
+LEGEND_SIZE: Final = 78  # px: the room of a number of bytes, such as 1,023.9 MiB
+LEGEND_ROW: Final = 19  # px: a line of 12 px type and its leading
 MIN_LEGEND: Final = 200  # px: square, about a dozen characters of a name, and the bytes
 
 
@@ -193,7 +193,7 @@ class Room(NamedTuple):
         return self.left + self.width
 
 
-WIDE: Final = Room(PAGE_WIDTH, LEFT, WIDTH, "wide")
+WIDE: Final = Room(PAGE_WIDTH, CHART_LEFT, CHART_WIDTH, "wide")
 NARROW: Final = Room(360, 52, 296, "narrow")
 
 
@@ -211,7 +211,7 @@ class Frame(NamedTuple):
 
     def y(self, value: float) -> float:
         """The y coordinate of a number of bytes."""
-        return self.top + HEIGHT - (value * HEIGHT / self.scale if self.scale else 0)
+        return self.top + CHART_HEIGHT - (value * CHART_HEIGHT / self.scale if self.scale else 0)
 
 
 def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
@@ -225,7 +225,7 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """
     for layer in stack.layers:
         looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
-        if layer.band and layer.band.bytes * HEIGHT < MIN_EDGED_HEIGHT * frame.scale:
+        if layer.band and layer.band.bytes * CHART_HEIGHT < MIN_EDGED_HEIGHT * frame.scale:
             looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
         linked += f' data-v="{safe(layer.band.label)}"' if layer.band else ""
@@ -292,7 +292,7 @@ def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str],
     left = room.left if room.is_narrow else room.right + LEGEND_GAP
     at = top + 12
     drawn = [f'<text class="quiet" x="{left}" y="{short(at)}">At the peak</text>']
-    length = int((room.page - left - LEGEND_INDENT - LEGEND_SIZE) / GLYPH)
+    length = int((room.page - left - LEGEND_INDENT - LEGEND_SIZE) / CODE_GLYPH_WIDTH)
     for rank, band in enumerate(stack.largest):
         at += LEGEND_ROW
         name = shortened(band.label, length)
@@ -341,10 +341,10 @@ def _edge(totals: Sequence[int], frame: Frame) -> str:
 
 def _buffer_label(layer: Layer, frame: Frame) -> Iterator[str]:
     """The name of a buffer in its longest stretch at one height, if it is tall and wide enough there."""
-    if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < MIN_LABEL_HEIGHT * frame.scale:
+    if layer.band is None or frame.scale == 0 or layer.band.bytes * CHART_HEIGHT < MIN_LABEL_HEIGHT * frame.scale:
         return
     start, end = max(layer.runs, key=lambda run: run[1] - run[0])
-    room = int((frame.x(end) - frame.x(start) - 8) / GLYPH)
+    room = int((frame.x(end) - frame.x(start) - 8) / CODE_GLYPH_WIDTH)
     if room < min(len(layer.band.label), 8):
         return
     middle = layer.bottoms[start - layer.start] + layer.band.bytes / 2
@@ -390,7 +390,7 @@ LOOP_HEIGHT: Final = 24  # px: a bracket and the name below it
 MAX_LEVELS: Final = 6  # loops are seldom nested deeper
 MAX_BRACKETS: Final = 300  # of one depth: more in the width of the chart are less than 3 px apart
 MIN_BRACKET: Final = 2  # px: narrower, both ends are one line
-MIN_NAME: Final = 12  # characters: shorter, names of loops look alike
+MIN_LOOP_NAME: Final = 12  # characters: shorter, names of loops look alike
 
 
 def _byte_axis(frame: Frame) -> Iterator[str]:
@@ -402,7 +402,7 @@ def _byte_axis(frame: Frame) -> Iterator[str]:
     room = frame.room
     unit = axis_unit(frame.scale)
     part = 10 if unit else 1
-    interval = tick_interval(max(frame.scale * part // 1024**unit, 1), HEIGHT, BETWEEN_TICKS)
+    interval = tick_interval(max(frame.scale * part // 1024**unit, 1), CHART_HEIGHT, BETWEEN_TICKS)
     ticks = range(0, frame.scale * part // 1024**unit + 1, interval)
     for tenths in ticks:
         y = frame.y(tenths * 1024**unit / part)
@@ -420,7 +420,7 @@ def _step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     for step in range(0, steps, tick_interval(steps, room.width, BETWEEN_STEPS)):
         x = frame.x(axis.cell(step))
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
-        if x <= room.right - GLYPH * (len(last) + len(f"{step:,}")):
+        if x <= room.right - CODE_GLYPH_WIDTH * (len(last) + len(f"{step:,}")):
             yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{step:,}</text>'
     yield f'<text class="quiet end" x="{room.right}" y="{short(y + 17)}">{last}</text>'
 
@@ -441,7 +441,7 @@ def _time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
         x = room.left + room.width * tick / (whole * parts)
         words = format_scaled(tick, parts, 0 if parts == 1 or interval % 10 == 0 else 1)
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
-        if x <= room.right - GLYPH * (len(last) + len(words)):
+        if x <= room.right - CODE_GLYPH_WIDTH * (len(last) + len(words)):
             yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{words}</text>'
     yield f'<text class="quiet end" x="{room.right}" y="{short(y + 17)}">{last}</text>'
 
@@ -454,9 +454,9 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
     ends = x > room.left + room.width / 2
     looks, at = ("end", x - 8) if ends else ("start", x + 8)
     line = "peak" if role == "alarm" else "mark"
-    yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
+    yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + CHART_HEIGHT)}"/>'
     yield f'<text class="{role} middle" x="{short(x)}" y="{short(y)}">▼</text>'
-    words = shortened(mark.label, int(room.width / 2 / GLYPH))
+    words = shortened(mark.label, int(room.width / 2 / CODE_GLYPH_WIDTH))
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
 
 
@@ -484,10 +484,10 @@ def _names(placed: Sequence[tuple[float, float, Loop]], room: Room) -> dict[Loop
     names = {}
     for left, right, loop in placed:
         words = sanitize(loop.name) + trips_text(loop)
-        length = min(len(words), max(int((right - left) / GLYPH), MIN_NAME))
+        length = min(len(words), max(int((right - left) / CODE_GLYPH_WIDTH), MIN_LOOP_NAME))
         name = words if length == len(words) else shortened(loop.name, max(length - len(trips_text(loop)), 4))
         name = name if name == words else name + trips_text(loop)
-        half, middle = len(name) * GLYPH / 2 + 3, (left + right) / 2
+        half, middle = len(name) * CODE_GLYPH_WIDTH / 2 + 3, (left + right) / 2
         begin, end = middle - half, middle + half
         if begin >= 0 and end <= room.page and all(end <= other or begin >= last for other, last in taken):
             taken.append((begin, end))
@@ -509,9 +509,9 @@ def _bracket(loop: Loop, left: float, right: float, y: float, name: str, counts_
 # Timelines as pictures: one for each track from top to bottom, with the loops below the last.
 
 
-HEADING: Final = 20  # px: a line of text with its leading
+HEADING_HEIGHT: Final = 20  # px: a line of text with its leading
 MARK_LINE: Final = 16  # px: a mark and its words
-BELOW: Final = 18  # px between the tracks
+TRACK_GAP: Final = 18  # px between the tracks
 MAX_NAME_LENGTH: Final = 60  # with the peak and the limit before it, a name of this length fits the chart's line
 
 
@@ -531,19 +531,21 @@ def drawing(
     for at, track in enumerate(tracks):
         stack = stack_of(track, room.width)
         lines = 1 + len(track.marks)
-        frame = Frame(top + HEADING * (1 + room.is_narrow) + lines * MARK_LINE, len(stack.steps), stack.top, room)
+        frame = Frame(
+            top + HEADING_HEIGHT * (1 + room.is_narrow) + lines * MARK_LINE, len(stack.steps), stack.top, room
+        )
         readout = f" {_readout(stack, frame, timeline)}" if with_readout else ""
         elements.append(f'<g class="track"{readout}>')
         elements += _track(track, stack, frame, timeline, f"{key}{at}")
-        bottom = frame.top + HEIGHT + AXIS_HEIGHT + BELOW
+        bottom = frame.top + CHART_HEIGHT + AXIS_HEIGHT + TRACK_GAP
         if at == len(tracks) - 1:
-            drawn, height = brackets(timeline.loops, frame, timeline.steps, bottom - BELOW)
+            drawn, height = brackets(timeline.loops, frame, timeline.steps, bottom - TRACK_GAP)
             elements += drawn
             bottom += height
-        drawn, end = legend(stack, frame, f"{key}{at}", bottom - BELOW if room.is_narrow else frame.top)
+        drawn, end = legend(stack, frame, f"{key}{at}", bottom - TRACK_GAP if room.is_narrow else frame.top)
         elements += drawn
         elements.append("</g>")
-        top = max(bottom, end + BELOW)
+        top = max(bottom, end + TRACK_GAP)
     return elements, top
 
 
@@ -561,7 +563,7 @@ def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: st
     yield from _byte_axis(frame)
     yield f'<g class="areas">{"".join(areas(stack, frame, key))}</g>'
     yield from _limit_line(stack.scale.limit, frame)
-    yield from _step_axis(frame, timeline.steps, frame.top + HEIGHT)
+    yield from _step_axis(frame, timeline.steps, frame.top + CHART_HEIGHT)
     y = frame.top - 5
     if stack.scale.step is not None:
         yield from pointer(Mark(stack.scale.step, "peak"), "alarm", frame, timeline.steps, y)
@@ -582,7 +584,7 @@ def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> It
     left = frame.room.left
     if frame.room.is_narrow:
         name = safe(shortened(track.name, MAX_NAME_LENGTH // 2))
-        yield f'<text class="head" x="{left}" y="{short(y - HEADING)}">{name}</text>'
+        yield f'<text class="head" x="{left}" y="{short(y - HEADING_HEIGHT)}">{name}</text>'
         yield f'<text class="quiet" x="{left}" y="{short(y)}">{safe(words)}</text>'
         return
     name = f'<tspan class="head">{safe(shortened(track.name, MAX_NAME_LENGTH))}</tspan>'
@@ -596,7 +598,7 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
         [step, total, shortened(names[step], MAX_NAME_LENGTH) if step < len(names) else ""]
         for step, total in zip(stack.steps, stack.totals, strict=True)
     ]
-    box = f"{frame.room.left} {short(frame.top)} {frame.room.width} {HEIGHT}"
+    box = f"{frame.room.left} {short(frame.top)} {frame.room.width} {CHART_HEIGHT}"
     return f'data-box="{box}" data-steps="{safe(json.dumps(rows, separators=(",", ":")))}"'
 
 
@@ -646,14 +648,14 @@ def _packed(bars: Sequence[tuple[int, int, int]]) -> list[list[int]]:
 # Tables with spans as pictures: few as a line for each row with its name, many packed into lanes by operation.
 
 
-ROW: Final = 18  # px: a bar of 11 px and the space between bars
+BAR_PITCH: Final = 18  # px: a bar of 11 px and the space between bars
 WIDE_SPANS: Final = Room(1240, 20, 1190, "wide")  # a window of 1,280 px
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
-MAX_BARS: Final = 2000
-MIN_BAR: Final = 1.5  # px: a shorter bar would be invisible
-NAME: Final = 40  # characters of a name beside its bar; the title has all of it
-LEGEND: Final = 26  # px: the line of the legend above the bars
-LANE_NAME: Final = 16  # px: a line of text above the lanes of an operation
+MAX_BARS: Final = 2000  # each is an element with a tip, about 250 bytes: half a megabyte of a page
+MIN_BAR_WIDTH: Final = 1.5  # px: a shorter bar would be invisible
+MAX_BAR_NAME: Final = 40  # characters of a name beside its bar; the title has all of it
+LEGEND_HEIGHT: Final = 26  # px: the line of the legend above the bars
+LANE_NAME_HEIGHT: Final = 16  # px: a line of text above the lanes of an operation
 LANES_HEIGHT: Final = 200  # aimed at; a lane is not lower than the least height
 LANE_HEIGHTS: Final = (5, 15)  # the highest has room for a name on a bar
 
@@ -700,7 +702,7 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     assert at is not None
     column = table.columns[at]
     elements, bottom = _bars(table, style, top, room)
-    frame = Frame(top + LEGEND, max(column.steps, 1), 0, room)
+    frame = Frame(top + LEGEND_HEIGHT, max(column.steps, 1), 0, room)
     axis = _time_axis(frame, column.seconds, bottom) if column.seconds else _step_axis(frame, frame.columns, bottom)
     bottom += AXIS_HEIGHT
     loops, height = brackets(column.loops, frame, frame.columns, bottom, counts_steps=not column.seconds)
@@ -713,11 +715,13 @@ def _bars(table: Table, style: Style, top: float, room: Room) -> tuple[list[str]
     at = span_column(table)
     assert at is not None
     rows = _rows(table, at, style)
-    frame = Frame(top + LEGEND, max(table.columns[at].steps, 1), 0, room)
-    elements = list(_legend(table, len(rows), at, top + LEGEND / 2 + 2, room))
+    frame = Frame(top + LEGEND_HEIGHT, max(table.columns[at].steps, 1), 0, room)
+    elements = list(_legend(table, len(rows), at, top + LEGEND_HEIGHT / 2 + 2, room))
     if len(rows) <= MAX_NAMED and not _has_lanes(table):
-        elements += [line for n, row in enumerate(rows) for line in _bar(table, row, at, frame.top + n * ROW, frame)]
-        return elements, frame.top + len(rows) * ROW
+        elements += [
+            line for n, row in enumerate(rows) for line in _bar(table, row, at, frame.top + n * BAR_PITCH, frame)
+        ]
+        return elements, frame.top + len(rows) * BAR_PITCH
     drawn, bottom = _lanes(table, rows, at, frame)
     return [*elements, *drawn], bottom
 
@@ -748,13 +752,13 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     x: float = room.left
     kinds = _colors_of(table).items() if column.is_measured else (("overlapped", "b0"), ("exposed", "exposed"))
     for words, looks in kinds:
-        if x + 26 + GLYPH * len(words) > room.page:
+        if x + 26 + CODE_GLYPH_WIDTH * len(words) > room.page:
             break  # the last ones are the shortest; the titles of bars have their kind
         yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
         yield f'<text x="{short(x + 16)}" y="{short(y)}">{words}</text>'
-        x += 16 + GLYPH * len(words) + 10
+        x += 16 + CODE_GLYPH_WIDTH * len(words) + 10
     words = f"{bars} over {axis}"
-    words = words if x + GLYPH * len(words) <= room.page else bars
+    words = words if x + CODE_GLYPH_WIDTH * len(words) <= room.page else bars
     yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
 
 
@@ -794,7 +798,7 @@ def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[li
             busy = sum(_length(cells[n][at]) for n in lanes[0]) / frame.columns
             words = f"{name} · {bars:,}" + (f" · {format_percent(busy)}% busy" if _has_lanes(table) else "")
             elements.append(f'<text class="quiet" x="{frame.room.left}" y="{short(y + 12)}">{safe(words)}</text>')
-            y += LANE_NAME
+            y += LANE_NAME_HEIGHT
         for lane in lanes:
             for row in (rows[n] for n in lane):
                 elements.append(f"<g{_named(table, row, [at])}")
@@ -825,7 +829,7 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     left = right = frame.x(0)
     if stretch and rects:
         left = frame.x(stretch.start)
-        right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_BAR)
+        right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_BAR_WIDTH)
     yield f"{_name(_row_label(table, row), left, right, y + 13, frame.room)}</g>"
 
 
@@ -862,7 +866,7 @@ def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame,
     if stretch is None or stretch.start >= frame.columns:
         return
     left = frame.x(stretch.start)
-    right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_BAR)
+    right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_BAR_WIDTH)
     # a bar that is drawn wider than it is keeps the color of what it is
     exposed_x = right if stretch.exposed_from > stretch.end else max(frame.x(stretch.exposed_from), left)
     exposed_x = min(exposed_x, right)
@@ -875,9 +879,9 @@ def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame,
 def _name(name: str, left: float, right: float, y: float, room: Room) -> str:
     """The name after the bar, before it, or on it, depending on the room."""
     after, before = room.page - 4 - right - 6, left - 6
-    length = min(NAME, int(max(after, before, right - left - 8) / GLYPH))
+    length = min(MAX_BAR_NAME, int(max(after, before, right - left - 8) / CODE_GLYPH_WIDTH))
     name = shortened(name, length)
-    wide = len(name) * GLYPH
+    wide = len(name) * CODE_GLYPH_WIDTH
     looks, x = "code on", left + 4
     if after >= wide:
         looks, x = "code", right + 6

@@ -191,10 +191,10 @@ def _balanced(candidates: Sequence[Sequence[float]], widths: Sequence[float]) ->
 LONG_EDGE: Final = 8
 """An edge over more ranks is drawn as a stub at each end; a point in each rank would make the layout quadratic."""
 RANK_LIMIT: Final = 24
-"""More nodes without operands (or without users) in one rank go to further ranks."""
+"""More nodes without operands (or without users) in one rank go to further ranks: 24 boxes are some screens wide."""
 SWEEPS: Final = 10  # as in js/layered.js; crossings hardly fall after the first few
 POINT: Final = 6.0
-"""The width that a line takes where it passes a rank."""
+"""The width that a line takes where it passes a rank: the widest line of an edge and some room."""
 LEAST_GAP: Final = 30.0  # px between ranks: an edge and its arrow
 MOST_GAP: Final = 80.0  # px: however far an edge goes, the graph must not fall apart
 BASE_GAP: Final = 24.0  # px, to which the slope adds

@@ -38,9 +38,9 @@ NODE_HEIGHT: Final = 34.0  # px: two lines of 11 px type
 TEXT_MARGIN: Final = 16  # px: 8 on each side of the text
 MARK: Final = 2
 """The characters before the name of what can be opened."""
-_NAME: Final = 32  # characters: long names make boxes wide and graphs sparse; the tip has all of the name
-_LABEL: Final = 30  # characters of a shape, about as many as of a name above it
-_LITERALS: Final = 16  # constants that are a number or two say what an operation does; longer ones do not
+_MAX_NAME: Final = 32  # characters: long names make boxes wide and graphs sparse; the tip has all of the name
+_MAX_LABEL: Final = 30  # characters of a shape, about as many as of a name above it
+_MAX_LITERAL: Final = 16  # constants that are a number or two say what an operation does; longer ones do not
 
 
 def _without_middle(text: str, most: int) -> str:
@@ -57,7 +57,7 @@ def _without_middle(text: str, most: int) -> str:
 def first_line(node: GraphNode) -> str:
     """The name, with the sign of its change."""
     sign = f"{CHANGES[node.change][0]} " if node.change else ""
-    return sign + _without_middle(sanitize(node.name), _NAME)
+    return sign + _without_middle(sanitize(node.name), _MAX_NAME)
 
 
 def _second_line(node: GraphNode) -> str:
@@ -69,8 +69,8 @@ def _second_line(node: GraphNode) -> str:
     literals = sanitize(", ".join(node.literals))
     parts = (
         node.operation,
-        _without_middle(_short(sanitize(node.label)), _LABEL),
-        literals if len(literals) <= _LITERALS else "",
+        _without_middle(_short(sanitize(node.label)), _MAX_LABEL),
+        literals if len(literals) <= _MAX_LITERAL else "",
     )
     return "  ".join(part for part in parts if part)
 
@@ -97,10 +97,10 @@ PART_CHARACTER: Final = 6.2  # px: the width of a character of the quiet type of
 PADDING: Final = 14.0  # px inside of a box around its nodes
 LOOSE_GAP: Final = 16.0  # px between nodes without edges, as between those with
 LOOSE_WIDTH: Final = 1200.0
-"""Nodes without edges are in rows of this width at least."""
+"""Nodes without edges are in rows of this width at least: that of a page, so that rows do not become columns."""
 PORT_GAP: Final = 14.0  # px between the ends of edges at one node, where there is room
 _FEW: Final = 60
-"""Computations of at most this many nodes have no stubs."""
+"""Computations of at most this many nodes have no stubs: their long edges can be followed by the eye."""
 
 
 class Box(NamedTuple):
@@ -334,13 +334,13 @@ def _route(
 
 
 MARGIN: Final = 20.0  # px
-HEAD: Final = 44.0  # px: the answer and the line of details above the graph
-LEGEND_ROW: Final = 22.0  # px: a line of the legend
+HEAD_HEIGHT: Final = 44.0  # px: the answer and the line of details above the graph
+LEGEND_LINE_HEIGHT: Final = 22.0  # px: a line of the legend
 LEAST_WIDTH: Final = 480.0  # px: a graph of one node still has room for its legend
-STEPS: Final = 16
-"""The number of colors on the scale of numbers."""
+HEAT_COLORS: Final = 16
+"""The number of colors on the scale of numbers: more cannot be told apart side by side."""
 _STUB: Final = 9.0  # px: the visible part of a long edge at each of its ends
-_TEXT: Final = 8.0  # px: half of TEXT_MARGIN
+_TEXT_INSET: Final = 8.0  # px: half of TEXT_MARGIN
 _TIP_ROOM: Final = 300  # characters: a tip is a small window of the browser
 
 _CSS: Final = """\
@@ -387,7 +387,7 @@ def graph_picture(graph: Graph, answer: str) -> Iterator[str]:
     words = max(len(answer) * 7.6, len(graph.details) * 6.5, LEAST_WIDTH)
     width = max(scene.width, words) + 2 * MARGIN
     rows = _legend_rows(legend, width - 2 * MARGIN)
-    height = HEAD + MARGIN + scene.height + MARGIN + LEGEND_ROW * len(rows) + MARGIN
+    height = HEAD_HEIGHT + MARGIN + scene.height + MARGIN + LEGEND_LINE_HEIGHT * len(rows) + MARGIN
     size = f'viewBox="0 0 {short(width)} {short(height)}" width="{short(width)}" height="{short(height)}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" {size} role="img">\n'
     yield f"<title>{safe(graph.title)}: {safe(answer)}</title>\n<style>{_style(drawing)}</style>\n"
@@ -395,14 +395,14 @@ def graph_picture(graph: Graph, answer: str) -> Iterator[str]:
     yield f'<text class="head" x="{short(MARGIN)}" y="26">{safe(answer)}</text>\n'
     yield f'<text class="quiet" x="{short(MARGIN)}" y="44">{safe(graph.title)} · {safe(graph.details)}</text>\n'
     left = MARGIN + max(0.0, (width - 2 * MARGIN - scene.width) / 2)
-    yield f'<g transform="translate({short(left)} {short(HEAD + MARGIN)})">\n'
+    yield f'<g transform="translate({short(left)} {short(HEAD_HEIGHT + MARGIN)})">\n'
     yield from _drawn(drawing, scene)
     yield "</g>\n"
-    top = HEAD + 2 * MARGIN + scene.height
+    top = HEAD_HEIGHT + 2 * MARGIN + scene.height
     for at, row in enumerate(rows):
         yield (
             "".join(
-                f'<g transform="translate({short(MARGIN + x)} {short(top + at * LEGEND_ROW)})">{each}</g>'
+                f'<g transform="translate({short(MARGIN + x)} {short(top + at * LEGEND_LINE_HEIGHT)})">{each}</g>'
                 for x, each in row
             )
             + "\n"
@@ -432,13 +432,13 @@ def _looks(drawing: Drawing) -> list[str]:
         kinds = list(KINDS)
         return [f"k{kinds.index(node.kind if node.kind in KINDS else 'other')}" for node in drawing.nodes]
     most = most_heat(drawing)
-    return [f"h{round(share(node.heat, most) * (STEPS - 1))}" for node in drawing.nodes]
+    return [f"h{round(share(node.heat, most) * (HEAT_COLORS - 1))}" for node in drawing.nodes]
 
 
 def _node(node: GraphNode, box: Box, look: str) -> str:
     classes = " ".join((look, *(["focus"] if node.is_focus else []), *([node.change] if node.change else [])))
     mark = "▸ " if node.is_expandable else ""
-    x = short(box.left + _TEXT)
+    x = short(box.left + _TEXT_INSET)
     return (
         f'<g class="{classes}"><title>{_tip(node)}</title>'
         f'<rect x="{short(box.left)}" y="{short(box.top)}" width="{short(box.width)}" height="{short(box.height)}"'
@@ -449,7 +449,7 @@ def _node(node: GraphNode, box: Box, look: str) -> str:
 
 
 def _box(node: GraphNode, box: Box, look: str) -> str:
-    x = short(box.left + _TEXT)
+    x = short(box.left + _TEXT_INSET)
     return (
         f'<g class="{look}"><title>{_tip(node)}</title>'
         f'<rect class="box" x="{short(box.left)}" y="{short(box.top)}" width="{short(box.width)}"'
@@ -499,8 +499,10 @@ def _legend(drawing: Drawing) -> Iterator[tuple[float, str]]:
     """What occurs in the drawing: kinds or the scale, changes, and kinds of edges; each with its width."""
     if drawing.heat:
         words = f"0 to {amount(drawing.heat, most_heat(drawing))} ({drawing.heat})"
-        colors = "".join(f'<g class="h{at}"><rect x="{at * 6}" width="6" height="12"/></g>' for at in range(STEPS))
-        yield _entry(colors, STEPS * 6, words)
+        colors = "".join(
+            f'<g class="h{at}"><rect x="{at * 6}" width="6" height="12"/></g>' for at in range(HEAT_COLORS)
+        )
+        yield _entry(colors, HEAT_COLORS * 6, words)
     else:
         present = {node.kind for node in drawing.nodes}
         for at, kind in enumerate(KINDS):
@@ -534,7 +536,7 @@ def _legend_rows(entries: Sequence[tuple[float, str]], room: float) -> list[list
 
 def _style(drawing: Drawing) -> str:
     if drawing.heat:
-        places = [at / (STEPS - 1) for at in range(STEPS)]
+        places = [at / (HEAT_COLORS - 1) for at in range(HEAT_COLORS)]
         light = {f"h{at}": heat_paint(place) for at, place in enumerate(places)}
         dark = {f"h{at}": dark_heat_paint(place) for at, place in enumerate(places)}
     else:

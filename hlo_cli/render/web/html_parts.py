@@ -32,13 +32,13 @@ from hlo_cli.report.timeline import Timeline
 
 
 MAX_ROWS: Final = 10_000  # a page of more rows is slow to open and to sort; csv and json have all
-LONG: Final = 40  # rows beyond which a table scrolls in its own box
+LONG_TABLE: Final = 40  # rows beyond which a table scrolls in its own box
 LOW_RANK: Final = 4  # columns up to this rank leave small screens
-MIN_BARS: Final = 3
-MOSTLY: Final = 0.9  # sorted by another column that is nearly the same, the bars still fall
-WRAPPED: Final = 28  # length from which a shape or an op_name may be broken into lines
-LONG_TEXT: Final = 48  # length from which any text may be
-FOLDED: Final = 90  # length from which only the first lines are shown
+MIN_BARS: Final = 3  # two numbers are compared without bars
+FALLING_SHARE: Final = 0.9  # sorted by another column that is nearly the same, the bars still fall
+WRAPPED_SHAPE: Final = 28  # length from which a shape or an op_name may be broken into lines
+WRAPPED_TEXT: Final = 48  # length from which any text may be
+FOLDED_TEXT: Final = 90  # length from which only the first lines are shown
 
 
 def _table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _falls(cells: Sequence[Cell]) -> bool:
         and len(values) > 1
         and values[0] == max(values)
         and values[1] > 0
-        and falling >= MOSTLY * (len(values) - 1)
+        and falling >= FALLING_SHARE * (len(values) - 1)
     )
 
 
@@ -209,7 +209,7 @@ def _kept(table: Table | Tree) -> tuple[str, ...]:
 
 
 def _box(title: Text, rows: int) -> str:
-    looks = "box long" if rows > LONG else "box"
+    looks = "box long" if rows > LONG_TABLE else "box"
     return f'<div class="{looks}" tabindex="0" role="region" aria-label="{safe(plain_text(line_of(title)))}">'
 
 
@@ -236,10 +236,10 @@ def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> li
     if column.unit == "span" and column.steps:
         texts[: len(cells)] = [_bar(cell, text, column.steps) for cell, text in zip(cells, texts, strict=False)]
         return [f"<td>{text}" for text in texts]
-    wrapped = WRAPPED if column.unit in ("shape", "op_name") else LONG_TEXT
+    wrapped = WRAPPED_SHAPE if column.unit in ("shape", "op_name") else WRAPPED_TEXT
     return [
         f"<td>{text}" if len(entry.text) <= wrapped else f'<td class="wrap">{text}'
-        if len(entry.text) <= FOLDED else f'<td class="wrap"><details><summary>{text}</summary></details>'
+        if len(entry.text) <= FOLDED_TEXT else f'<td class="wrap"><details><summary>{text}</summary></details>'
         for entry, text in zip(entries, texts, strict=True)
     ]  # fmt: skip
 
@@ -307,7 +307,7 @@ def _bar(cell: Cell, text: str, steps: int) -> str:
 
 
 MAX_LINES: Final = 10_000  # a page of more lines is slow to open and to search; md has all
-KINDS: Final = {"+": ' class="added"', "-": ' class="removed"', "~": ' class="changed"'}
+ROW_CLASSES: Final = {"+": ' class="added"', "-": ' class="removed"', "~": ' class="changed"'}
 
 
 def _diff_lines(diff: Diff, style: Style, most: int = MAX_LINES) -> Iterator[str]:
@@ -349,7 +349,7 @@ def _diff_row(line: DiffLine) -> str:
         text = f"<{tag}>{text}</{tag}>"
     role = f' class="{ROLES[line.sign]}"' if line.sign != " " else ""
     look = ' class="quiet"' if line.sign == " " else ""
-    kind = KINDS.get(line.sign, "")
+    kind = ROW_CLASSES.get(line.sign, "")
     numbers = f"<td>{line.old_line or ''}</td><td>{line.new_line or ''}</td>"
     return f"<tr{kind}>{numbers}<td{role}>{line.sign.strip()}</td><td{look}>{text}</td></tr>"
 
@@ -365,12 +365,14 @@ def _piece(piece: Piece) -> str:
 # Figures of tiles as pictures: the cells of a drawing in boxes become colored squares between crisp lines.
 
 
-CELL: Final = 8.4  # the width of a character
-ROW: Final = 24
+CHARACTER_WIDTH: Final = 8.4  # px: a character of monospaced type of 14 px
+LINE_HEIGHT: Final = 24  # px: cells of a figure are about as high as three characters are wide
 MAX_CENTERED: Final = 24  # characters: a word or a number in a cell; a sentence begins at its left edge
 MAX_LENGTH: Final = 400  # characters of a sentence beside a figure; the picture does not grow with it
-TOP_RULE: Final = 16  # px: the upper line of a box with the name of a dimension in it, lower than a row of text
-RULE: Final = 8  # the height of a line without text
+NAMED_RULE_HEIGHT: Final = (
+    16  # px: the upper line of a box with the name of a dimension in it, lower than a row of text
+)
+RULE_HEIGHT: Final = 8  # the height of a line without text
 # for each glyph, whether its line goes left, right, up, and down
 _SIDES: Final = {
     "─": "lr", "│": "ud", "┊": "ud", "┌": "rd", "┐": "ld", "└": "ru", "┘": "lu",
@@ -411,13 +413,13 @@ def grid_elements(lines: Sequence[Line], left: float, top: float) -> tuple[list[
         at = 0
         for run in line:
             if run.role != "plain":
-                texts.append(_text(run.text, run.role, left + at * CELL, y + high / 2 + 4))
+                texts.append(_text(run.text, run.role, left + at * CHARACTER_WIDTH, y + high / 2 + 4))
             else:
-                texts += _words(run.text, left + at * CELL, y + high / 2 + 4)
+                texts += _words(run.text, left + at * CHARACTER_WIDTH, y + high / 2 + 4)
             at += cell_width(run.text)
         y += high
     path = [f'<path class="line" d="{"".join(strokes)}"/>'] if strokes else []
-    return [*fills, *path, *texts], left + widest * CELL, y
+    return [*fills, *path, *texts], left + widest * CHARACTER_WIDTH, y
 
 
 def _fills(line: Line, text: str, left: float, y: float, high: float) -> Iterator[str]:
@@ -430,8 +432,8 @@ def _fills(line: Line, text: str, left: float, y: float, high: float) -> Iterato
         before = text[cells[at - 1][1] if at else 0 : start]
         after = text[end : cells[at + 1][0] if at + 1 < len(cells) else len(text)]
         begin, stop = start - _gap(before[::-1]), end + _gap(after)
-        size = f'width="{short((stop - begin) * CELL)}" height="{short(high)}"'
-        yield f'<rect class="{role}-cell" x="{short(left + begin * CELL)}" y="{short(y)}" {size}/>'
+        size = f'width="{short((stop - begin) * CHARACTER_WIDTH)}" height="{short(high)}"'
+        yield f'<rect class="{role}-cell" x="{short(left + begin * CHARACTER_WIDTH)}" y="{short(y)}" {size}/>'
 
 
 def _gap(text: str) -> float:
@@ -447,8 +449,8 @@ def _gap(text: str) -> float:
 def _height(text: str) -> int:
     """The height of a line; the upper line of a box has the name of a dimension at most."""
     if "┌" in text and not _is_rule(text):
-        return TOP_RULE
-    return RULE if _is_rule(text) else ROW
+        return NAMED_RULE_HEIGHT
+    return RULE_HEIGHT if _is_rule(text) else LINE_HEIGHT
 
 
 def _is_rule(text: str) -> bool:
@@ -461,17 +463,17 @@ def _strokes(text: str, left: float, y: float, high: float) -> Iterator[str]:
     middle = y + high / 2
     for at, glyph in enumerate(f"{text} "):
         sides = _SIDES.get(glyph, "")
-        x = left + at * CELL
+        x = left + at * CHARACTER_WIDTH
         if "u" in sides or "d" in sides:
             ends = y if "u" in sides else middle, y + high if "d" in sides else middle
-            yield f"M{short(x + CELL / 2)} {short(ends[0])}V{short(ends[1])}"
+            yield f"M{short(x + CHARACTER_WIDTH / 2)} {short(ends[0])}V{short(ends[1])}"
         if "l" in sides and start is None:
             start = x
         if "r" not in sides and start is not None:
-            yield f"M{short(start)} {short(middle)}H{short(x + CELL / 2 if 'l' in sides else x)}"
+            yield f"M{short(start)} {short(middle)}H{short(x + CHARACTER_WIDTH / 2 if 'l' in sides else x)}"
             start = None
         if "r" in sides and start is None:
-            start = x + CELL / 2
+            start = x + CHARACTER_WIDTH / 2
 
 
 def _words(text: str, left: float, y: float) -> Iterator[str]:
@@ -481,7 +483,7 @@ def _words(text: str, left: float, y: float) -> Iterator[str]:
     for glyph in f"{text}  ":
         is_gap = glyph in _SIDES or (glyph == " " and (not word or word.endswith(" ")))
         if is_gap and word.strip():
-            yield _text(word.rstrip(), "plain", left + begin * CELL, y)
+            yield _text(word.rstrip(), "plain", left + begin * CHARACTER_WIDTH, y)
         if is_gap:
             word = ""
         else:
@@ -495,7 +497,7 @@ def _text(text: str, role: Role, x: float, y: float) -> str:
     length = cell_width(text)
     looks = f"code {role}" if role != "plain" else "code"
     if length <= MAX_CENTERED:
-        looks, x = f"{looks} middle", x + length * CELL / 2
+        looks, x = f"{looks} middle", x + length * CHARACTER_WIDTH / 2
     return f'<text class="{looks}" x="{short(x)}" y="{short(y)}">{safe(shorten_text(text.strip(), MAX_LENGTH))}</text>'
 
 
