@@ -512,7 +512,7 @@ def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: Node
     """The report on a view, with notes on its times alone, and without next commands."""
     throughput = facts.throughput
     drawing = _drawing_of(graph, view, facts, options.heat)
-    edges, kinds = _tables(view, drawing)
+    edges, kinds = _node_and_edge_tables(view, drawing)
     return Report(
         "graph",
         answer_of(graph, view, options),
@@ -539,7 +539,7 @@ def _graph_part(
     return Graph(
         "graph",
         loaded.module.name,
-        _details(loaded, graph),
+        _facts_line(loaded, graph),
         Table("nodes", COLUMNS, DeferredRows(lambda: facts.rows(everything)), noun="instructions"),
         Table(
             "nodes",
@@ -568,7 +568,7 @@ def _view_columns(*, has_times: bool) -> tuple[Column[NodeRow], ...]:
     return (*times, Column("id", "id", "count", person=False, of=lambda row: row.node))
 
 
-def _details(loaded: Loaded, graph: DataflowGraph) -> str:
+def _facts_line(loaded: Loaded, graph: DataflowGraph) -> str:
     """The target, the stage, and the size of the module, and its file without directories."""
     target = target_of(loaded.module)
     path = (loaded.input.path or "").rstrip("/").rpartition("/")[2]
@@ -598,7 +598,7 @@ def answer_of(graph: DataflowGraph, view: View, options: GraphOptions) -> str:
     return f"{name} has {counts} after folding {format_count(size, 'instructions')}"
 
 
-def _tables(view: View, drawing: Drawing) -> tuple[Table, Table]:
+def _node_and_edge_tables(view: View, drawing: Drawing) -> tuple[Table, Table]:
     """The edges, and the nodes by kind."""
     names: Mapping[int, str] = {node.number: node.name for node in drawing.nodes}
     counted = Counter(node.kind for node in drawing.nodes)

@@ -49,7 +49,7 @@ from hlo_cli.source import Diagnostic, HloError
 
 INDEX: Final = "index.html"
 _UNUSUAL = lazy_regex(r"[^A-Za-z0-9._-]+")
-_LONGEST = 80  # file systems take 255 bytes, from which a number and the ending are taken
+_MAX_NAME = 80  # file systems take 255 bytes, from which a number and the ending are taken
 
 
 def _page_names(modules: Sequence[str]) -> list[str]:
@@ -61,7 +61,7 @@ def _page_names(modules: Sequence[str]) -> list[str]:
     taken = {INDEX}
     names = list[str]()
     for module in modules:
-        plain = _UNUSUAL.sub("_", module).strip("._-")[:_LONGEST] or "module"
+        plain = _UNUSUAL.sub("_", module).strip("._-")[:_MAX_NAME] or "module"
         number, name = 1, f"{plain}.html"
         while name.casefold() in taken:
             number += 1
@@ -114,7 +114,7 @@ def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
     space = memory.space(shown.space) if shown is not None else next(iter(chosen_spaces(memory, None)), None)
     is_final = sources.stage == "optimized"
     exposed = exposed_of(sources.schedule)
-    padded, padding = (_count(sources.padding.numbers.get(name)) for name in ("padded_bytes", "padding_bytes"))
+    padded, padding = (_int_of(sources.padding.numbers.get(name)) for name in ("padded_bytes", "padding_bytes"))
     found = sources.findings.numbers
     return ModuleSummary(
         sources.loaded.module.name,
@@ -130,10 +130,10 @@ def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
         exposed.share,
         exposed.bytes,
         padding / padded if padded else 0.0,
-        _count(sources.padding.numbers.get("saving_bytes")),
-        _count(found.get("errors")),
-        _count(found.get("warnings")),
-        _count(found.get("notes")),
+        _int_of(sources.padding.numbers.get("saving_bytes")),
+        _int_of(found.get("errors")),
+        _int_of(found.get("warnings")),
+        _int_of(found.get("notes")),
         devices_together(sources.loaded),
     )
 
@@ -189,7 +189,7 @@ def answer_of(summaries: Sequence[ModuleSummary]) -> str:
     return f"{number}: {'; '.join(words)}" if words else number
 
 
-def _count(cell: Cell) -> int:
+def _int_of(cell: Cell) -> int:
     return cell if isinstance(cell, int) else 0
 
 
@@ -207,7 +207,7 @@ _MOST_BYTES: Final = 15_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _WrittenModule:
     """The numbers of one module, and its page in the folder of unfinished pages, if pages are written."""
 
     summary: ModuleSummary
@@ -215,7 +215,7 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
+class _ModuleWriter:
     """Computes the report of one module and writes its page into a folder, if there is one.
 
     `in_one` asks for the pieces of the page, as JSON, in place of the page.
@@ -227,14 +227,14 @@ class _Ask:
     in_one: bool
     ascii: bool
 
-    def __call__(self, module: Module, given: Input) -> _Answer:
+    def __call__(self, module: Module, given: Input) -> _WrittenModule:
         check_running(module)
         loaded = Loaded(module, given)
         with sharing():
             sources = sources_of(loaded, self.options, given.path or "")
             summary = summary_of(sources, self.options.chip)
             if self.folder is None:
-                return _Answer(summary, None)
+                return _WrittenModule(summary, None)
             report = replace(report_of(sources, self.options, ""), errors=module.errors)
             path = os.path.join(self.folder, f"{uuid4().hex}.html")
             if self.in_one:
@@ -242,7 +242,7 @@ class _Ask:
                 write((json.dumps([pieces.title, pieces.body, pieces.data]),), path)
             else:
                 write_page(report, path, ascii=self.ascii)
-            return _Answer(summary, path)
+            return _WrittenModule(summary, path)
 
 
 def report_each(
@@ -255,7 +255,7 @@ def report_each(
     """
     options.check_chip()
     with _unfinished_pages(output) as folder:
-        ask = _Ask(replace(options, each=True), reading, folder, not in_folder, output.style(1).ascii)
+        ask = _ModuleWriter(replace(options, each=True), reading, folder, not in_folder, output.style(1).ascii)
         answers = list(map_inputs(many, reading, options.jobs, ask))
         has_pages = folder is not None
         pages = _Pages.of(answers) if has_pages and not in_folder else None
@@ -291,7 +291,7 @@ class _Pages:
     remark: str
 
     @staticmethod
-    def of(found: Sequence[ScanResult[_Answer]]) -> _Pages:
+    def of(found: Sequence[ScanResult[_WrittenModule]]) -> _Pages:
         """Those of the modules that cost most, as far as they fit; helpers and small ones are only counted."""
         ranking, read = ranking_of(found)
         share_of = dict(zip(read, ranking.shares, strict=True))
@@ -361,7 +361,7 @@ def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
 
 
 def _with_pages(
-    found: Sequence[ScanResult[_Answer]], index: str | None, pages: _Pages | None
+    found: Sequence[ScanResult[_WrittenModule]], index: str | None, pages: _Pages | None
 ) -> list[ScanResult[ModuleSummary]]:
     """The summaries with their pages: places in the file of `pages`, or files next to the index, which get names."""
     names = iter(_page_names([each.module or "" for each in found if each.answer is not None]))

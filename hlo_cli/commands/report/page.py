@@ -218,19 +218,19 @@ def _verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
     return tuple(
         verdict
         for verdict in (
-            _of_dump(sources),
-            _of_memory(sources),
-            _of_exposed(sources),
-            _of_padding(sources),
-            _of_findings(sources),
-            _of_time(sources),
-            _of_measured(sources),
+            _dump_verdict(sources),
+            _memory_verdict(sources),
+            _exposed_verdict(sources),
+            _padding_verdict(sources),
+            _findings_verdict(sources),
+            _time_verdict(sources),
+            _measured_verdict(sources),
         )
         if verdict is not None
     )
 
 
-def _of_dump(sources: Sources) -> Verdict | None:
+def _dump_verdict(sources: Sources) -> Verdict | None:
     """Bad if the text is truncated or has errors, a warning if it is a part, not final, or for another kind of chip."""
     module = sources.loaded.module
     if module.is_truncated:
@@ -256,7 +256,7 @@ def _of_dump(sources: Sources) -> Verdict | None:
     return None
 
 
-def _of_memory(sources: Sources) -> Verdict:
+def _memory_verdict(sources: Sources) -> Verdict:
     """Bad if a memory of the chip is too small, a warning above 95% of main memory; neutral without a limit.
 
     Compilers fill the other memories as far as they can, so that they are full is no warning.
@@ -270,7 +270,7 @@ def _of_memory(sources: Sources) -> Verdict:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
     if not fits or chip is None:
         words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
-        return Verdict("Memory", "neutral", words, _peak(memory, peak), section="memory", gauges=gauges)
+        return Verdict("Memory", "neutral", words, _peak_sentence(memory, peak), section="memory", gauges=gauges)
     fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
     if fullest.excess_bytes > 0 and sources.stage != "optimized":
         words = f"At most {format_bytes(fullest.needed_bytes)} of {fullest.name}"
@@ -286,7 +286,7 @@ def _of_memory(sources: Sources) -> Verdict:
     return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges, brief=brief)
 
 
-def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
+def _peak_sentence(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     """Where the peak of a memory is, and how to check it against a limit."""
     place = f"At {step_label(memory, space.peak_step)}, step {space.peak_step:,} of {len(memory.sequence):,}"
     return f"{place}." if memory.target == "cpu" else f"{place}. Use --chip NAME to check the limits of a chip."
@@ -300,7 +300,7 @@ def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gau
         yield Gauge(space.name, *((fit.needed_bytes, fit.limit_bytes) if fit else (space.peak_bytes, None)))
 
 
-def _of_exposed(sources: Sources) -> Verdict:
+def _exposed_verdict(sources: Sources) -> Verdict:
     """A warning from 5% of an execution on, or of the bytes of transfers without a chip; good below.
 
     Synchronous transfers count as exposed. Neutral without transfers, and if nothing is known.
@@ -328,7 +328,7 @@ def _of_exposed(sources: Sources) -> Verdict:
     return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
 
 
-def _of_padding(sources: Sources) -> Verdict:
+def _padding_verdict(sources: Sources) -> Verdict:
     """Good below 10% of the bytes of all values; a warning from there on if better orders save 1% or more."""
     numbers, sentence = sources.padding.numbers, _sentence(sources.padding.answer)
     padded, padding, saving = (_number(numbers, name) for name in ("padded_bytes", "padding_bytes", "saving_bytes"))
@@ -343,7 +343,7 @@ def _of_padding(sources: Sources) -> Verdict:
     return Verdict("Padding", "neutral", share, sentence, section="padding")
 
 
-def _of_findings(sources: Sources) -> Verdict:
+def _findings_verdict(sources: Sources) -> Verdict:
     """Bad with errors, a warning with warnings, neutral with notes alone, good without findings."""
     found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
     numbers, sentence = sources.findings.numbers, _sentence(sources.findings.answer)
@@ -362,7 +362,7 @@ def _of_findings(sources: Sources) -> Verdict:
     return Verdict("Findings", tone, words, f"{lead}." if cost else sentence, section="findings")
 
 
-def _of_time(sources: Sources) -> Verdict | None:
+def _time_verdict(sources: Sources) -> Verdict | None:
     """The estimated time of an execution, which is neither good nor bad; None without a chip."""
     if sources.chip_spec is None:
         return None
@@ -381,7 +381,7 @@ def _of_time(sources: Sources) -> Verdict | None:
     return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
 
 
-def _of_measured(sources: Sources) -> Verdict | None:
+def _measured_verdict(sources: Sources) -> Verdict | None:
     """The measured time of the kernels of a step or run, which is neither good nor bad; None without a profile."""
     if sources.measured is None:
         return None
@@ -433,15 +433,15 @@ def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, 
     found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
     fixes = {} if found is None else {rule.code: rule.fix for rule in found.rules}
     costly = [each for each in (() if found is None else found.groups) if each.severity == "error" or each.cost]
-    of_findings = [_of_group(each, fixes) for each in costly]
-    of_findings += _without_findings(sources, verdicts, of_findings)
-    of_memory = list(_that_lower_the_peak(sources))
+    of_findings = [_action_of_group(each, fixes) for each in costly]
+    of_findings += _verdict_actions(sources, verdicts, of_findings)
+    of_memory = list(_memory_actions(sources))
     is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
     ordered = of_memory + of_findings if is_short else of_findings + of_memory
     return tuple(ordered[:_MOST_ACTIONS])
 
 
-def _without_findings(sources: Sources, verdicts: Sequence[Verdict], found: Sequence[Action]) -> Iterator[Action]:
+def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict], found: Sequence[Action]) -> Iterator[Action]:
     """The transfers and the padding that a verdict warns of, if no rule reports any of them."""
     for verdict in verdicts:
         family = _RULES_OF.get(verdict.title)
@@ -457,7 +457,7 @@ def _without_findings(sources: Sources, verdicts: Sequence[Verdict], found: Sequ
             yield Action(verdict.sentence, cost_bytes=round(_number(sources.padding.numbers, "saving_bytes")))
 
 
-def _of_group(group: Group, fixes: Mapping[str, str]) -> Action:
+def _action_of_group(group: Group, fixes: Mapping[str, str]) -> Action:
     """The change that ends a group of findings; its time is the measured one if there is a profile."""
     worst, measured = group.worst, group.measured_seconds
     return Action(
@@ -483,7 +483,7 @@ def _first_sentence(text: str) -> str:
     return f"{first}{end.rstrip()}"
 
 
-def _that_lower_the_peak(sources: Sources) -> Iterator[Action]:
+def _memory_actions(sources: Sources) -> Iterator[Action]:
     """The suggestions of `hlo memspace`, each with the bytes by which it lowers the peak."""
     parts = {part.name: part for part in sources.memory.parts}
     advice, table = parts.get("advice"), parts.get("suggestions")
@@ -529,11 +529,11 @@ def _sections_of(sources: Sources, lines: Table, actions: Sequence[Action]) -> t
     """All sections in the order of the page; one without rows has only its sentence."""
     return (
         Section("first", "What to do first", _describe_actions(sources, actions)),
-        *_of_profile(sources),
+        *_profile_sections(sources),
         _section("memory", "Memory", _describe_memory(sources), sources.memory, "spaces", "buffers"),
         _section("schedule", "Schedule", sources.steps.answer, sources.steps, "steps"),
         _section("transfers", "Transfers", sources.schedule.answer, sources.schedule, "operations", "pairs"),
-        *_of_devices(sources),
+        *_device_sections(sources),
         _section("kernels", "Kernels", sources.fusions.answer, sources.fusions, "kernels", "fusions"),
         _section("arguments", "Arguments", sources.arguments.answer, sources.arguments, "parameters", "results"),
         Section("lines", "Source lines", describe_lines(lines), ("lines",) if lines.rows else ()),
@@ -555,7 +555,7 @@ def _describe_memory(sources: Sources) -> str:
     return f"{words}; {format_bytes(unused)} more is fragmentation" if unused else words
 
 
-def _of_profile(sources: Sources) -> tuple[Section, ...]:
+def _profile_sections(sources: Sources) -> tuple[Section, ...]:
     """The measured times, if there is a profile."""
     if sources.measured is None:
         return ()
@@ -565,7 +565,7 @@ def _of_profile(sources: Sources) -> tuple[Section, ...]:
     return (measured, _section("timeline", "Timeline", sources.timeline.answer, sources.timeline, "timeline"))
 
 
-def _of_devices(sources: Sources) -> tuple[Section, ...]:
+def _device_sections(sources: Sources) -> tuple[Section, ...]:
     """The collectives, if there are several devices."""
     if devices_of(sources.loaded.module).count < 2:
         return ()
@@ -612,7 +612,7 @@ def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report
     )
     return Report(
         "report",
-        _answer(overview.title, verdicts),
+        _answer_of(overview.title, verdicts),
         version=1,
         numbers=sources.numbers,
         parts=(overview, _verdicts_table(verdicts), *_parts(sources, sections), *([lines] if lines.rows else ())),
@@ -627,7 +627,7 @@ def _highest_space(sources: Sources) -> str | None:
     return next((space.name for space in chosen_spaces(sources.memory_analysis, None)), None)
 
 
-def _answer(title: str, verdicts: Sequence[Verdict]) -> str:
+def _answer_of(title: str, verdicts: Sequence[Verdict]) -> str:
     """The title, and the headlines as one sentence."""
     words = "; ".join(_in_sentence(each) for each in verdicts if each.headline)
     return f"{title}: {words}"
@@ -648,10 +648,10 @@ def _parts(sources: Sources, sections: Sequence[Section]) -> Iterator[Part]:
         for part in report.parts:
             if part.kind in ("table", "timeline", "findings") and part.name in wanted:
                 wanted.discard(part.name)
-                yield _for_machines(part)
+                yield _hidden_part(part)
 
 
-def _for_machines(part: Part) -> Part:
+def _hidden_part(part: Part) -> Part:
     """A part that screens do not show; findings as rows, because lint alone writes them in formats of their own."""
     if part.kind == "timeline":
         return replace(part, person=False)

@@ -81,8 +81,8 @@ def _report_of_findings(
 # The costs of each source line: launches, bytes, flops, time, bytes at the peak, exposed transfers, padding.
 
 
-_KEY: Final = "source"
-_RANKED: Final = ("measured_seconds", "seconds", "bytes", "peak_bytes")
+_SOURCE: Final = "source"
+_RANKING_COLUMNS: Final = ("measured_seconds", "seconds", "bytes", "peak_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class LineCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _CostColumn:
     """A column of one of the tables under the name that it has among all of them."""
 
     table: Table
@@ -110,18 +110,18 @@ def lines_table(costs: LineCosts, space: str | None) -> Table:
 
     `space` is the memory whose peak has a column. A line without a row in a table has none of its costs: 0.
     """
-    found = {id(each): _rows_by_line(each, space) for each in _tables(costs)}
+    found = {id(each): _rows_by_line(each, space) for each in _tables_of_costs(costs)}
     columns: tuple[Column[str], ...] = (
         Column("source", "source line", "source", role="name", of=lambda line: line),
-        *(with_cell(each.column, _cost_of(each, found[id(each.table)])) for each in _taken(costs, space)),
+        *(with_cell(each.column, _cost_of(each, found[id(each.table)])) for each in _cost_columns(costs, space)),
     )
     rows = rows_from(columns, dict.fromkeys(line for by_line in found.values() for line in by_line))
-    ranked = sorted(rows, key=lambda row: _rank(columns, row))
+    ranked = sorted(rows, key=lambda row: _line_rank(columns, row))
     return Table("lines", columns, tuple(ranked), noun="lines", main=False, person=False)
 
 
-def _cost_of(taken: _Taken, rows: Mapping[str, Row]) -> Callable[[str], Cell]:
-    return lambda line: _cell(taken, rows.get(line))
+def _cost_of(cost: _CostColumn, rows: Mapping[str, Row]) -> Callable[[str], Cell]:
+    return lambda line: _cost_cell(cost, rows.get(line))
 
 
 def describe_lines(table: Table) -> str:
@@ -138,7 +138,7 @@ def describe_lines(table: Table) -> str:
     return f"{os.path.basename(str(line[0]))} {verb} most: {amount} ({format_percent(part / whole)}%){among}."
 
 
-def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
+def _cost_columns(costs: LineCosts, space: str | None) -> list[_CostColumn]:
     """The columns, of the tables that have them."""
     place = f"at {space} peak" if space else "at peak"
     measured = costs.measured or Table("by_source", (), ())
@@ -163,7 +163,7 @@ def _taken(costs: LineCosts, space: str | None) -> list[_Taken]:
         (costs.padding, "saving_bytes", Column("saving_bytes", "saving", "bytes", total="sum", role="saving")),
     )
     return [
-        _Taken(table, name, column)
+        _CostColumn(table, name, column)
         for table, name, column in wanted
         if any(each.name == name for each in table.columns)
     ]  # fmt: skip
@@ -175,7 +175,7 @@ def _time_title(kernels: Table) -> str:
     return "est. time" if title == "est." else title
 
 
-def _tables(costs: LineCosts) -> Sequence[Table]:
+def _tables_of_costs(costs: LineCosts) -> Sequence[Table]:
     found = (costs.kernels, costs.memory, costs.transfers, costs.padding)
     return found if costs.measured is None else (*found, costs.measured)
 
@@ -183,20 +183,20 @@ def _tables(costs: LineCosts) -> Sequence[Table]:
 def _rows_by_line(table: Table, space: str | None) -> Mapping[str, Row]:
     """The row of each line; in a table with several memories, that of one."""
     names = [column.name for column in table.columns]
-    if _KEY not in names:
+    if _SOURCE not in names:
         return {}
-    at, spaces = names.index(_KEY), names.index("space") if "space" in names else None
+    at, spaces = names.index(_SOURCE), names.index("space") if "space" in names else None
     return {str(row[at]): row for row in table.rows if spaces is None or row[spaces] == space}
 
 
-def _cell(taken: _Taken, row: Row | None) -> Cell:
-    return 0 if row is None else row[taken.table.column_index(taken.name)]
+def _cost_cell(cost: _CostColumn, row: Row | None) -> Cell:
+    return 0 if row is None else row[cost.table.column_index(cost.name)]
 
 
-def _rank(columns: Sequence[Column], row: Row) -> tuple[float, float, float, float, str]:
+def _line_rank(columns: Sequence[Column], row: Row) -> tuple[float, float, float, float, str]:
     """Most measured time first, then most estimated time, then most bytes accessed, then most bytes at the peak."""
     numbers = {column.name: number_of(cell) or 0 for column, cell in zip(columns, row, strict=True)}
-    first, second, third, last = (-numbers.get(name, 0) for name in _RANKED)
+    first, second, third, last = (-numbers.get(name, 0) for name in _RANKING_COLUMNS)
     return first, second, third, last, str(row[0])
 
 
@@ -285,17 +285,17 @@ def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagno
 def _report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
     """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
     predicted, found = _predictions(kernels), measured.measured
-    table = _table(measured, predicted, keys)
+    table = _measured_table(measured, predicted, keys)
     return Report(
         "profile",
-        _answer(measured),
-        numbers=_numbers(measured, predicted),
+        _measured_answer(measured),
+        numbers=_measured_numbers(measured, predicted),
         parts=(table,),
-        notes=(*measured.notes, *_notes(measured), *found.time_notes, *found.loaded.notes),
+        notes=(*measured.notes, *_missing_notes(measured), *found.time_notes, *found.loaded.notes),
     )
 
 
-def _answer(measured: MeasuredModule) -> str:
+def _measured_answer(measured: MeasuredModule) -> str:
     """The time per step, of which it is the mean, and the longest kernel with its share as `hlo profile` has it."""
     if not measured.kernels or not measured.seconds:
         return "No measured time"
@@ -316,7 +316,7 @@ def _predictions(kernels: Table | None) -> Mapping[str, float]:
     return {str(row[name]): seconds for row in kernels.rows if (seconds := number_of(row[at])) is not None}
 
 
-def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
+def _measured_table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys) -> Table:
     group = measured.per
 
     def seconds(kernel: TimedKernel) -> float | None:
@@ -361,7 +361,7 @@ def _table(measured: MeasuredModule, predicted: Mapping[str, float], keys: Keys)
     return Table("measured", columns, rows, noun="kernels", main=False)
 
 
-def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
+def _measured_numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
     timed = [each for each in measured.kernels if each.operation.name in predicted]
     compared = sum(each.time.seconds for each in timed)
     return {
@@ -378,7 +378,7 @@ def _numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[s
     }
 
 
-def _notes(measured: MeasuredModule) -> Iterator[Diagnostic]:
+def _missing_notes(measured: MeasuredModule) -> Iterator[Diagnostic]:
     if measured.missing:
         subject = f"{format_count(measured.missing, 'measured operations')} {verb(measured.missing, 'is', 'are')}"
         yield Diagnostic("note", f"{subject} not in the module")
@@ -451,7 +451,7 @@ class Sources:
 
 def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources:
     """Runs every analysis of the page once."""
-    loaded, profile, measured = _measured(loaded, options)
+    loaded, profile, measured = _with_profile(loaded, options)
     spec = chosen_throughput(options.chip, options.chip_file)
     timing = timing_of(loaded, spec)
     chip = _memory_chip(loaded, options)
@@ -500,7 +500,7 @@ def _report_of_events(measured: Measured) -> Report | None:
     return replace(timeline, notes=())
 
 
-def _measured(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, LoadedProfile | None, MeasuredModule | None]:
+def _with_profile(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, LoadedProfile | None, MeasuredModule | None]:
     """The module with measured trip counts, the profile, and the measured times of the module.
 
     Of many modules, those that did not run have none.

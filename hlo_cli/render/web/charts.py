@@ -45,8 +45,8 @@ from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 
 MAX_COLUMNS: Final = 720  # one for each pixel of the chart's width
 MAX_BANDS: Final = 200  # each is a path of its own; at 240 px of height, more are thinner than a line
-MAX_COLORS: Final = 10  # more colors cannot be told apart in a legend
-MAX_LIMIT_RATIO: Final = 1.35  # peaks; a higher limit is told in words, so that the axis ends at the data
+MAX_COLORS: Final = 10  # more colors cannot be described apart in a legend
+MAX_LIMIT_RATIO: Final = 1.35  # peaks; a higher limit is described in words, so that the axis ends at the data
 HEADROOM: Final = 50  # the axis ends one part in this many above the highest value
 MIN_BAND_SHARE: Final = 250  # a buffer smaller than one part in this many of the peak is not drawn separately
 
@@ -833,13 +833,13 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     yield f"{_name(_row_label(table, row), left, right, y + 13, frame.room)}</g>"
 
 
-def _named(table: Table, row: int, told: Sequence[int]) -> str:
+def _named(table: Table, row: int, described: Sequence[int]) -> str:
     """The attribute that links a bar to its row, and its title: the name, and the cells of the given columns."""
     cells = table.rows[row]
     label = _label_column(table)
     facts = [
         f"{column.title or column.name} {in_words(column, cell)}"
-        for each in told
+        for each in described
         for column, cell in [(table.columns[each], cells[each])]
         if each != label and cell is not None
     ]
