@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-WIDTHS = (400, 768, 1280, 1600)
+WIDTHS = (400, 768, 1280, 1920)
 ALLOWED = ("minor", "moderate")
 """How bad a finding of axe-core may be."""
 
@@ -30,6 +30,10 @@ PAGES = {
     "report-gpu": ("report", "gpu/h100_transformer", "--chip", "h100"),
     "report-cpu": ("report", "cpu/softmax"),
     "report-padded": ("report", "tpu/v5e_conv"),
+    "report-trace": ("report", "traces/cpu_steps/trace.xplane.pb"),
+    "report-events": ("report", "traces/cpu_steps/trace.json.gz"),
+    "report-several": ("report", "programs/cpu/training"),
+    "timeline": ("profile", "traces/cpu_steps", "--timeline"),
     "graph-tpu": ("graph", "tpu/7x_transformer"),
     "graph-gpu": ("graph", "gpu/h100_transformer"),
     "graph-around": ("graph", "tpu/v5e_conv", "--around", "fusion.16"),
