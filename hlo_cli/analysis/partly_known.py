@@ -33,7 +33,7 @@ NOT_KNOWN: Final = AtLeast(float("-inf"))
 """A number without any known bound."""
 
 
-def compared(sign: str, one: float | AtLeast, other: float | AtLeast) -> bool | None:
+def compared(sign: str, left: float | AtLeast, right: float | AtLeast) -> bool | None:
     """Compares two numbers by an operator of `ORDERS`; None if the unknown part of either decides.
 
     >>> compared(">", AtLeast(4), 3), compared("<", AtLeast(4), 3), compared(">", AtLeast(4), 5)
@@ -41,12 +41,12 @@ def compared(sign: str, one: float | AtLeast, other: float | AtLeast) -> bool | 
     >>> compared("<", 3, AtLeast(4)), compared("==", AtLeast(4), AtLeast(4))
     (True, None)
     """
-    if isinstance(other, AtLeast):
-        return None if isinstance(one, AtLeast) else compared(_MIRRORED.get(sign, sign), other, one)
-    if not isinstance(one, AtLeast):
-        return ORDERS[sign](one, other)
+    if isinstance(right, AtLeast):
+        return None if isinstance(left, AtLeast) else compared(_MIRRORED.get(sign, sign), right, left)
+    if not isinstance(left, AtLeast):
+        return ORDERS[sign](left, right)
     # A lower bound decides only if the whole range above it is on one side of the other number.
-    if not ORDERS[">=" if sign in ("<", ">=") else ">"](one.number, other):
+    if not ORDERS[">=" if sign in ("<", ">=") else ">"](left.number, right):
         return None
     return sign in (">", ">=", "!=", "not in")
 
@@ -64,17 +64,17 @@ def within(sign: str, low: float, high: float, limit: float) -> bool | None:
     return ends.pop() if len(ends) == 1 else None
 
 
-def ranges_compared(sign: str, one: tuple[float, float], other: tuple[float, float]) -> bool | None:
+def ranges_compared(sign: str, left: tuple[float, float], right: tuple[float, float]) -> bool | None:
     """Compares two numbers between bounds; None if the result depends on the numbers.
 
     >>> [ranges_compared(sign, (2, 4), (5, 9)) for sign in ("<", ">=", "==")], ranges_compared("<", (2, 4), (3, 9))
     ([True, False, False], None)
     """
     if sign in ("==", "!="):
-        if one[1] < other[0] or other[1] < one[0]:
+        if left[1] < right[0] or right[1] < left[0]:
             return sign == "!="
-        return sign == "==" if one[0] == one[1] == other[0] == other[1] else None
-    answers = {ORDERS[sign](a, b) for a in one for b in other}
+        return sign == "==" if left[0] == left[1] == right[0] == right[1] else None
+    answers = {ORDERS[sign](a, b) for a in left for b in right}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -84,13 +84,13 @@ def both(answers: Iterable[bool | None]) -> bool | None:
     >>> both((True, None)), both((None, False)), both(())
     (None, False, True)
     """
-    found: bool | None = True
+    result: bool | None = True
     for answer in answers:
         if answer is None:
-            found = None
+            result = None
         elif not answer:
             return False
-    return found
+    return result
 
 
 def either(answers: Iterable[bool | None]) -> bool | None:
@@ -99,10 +99,10 @@ def either(answers: Iterable[bool | None]) -> bool | None:
     >>> either((False, None)), either((None, True)), either(())
     (None, True, False)
     """
-    found: bool | None = False
+    result: bool | None = False
     for answer in answers:
         if answer:
             return True
         if answer is None:
-            found = None
-    return found
+            result = None
+    return result

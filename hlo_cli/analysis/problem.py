@@ -15,7 +15,7 @@ class Problem(NamedTuple):
     known.
     """
 
-    at: Instruction
+    instruction: Instruction
     message: str
     severity: Severity = "error"
     hint: str | None = None
@@ -30,14 +30,14 @@ class Problem(NamedTuple):
         >>> print(diagnostic, diagnostic.instruction)
         text:1:1: error: no done s
         """
-        at = self.at
+        instruction = self.instruction
         return Diagnostic(
             self.severity,
             self.message,
             source,
-            at.span,
+            instruction.span,
             self.hint,
             self.code,
-            instruction=at.name,
-            computation=at.computation.name,
+            instruction=instruction.name,
+            computation=instruction.computation.name,
         )

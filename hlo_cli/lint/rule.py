@@ -503,7 +503,7 @@ class LintContext:
         """The problems of the given severity, as findings."""
         for problem in problems:
             if problem.severity == severity:
-                yield self.finding(problem.message, problem.at, hint=problem.hint)
+                yield self.finding(problem.message, problem.instruction, hint=problem.hint)
 
     def of(self, *opcodes: str) -> Iterator[Instruction]:
         """The instructions with one of these opcodes."""

@@ -30,7 +30,7 @@ KEPT_OF_OPERANDS: Final = attributes_with("of a value")
 _MODULE_ATTRIBUTES: Final = header_attributes_with("of the whole")
 # XLA reads these lists in xla/pjrt/utils.cc, one entry for each argument or result: they do not fit the part's.
 _MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_INSTRUCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 # Dones and updates must be in one module with their start: hlo_verifier.cc checks chains.
 _ENDS: Final = ("-done", "-update")
 
@@ -158,7 +158,7 @@ class _Copy:
     """Entry computation of the new module: kept instructions, and parameters for other operands."""
 
     original: Computation
-    kept: dict[Instruction, None]
+    extracted: dict[Instruction, None]
     copies: dict[Instruction, Instruction] = field(default_factory=dict)
     originals: list[Instruction] = field(default_factory=list)
     parameters: list[Instruction] = field(default_factory=list)
@@ -167,7 +167,7 @@ class _Copy:
     computation: Computation = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = frozenset(instruction.name for instruction in self.kept)
+        self.names = frozenset(instruction.name for instruction in self.extracted)
         reader = _PartReader(self.original.reader, self.originals)
         self.computation = Computation(
             self.original.name,
@@ -179,11 +179,11 @@ class _Copy:
 
     def entry(self) -> Computation:
         """Copies all instructions and returns the computation."""
-        taken = dict.fromkeys(operand for instruction in self.kept for operand in instruction.operands)
+        taken = dict.fromkeys(operand for instruction in self.extracted for operand in instruction.operands)
         for instruction in self.original.instructions:
-            if instruction in self.kept and instruction.opcode != opcodes.PARAMETER:
+            if instruction in self.extracted and instruction.opcode != opcodes.PARAMETER:
                 self._copy(instruction)
-            elif instruction in self.kept or instruction in taken:
+            elif instruction in self.extracted or instruction in taken:
                 self._parameter(instruction)
         # Values without users are results, as otherwise the compiler would remove them.
         unused = [copy for each, copy in self.copies.items() if each not in taken]
@@ -232,7 +232,7 @@ class _Copy:
         for attribute in instruction.attributes:
             if attribute.name != "control-predecessors":
                 yield attribute
-            elif left := [name for name in _NAME.findall(attribute.value) if name in self.names]:
+            elif left := [name for name in _INSTRUCTION_NAME.findall(attribute.value) if name in self.names]:
                 yield Attribute(attribute.name, "{" + ", ".join(f"%{name}" for name in left) + "}")
 
     def _tuple(self, unused: list[Instruction]) -> Instruction:

@@ -148,7 +148,7 @@ class Prints:
         self._kept.setdefault((numbers.size, numbers.not_finite, _slot(numbers)), []).append((numbers, new))
         return new
 
-    def found(self, numbers: Numbers) -> Print | None:
+    def known_print(self, numbers: Numbers) -> Print | None:
         """The fingerprint of an array that was seen, in any order of its elements; None if there is none."""
         return next((each[1] for each in self._alike(numbers)), None)
 
@@ -481,7 +481,7 @@ class Trace:
                 continue
             # Replication multiplies sums by the number of copies: 8 devices may have a value once, twice, four times,
             # or eight times.
-            divided = (self._prints.found(numbers.divided(ratio)) for ratio in ratios)
+            divided = (self._prints.known_print(numbers.divided(ratio)) for ratio in ratios)
             old_print = next((each for each in divided if each is not None and each.free in old_numbers), None)
             if old_print is not None:
                 self._replaced[id(slot)] = own._replace(

@@ -465,8 +465,8 @@ def _is_weak(node: Node) -> bool:
     return not any(each.is_telling for each in node.results)
 
 
-def _are_alike(node: Node, other: Node) -> bool:
-    one, two = node.instruction.opcode, other.instruction.opcode
+def _are_alike(node: Node, old_node: Node) -> bool:
+    one, two = node.instruction.opcode, old_node.instruction.opcode
     return one == two or {one, two} <= ELEMENTWISE
 
 
@@ -485,16 +485,16 @@ class Applications:
         self._partial: dict[tuple[str, int, int, Application], list[Node]] = {}
         self._results = {value for node in new.nodes for value in values_of(node, order)}
         self._made = {(application(node, order), values_of(node, order)) for node in new.nodes}
-        seen: set[tuple[str, Application, Application]] = set()
+        recorded: set[tuple[str, Application, Application]] = set()
         for node in old.nodes:
             key = node.instruction.opcode, application(node, order), values_of(node, order)
-            if node.is_passing or key in seen:
+            if node.is_passing or key in recorded:
                 continue
-            seen.add(key)
+            recorded.add(key)
             self._applied.setdefault(key[1], []).append(node)
             for at, rest in self._without_one(node):
                 self._partial.setdefault((key[0], len(node.operands), at, rest), []).append(node)
-        self._had = {(given, made) for _, given, made in seen}
+        self._had = {(given, made) for _, given, made in recorded}
 
     def execution(self, instruction: Instruction, node: Node) -> Node | None:
         """The execution of an old instruction that has the number of a new one."""
@@ -785,14 +785,14 @@ def _inside(old: Trace, new: Trace, position: int, counterpart: Node) -> tuple[i
         old_node = old.nodes[other_maker]
         # The maker of the value, and before it whatever repeats it on the way out of the call, newest first.
         places = (maker, *range(position - 1, max(maker, position - _MAX_INSIDE), -1))
-        for each in places:
-            inner = new.nodes[each]
+        for place in places:
+            inner = new.nodes[place]
             if (
                 mine.fine in _fine(inner.results)
                 and inner.operands
                 and _operand_prints(inner) == _operand_prints(old_node)
             ):
-                return each, old_node
+                return place, old_node
         return None
     return None
 

@@ -183,13 +183,13 @@ class RunComparison:
         If the results agree with all other seeds, a discontinuity may make them differ. `uncovered` if they agree as
         far as they are compared.
         """
-        found = self.verdict_on_results
-        if found in AGREEING and not (self.allow_uncovered or self.coverage.is_whole):
+        on_results = self.verdict_on_results
+        if on_results in AGREEING and not (self.allow_uncovered or self.coverage.is_whole):
             return "uncovered"
         # A result that agrees with two other seeds is no other program: rounding decided a comparison once.
-        if found == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
+        if on_results == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
             return "discontinuity"
-        return found
+        return on_results
 
     @property
     def verdict_on_results(self) -> Verdict:
@@ -570,20 +570,20 @@ class _Evidence:
         only in computations that have not run before: what decides was changed, such as the trip count of a loop, whose
         other conditions no longer matter.
         """
-        known = [frozenset(each) if is_revealing else frozenset[Computation]() for each in self._ran]
-        for ran, each in zip(self._ran, runs, strict=True):
+        known_before = [frozenset(ran) if is_revealing else frozenset[Computation]() for ran in self._ran]
+        for ran, ended in zip(self._ran, runs, strict=True):
             # NaN in both is compared by nobody; where constants make it, it is as good as a number.
-            ran |= each.ran
-            self.executed += each.executed
-            self.operations += each.estimate.operations
+            ran |= ended.ran
+            self.executed += ended.executed
+            self.operations += ended.estimate.operations
         # Both modes run the same computations; only widened values are free of rounding.
         if not is_widened:
             return
         self.argument_sets += 1
         if not (self._is_nan_kept or self._add_compared(runs)):
             is_proof = False
-        for met, each, before in zip(self._met, runs, known, strict=True):
-            met |= {one for one in each.met if is_proof and one.computation not in before}
+        for met, ended, before in zip(self._met, runs, known_before, strict=True):
+            met |= {one for one in ended.met if is_proof and one.computation not in before}
 
     def _add_compared(self, runs: tuple[Run, Run]) -> bool:
         """Adds the elements of results that are compared; returns whether all are."""
@@ -763,7 +763,7 @@ def _check_interfaces(old: Module, new: Module) -> bool:
     return False
 
 
-def _with_program_of(module: Module, other: Module) -> Module:
+def _with_program_of(module: Module, counterpart: Module) -> Module:
     """A partitioned module with the program before partitioning of another that has the same parts, or with the other
     if that is not partitioned.
 
@@ -771,20 +771,24 @@ def _with_program_of(module: Module, other: Module) -> Module:
     """
     if not runs_on_devices(module) or module.program is not None:
         return module
-    if is_partitioned(module) and not is_partitioned(other) and module.num_partitions == other.num_partitions:
+    if (
+        is_partitioned(module)
+        and not is_partitioned(counterpart)
+        and module.num_partitions == counterpart.num_partitions
+    ):
         completed = copy(module)
-        completed.read_program = lambda: other
+        completed.read_program = lambda: counterpart
         vars(completed).pop("program", None)
         return completed
-    if other.program is None:
+    if counterpart.program is None:
         return module
     shapes, other_shapes = (
-        [str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, other)
+        [str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, counterpart)
     )
-    if shapes != other_shapes or module.num_partitions != other.num_partitions:
+    if shapes != other_shapes or module.num_partitions != counterpart.num_partitions:
         return module
     completed = copy(module)
-    completed.read_program = other.read_program
+    completed.read_program = counterpart.read_program
     vars(completed).pop("program", None)  # read before
     return completed
 

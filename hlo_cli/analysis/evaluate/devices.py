@@ -525,12 +525,12 @@ class DeviceProgram:
         def run(inputs: Sequence[Sequence[Value]]) -> list[Value]:
             computed_values: dict[tuple[int, ...], Value] = {}
             results = []
-            for device, each in enumerate(inputs):
+            for device, operands in enumerate(inputs):
                 # By identity: comparing contents would cost as much as many kernels.
-                key = tuple(map(id, each))
+                key = tuple(map(id, operands))
                 if key not in computed_values:
                     self.program.device = device
-                    computed_values[key] = kernel(*each)
+                    computed_values[key] = kernel(*operands)
                 results.append(computed_values[key])
             return results
 

@@ -473,7 +473,7 @@ def _live_bytes(
     last = {operand: position for position, each in enumerate(computation.instructions) for operand in each.operands}
     ends: dict[int, int] = {}
     scattered: dict[Instruction, int] = {}
-    live = most = kept = 0
+    live = most = most_kept = 0
     place = None
     for position, instruction in enumerate(computation.instructions):
         opcode = instruction.opcode
@@ -493,14 +493,14 @@ def _live_bytes(
         if called and callee_of(instruction) is None:
             inner += scattered_bytes  # what is called may reshape it
         live += own
-        kept = max(kept, live + max((each.held_bytes for each in called), default=0))
+        most_kept = max(most_kept, live + max((each.held_bytes for each in called), default=0))
         if live + inner + scratch.get(instruction, 0) > most:
             most, place = live + inner + scratch.get(instruction, 0), instruction
         if (end := last.get(instruction)) is not None:
             ends[end] = ends.get(end, 0) + own
         live -= ends.pop(position, 0)
     # Maps of addresses stay with their kernels, so that loops do not make them again.
-    return most, kept, place
+    return most, most_kept, place
 
 
 def _map_bytes(instruction: Instruction) -> int:

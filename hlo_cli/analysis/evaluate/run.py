@@ -648,28 +648,28 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """An array of a value in all executions; `omitted` of them are not in `kept`.
+    """An array of a value in all executions; `omitted` of them are not in `recorded`.
 
     `constant_from` is the execution since which the array has not changed; None if the last two differ.
     """
 
     instruction: Instruction
     index: ShapeIndex
-    kept: tuple[Execution, ...]
+    recorded: tuple[Execution, ...]
     executions: int
     constant_from: int | None
 
     @property
     def omitted(self) -> int:
         """The number of executions without a summary."""
-        return self.executions - len(self.kept)
+        return self.executions - len(self.recorded)
 
     def selected(self, ends: int) -> tuple[Execution, ...]:
         """The first and the last executions, and those with an event or since which the array is constant."""
         last = self.executions - ends
         return tuple(
             each
-            for each in self.kept
+            for each in self.recorded
             if each.execution < ends or each.execution >= last or each.events or each.execution == self.constant_from
         )
 

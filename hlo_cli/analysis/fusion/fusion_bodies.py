@@ -289,7 +289,7 @@ def fusion_problems(module: Module) -> Iterator[Problem]:
 
     >>> from hlo_cli import parse_module
     >>> text = "f { ROOT a = s8[9] parameter(0) }  ENTRY e { ROOT x = s8[9] fusion(), kind=kLoop, calls=f }"
-    >>> [(problem.at.name, problem.code) for problem in fusion_problems(parse_module(text))]
+    >>> [(problem.instruction.name, problem.code) for problem in fusion_problems(parse_module(text))]
     [('x', 'fusion-parameters')]
     """
     # A damaged text would report what is missing from the text, not from the module.

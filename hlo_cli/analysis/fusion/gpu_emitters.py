@@ -405,9 +405,9 @@ class TiledTranspose(NamedTuple):
         """Whether the minor dimension stays minor."""
         return self.permutation[-1] == len(self.permutation) - 1
 
-    def is_equivalent(self, other: TiledTranspose) -> bool:
+    def is_equivalent(self, transpose: TiledTranspose) -> bool:
         """Whether both have the same dimensions and permutation."""
-        return self.sizes == other.sizes and self.permutation == other.permutation
+        return self.sizes == transpose.sizes and self.permutation == transpose.permutation
 
 
 def permute(values: tuple[int, ...], permutation: tuple[int, ...]) -> tuple[int, ...]:

@@ -70,8 +70,8 @@ class Likeness:
     ) -> None:
         """Takes the instructions whose places are known, their places, and the surroundings of all."""
         self._known: dict[str, list[Instruction]] = {}
-        for each in known:
-            self._known.setdefault(each.opcode, []).append(each)
+        for instruction in known:
+            self._known.setdefault(instruction.opcode, []).append(instruction)
         self._place = place
         self._surroundings = surroundings
         self._signatures: dict[Instruction, _Signature] = {}
@@ -222,9 +222,9 @@ class _Alike:
         self.scopes: dict[str, Instruction] = {}
         self.general: dict[str, Instruction] = {}
         self.roles: dict[Hashable, _Learned] = {}
-        for each, scope, near in zip(known, scopes, neighbors, strict=True):
-            self.scopes.setdefault(scope, each)
-            self.general.setdefault(all_general(scope), each)
+        for instruction, scope, near in zip(known, scopes, neighbors, strict=True):
+            self.scopes.setdefault(scope, instruction)
+            self.general.setdefault(all_general(scope), instruction)
             for neighbor in near:
                 self.roles.setdefault(neighbor.role, _Learned()).add(neighbor, scope)
 

@@ -894,7 +894,7 @@ def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
-    >>> [(problem.at.name, problem.code) for problem in async_problems(parse_module(text))]
+    >>> [(problem.instruction.name, problem.code) for problem in async_problems(parse_module(text))]
     [('s', 'async-no-done')]
     """
     known_pairs = pairs or async_pairs(module)

@@ -365,19 +365,19 @@ def _factored_with_pivots(x: Array) -> tuple[Array, Array, Array]:
     count = min(x.shape)
     pivots = np.arange(1, count + 1, dtype=np.int32)
     info = 0
-    for at in range(count):
-        column = result[at:, at]
+    for step in range(count):
+        column = result[step:, step]
         # LAPACK chooses pivots by |real| + |imaginary|, which differs from the magnitude (izamax).
         sizes = np.abs(column.real) + np.abs(column.imag)
-        chosen = at + int(np.argmax(np.where(np.isnan(sizes), -1, sizes)))
-        pivots[at] = chosen + 1
-        if result[chosen, at] == 0:
-            info = info or at + 1
+        chosen = step + int(np.argmax(np.where(np.isnan(sizes), -1, sizes)))
+        pivots[step] = chosen + 1
+        if result[chosen, step] == 0:
+            info = info or step + 1
             continue
-        if chosen != at:
-            result[[at, chosen]] = result[[chosen, at]]
-        result[at + 1 :, at] /= result[at, at]
-        result[at + 1 :, at + 1 :] -= np.outer(result[at + 1 :, at], result[at, at + 1 :])
+        if chosen != step:
+            result[[step, chosen]] = result[[chosen, step]]
+        result[step + 1 :, step] /= result[step, step]
+        result[step + 1 :, step + 1 :] -= np.outer(result[step + 1 :, step], result[step, step + 1 :])
     return result, pivots, np.array(info, np.int32)
 
 

@@ -168,8 +168,8 @@ def _sizes_at_run_time(bounds: tuple[int, ...], sizes: tuple[int, ...], shape: A
     result = list(shape.dimensions)
     # With one dynamic dimension its size is what the others leave.
     if sum(shape.dynamic_dimensions) == 1:
-        at = shape.dynamic_dimensions.index(True)
-        result[at] = prod(sizes) // max(1, prod(result[:at] + result[at + 1 :]))
+        dimension = shape.dynamic_dimensions.index(True)
+        result[dimension] = prod(sizes) // max(1, prod(result[:dimension] + result[dimension + 1 :]))
         return result
     begins, ends = [0, 0], [0, 0]
     while ends[0] < len(bounds) and ends[1] < shape.rank:
@@ -180,9 +180,9 @@ def _sizes_at_run_time(bounds: tuple[int, ...], sizes: tuple[int, ...], shape: A
             ends[side] += 1
             if ends[side] > (len(bounds), shape.rank)[side]:
                 return result
-        dynamic = [at for at in range(begins[1], ends[1]) if shape.dynamic_dimensions[at]]
+        dynamic = [dimension for dimension in range(begins[1], ends[1]) if shape.dynamic_dimensions[dimension]]
         if dynamic:
-            others = prod(result[at] for at in range(begins[1], ends[1]) if at != dynamic[0])
+            others = prod(result[dimension] for dimension in range(begins[1], ends[1]) if dimension != dynamic[0])
             result[dynamic[0]] = prod(sizes[begins[0] : ends[0]]) // max(1, others)
         begins = ends
     return result

@@ -144,12 +144,12 @@ def in_words(numbers: tuple[Number, ...]) -> Iterator[str]:
 def _texts(numbers: Sequence[Number]) -> list[str]:
     """The numbers in words; the number of collectives of a kind and their bytes are one."""
     texts: dict[str, str] = {}
-    for each in numbers:
-        kind = each.name.removesuffix(_RESULTS_SUFFIX)
-        if kind != each.name and kind in texts:
-            texts[kind] += f" ({each.amounts})"
+    for number in numbers:
+        kind = number.name.removesuffix(_RESULTS_SUFFIX)
+        if kind != number.name and kind in texts:
+            texts[kind] += f" ({number.amounts})"
         else:
-            texts[each.name] = str(each)
+            texts[number.name] = str(number)
     return list(texts.values())
 
 

@@ -374,8 +374,10 @@ def report_of_watch(
     """All executions for machines; for people, the first and last ones of long loops, and those with an event."""
     tracks = watch.tracks
     is_long = any(track.executions > MAX_ROWS for track in tracks)
-    whole = _iterations_table("iterations", [(track, track.kept) for track in tracks], main=True, person=not is_long)
-    shown = [(track, track.selected(_ENDS) if track.executions > MAX_ROWS else track.kept) for track in tracks]
+    whole = _iterations_table(
+        "iterations", [(track, track.recorded) for track in tracks], main=True, person=not is_long
+    )
+    shown = [(track, track.selected(_ENDS) if track.executions > MAX_ROWS else track.recorded) for track in tracks]
     parts = [whole]
     if is_long:
         omitted = sum(track.executions - len(executions) for track, executions in shown)
@@ -450,13 +452,13 @@ def _state(tracks: Sequence[Track]) -> str:
     several = len({track.instruction for track in tracks}) > 1
     for what in ("first NaN", "first Inf"):
         for track in tracks:
-            for each in track.kept:
+            for each in track.recorded:
                 if what in each.events:
                     where = f" in {track.instruction.name}" if several else ""
                     return f"{what}{where} at {_place(each)}"
     constant = [track for track in tracks if track.constant_from is not None]
     if len(constant) == len(tracks) and len(tracks) == 1:
-        [since] = (each for each in tracks[0].kept if each.execution == tracks[0].constant_from)
+        [since] = (each for each in tracks[0].recorded if each.execution == tracks[0].constant_from)
         return f"all finite, constant from {_place(since)}"
     return "all finite"
 

@@ -373,9 +373,9 @@ def report_of_elements(
     parts: list[Part] = [table] if requested else []
     answer = f"{format_count(count, 'elements')} of {array}"
     numbers: dict[str, Cell] = {"elements": count, "positions": array.slots, "element_bits": bits}
-    shown = [index for selection in requested for index in _first(selection)] if count <= _MAX_DRAWN else []
+    first_indices = [index for selection in requested for index in _first(selection)] if count <= _MAX_DRAWN else []
     if count == 1:
-        place = position_of(array, shown[0])
+        place = position_of(array, first_indices[0])
         answer, words = _describe_element(place, bits, options.address)
         numbers |= {"linear_index": place.linear_index, "byte_offset": place.byte_offset}
         parts = [_for_machines(table), *words]
@@ -383,19 +383,21 @@ def report_of_elements(
         if not 0 < count <= _MAX_EXPLAINED:
             raise HloError(f"--explain supports 1 to {_MAX_EXPLAINED} elements, got {count:,}")
 
-        parts = [explanation(array, position_of(array, index), named=count > 1) for index in shown]
+        parts = [explanation(array, position_of(array, index), named=count > 1) for index in first_indices]
     if options.draw:
         from hlo_cli.commands.shape.explained import figure_of
 
         if count > _MAX_DRAWN:
             raise HloError(f"--draw supports up to {_MAX_DRAWN} elements, got {count:,}")
-        parts = [*(parts if options.explain else ()), figure_of(array, elements=shown)]
+        parts = [*(parts if options.explain else ()), figure_of(array, elements=first_indices)]
     code = 0
     if options.verify:
         result, code = _verified(array)
         answer, parts = (result, parts) if not requested else (answer, [*parts, Passage("verified", (f"{result}.",))])
         numbers["verified"] = code == 0
-    following = () if options.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
+    following = (
+        () if options.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(first_indices[0])}",)
+    )
     facts: dict[str, Cell] = {"shape": str(array)}
     report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following, input=facts)
     return report, code

@@ -374,7 +374,7 @@ def deadlock(context: LintContext) -> Iterator[Finding]:
     Reference: VerifyNoCollectiveDeadlocks in xla/service/hlo_verifier.cc
     """
     for problem in deadlocks(context.module):
-        yield context.finding(problem.message, problem.at, hint=problem.hint)
+        yield context.finding(problem.message, problem.instruction, hint=problem.hint)
 
 
 def _content(transfer: Instruction) -> tuple[str, frozenset[str]]:

@@ -112,7 +112,7 @@ def invalid_shape(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/shape_inference.cc; ShapeVerifier in xla/service/hlo_verifier.cc
     """
-    reported = {problem.at for problem in (*context.async_problems, *context.fusion_problems)}
+    reported = {problem.instruction for problem in (*context.async_problems, *context.fusion_problems)}
     for problem in context.shape_problems:
         at = problem.instruction
         if not problem.is_precision and at not in reported:  # other rules report asynchronous ones and fusions
@@ -242,7 +242,7 @@ def layout_mismatch(context: LintContext) -> Iterator[Finding]:
     """
     if not context.is_layout_sensitive:
         return
-    reported = {problem.at for problem in context.fusion_problems}
+    reported = {problem.instruction for problem in context.fusion_problems}
     for caller in context.of(FUSION, CALL, WHILE, CONDITIONAL):
         for position, computation in enumerate(caller.called_computations if caller not in reported else ()):
             # Operand 0 of a conditional is its index.

@@ -62,13 +62,13 @@ class CommonSubexpressions:
         return sum(self._merge(node.body) for node in graph.nodes if node.body is not None and node.kind != "kCustom")
 
     def _merge(self, body: FusionBody) -> int:
-        found: dict[Hashable, Node] = {}
+        first_of_key: dict[Hashable, Node] = {}
         merged = 0
         for node in reversed(users_first(body)):
             # HloCSE skips instructions without operands, but iotas are compared as operands.
             if node.opcode in (opcodes.PARAMETER, opcodes.IOTA) or node.body is not None:
                 continue
-            same = found.setdefault(self.key(node), node)
+            same = first_of_key.setdefault(self.key(node), node)
             if same is node:
                 self._merge_iotas(node, body)
                 continue
@@ -178,9 +178,9 @@ class Dependence:
         insort(self._starts, start)
         insort(self._ends, end)
 
-    def are_connected(self, one: Node, other: Node) -> bool:
+    def are_connected(self, first: Node, second: Node) -> bool:
         """Whether one of the two nodes depends on the other."""
-        return self.reaches(one, other) or self.reaches(other, one)
+        return self.reaches(first, second) or self.reaches(second, first)
 
     def reaches(self, source: Node, target: Node) -> bool:
         """Whether `target` depends on `source`, directly or indirectly."""
@@ -303,18 +303,18 @@ class GpuMultiOutputFusion:
         apart = 2 * LAUNCH + self.model.time(producer).ticks + self.model.time(consumer).ticks
         return LAUNCH + self.model.fused_time(producer, consumer, keeps_producer=True).ticks <= apart
 
-    def _merge(self, one: Node, into: Node, kind: str) -> None:
+    def _merge(self, sibling: Node, into: Node, kind: str) -> None:
         """Makes a node, or its results, results of a fusion."""
-        self._dependence.merged((one, into), into)
+        self._dependence.merged((sibling, into), into)
         made = len(self.graph.order)
-        make_multi_output(self.graph, into, one, self.names)
+        make_multi_output(self.graph, into, sibling, self.names)
         into.kind = kind
         for element in self.graph.order[made:]:
             if element is not None:
                 self._dependence.merged((into,), element)
-        for node in (one, into):
+        for node in (sibling, into):
             self._forget(node)
-        self.fused.append((one, into))
+        self.fused.append((sibling, into))
         self._rules.root = self.graph.root
 
     def _loop(self, node: Node) -> by.Loop:
