@@ -398,6 +398,7 @@ def numbers_against(comparison: ModuleDiff, view: View) -> tuple[ModuleNumbers, 
     With conditions, those of the new one go by the order of the golden dump if `--normalize` took its schedule away.
     """
     old, new = comparison.before, comparison.after
+    # peaks of another order would differ for a golden dump that has none
     is_unordered = bool(view.conditions) and new.is_scheduled and not old.is_scheduled
     return numbers_of(old), numbers_of(normalize(new) if is_unordered else new)
 

@@ -159,6 +159,7 @@ class DiffOptions:
         """
         if len(two := self._views) > 1:
             raise conflict_error(two[0], two[1])
+        # --ignore schedule is the default, and contradicts the option
         if self.schedule and "schedule" in self.ignored:
             raise conflict_error("--schedule", "--ignore schedule")
         check_options(self, output, reading)

@@ -353,6 +353,7 @@ class _DotRow:
 
 
 def _dot_row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> _DotRow:
+    # the matmul alone, also where a fusion around it reads and writes more
     cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
     prediction = None if timing is None else timing.prediction(matmul.instruction, cost, matmul_type(matmul))
     return _DotRow(matmul, times, cost, prediction, origins.own(matmul.instruction))
@@ -444,6 +445,7 @@ def _works(loaded: Loaded, timing: TimingColumns | None, within: Computation | N
     calls = (instruction for instruction in kernels if instruction.opcode == opcodes.CUSTOM_CALL)
     costs_of_calls = costs_among(calls, rules=RUN)
     for instruction in {**kernels, **saved}:
+        # fusions that are not executed come along, with what they would save
         if within is None or instruction.computation is within:
             cost = costs_of_calls.get(instruction) or costs[instruction]
             # runs next to the program, so that its time is no part of the sum
@@ -456,6 +458,7 @@ def _work(
 ) -> _Work:
     if kernel is None:
         return _Work(instruction, None, 0, 0, saved, None)
+    # transfers run next to the program, and have no time of their own here
     seconds, is_known = None, True
     if timing is not None and not kernel.is_transfer:
         seconds, is_known = timing.seconds(instruction, cost)

@@ -144,6 +144,7 @@ def _call_answer(loaded: Loaded, call: DecodedCall) -> str:
         size = "".join(f", {format_bytes(body.bytes)} of {body.kind}" for body in bodies[:1])
         return words.partition(",")[0] + size
     places = [buffer.gpu for buffer in call.buffers if buffer.gpu is not None]
+    # GPU calls get one flat table of pointers: the operands' leaves, then the results'
     listed = f"buffers[0..{places[-1]}]" if len(places) > 1 else "buffers[0]" if places else "no buffers"
     return f"on GPU {listed}, on CPU (out, ins)"
 
@@ -152,6 +153,7 @@ def _describe_unused(call: DecodedCall) -> str:
     indices = [index_text(buffer.index) for buffer in call.temps]
     if not indices:
         return ""
+    # nothing of the result is read, as of a call for its side effects
     if len(indices) == len(call.results):
         return "; result unused"
     listed = ", ".join(indices[:3]) + (f", and {len(indices) - 3:,} more" if len(indices) > 3 else "")
@@ -162,6 +164,7 @@ def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
     pointers = _passes_pointers(loaded, call)
     columns: tuple[Column[CustomCallBuffer], ...] = (
         Column("gpu", "GPU", person=pointers, of=lambda buffer: None if call.is_typed else gpu_place(buffer)),
+        # the typed FFI numbers arguments and results separately
         Column("ffi", "FFI", person=call.is_typed, of=lambda buffer: _ffi_place(buffer) if call.is_typed else None),
         Column("value", "value", "name", of=lambda buffer: call.value(buffer)),
         Column("index", "index", of=lambda buffer: index_text(buffer.index)),
@@ -335,6 +338,7 @@ def report_of_custom_calls(
     calls = _calls_within(custom_calls_of(loaded.module), within)
     if name is not None:
         return _report_of_call(loaded, _call_named(loaded, calls, name), argument)
+    # a table of one row says less than the call itself
     if len(calls) == 1 and where is None:
         return _report_of_call(loaded, calls[0], argument)
     everything = _calls_table(loaded, calls)
@@ -388,6 +392,7 @@ def _call_named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> Deco
         if call.spec.target == name:
             return call
     names = [call.instruction.name for call in calls]
+    # an instruction that is no custom call is another mistake than a name that nothing has
     is_there = any(instruction.name == bare for instruction in loaded.module.instructions)
     what = f"{bare} is not a custom call" if is_there else f"custom call '{bare}' not found in {loaded.module.name}"
     close = None if is_there else nearest(bare, names)
@@ -417,6 +422,7 @@ def _calls_parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, eve
     if not table.rows:
         return Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'custom calls')}.",)), table
     targets = _targets_table(calls)
+    # the sums come first where they are fewer; ten calls then show what they are
     return (targets, replace(table, limit=10)) if targets.person else (table, targets)
 
 

@@ -55,6 +55,7 @@ def pairs_table(rows: Sequence[PairRow], *, is_shown: bool = True) -> Table:
     has_times = any(row.fused_seconds is not None for row in rows)
     has_reasons = any(row.reason for row in rows)
     is_blocked = any(row.blocker not in (None, row.consumer) for row in rows)
+    # fusions are renamed after the pass; the column would repeat the producer otherwise
     is_renamed = any(row.name_in_pass not in (None, row.producer) for row in rows)
     columns: tuple[Column[PairRow], ...] = (
         Column("possible_saving_bytes", "saving", "bytes", role="saving", of=lambda row: row.saving_bytes),
@@ -108,6 +109,7 @@ def reasons_table(rows: Sequence[PairRow]) -> Table:
         Column("largest_saving_bytes", "largest", "bytes", of=lambda reason, sizes: max(sizes)),
         Column("reason", "XLA's reason", of=lambda reason, sizes: reason),
     )
+    # by the largest saving, not by the number of pairs: many small arrays matter less
     ordered = sorted(groups.items(), key=lambda group: (-max(group[1]), group[0]))
     rows_of_reasons = rows_from_tuples(columns, ordered)
     return Table("reasons", columns, rows_of_reasons, noun="reasons", main=False, limit=10)

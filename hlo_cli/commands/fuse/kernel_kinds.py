@@ -214,6 +214,7 @@ def columns_for(timing: TimingColumns | None) -> tuple[Column[Prediction | None]
     """The columns that a chip adds: the bound of an operation, its predicted and its minimum time; else none."""
     if timing is None:
         return ()
+    # times of operations that are yet to be fused must not pass for those of kernels
     titled = (
         replace(each, title=TIME_TITLES[timing.is_unfused]) if each.title == "est." else each for each in _TIME_COLUMNS
     )
@@ -448,5 +449,6 @@ def _kernel_row(
     instruction = kernel.instruction
     cost, location = costs[instruction], module.location(instruction)
     prediction = None if timing is None else timing.prediction(instruction, cost)
+    # an inferred origin is only looked up where the instruction has none
     origin = keys(instruction) if location is None else UNKNOWN_KEY
     return _KernelRow(kernel, cost, prediction, fused.get(instruction), location, origin)

@@ -210,6 +210,7 @@ class FuseOptions:
     def pair_names(self) -> tuple[str, ...]:
         """The instruction, or the producer and the consumer, to which --why-not is limited by NAME."""
         names = listed(self.name)
+        # a decision is on one edge: a producer and a consumer
         if len(names) > 2:
             raise HloError(f"--why-not takes at most two names, found {len(names)}", hint="write PRODUCER,CONSUMER")
         return tuple(name.removeprefix("%") for name in names)
@@ -238,6 +239,7 @@ class FuseOptions:
         selected = self._reports
         if len(two := [option for option, given in selected.items() if given]) > 1:
             raise conflict_error(two[0], two[1])
+        # one fusion is one row, so that a filter could only hide it
         if self.is_one_fusion and (self.where or self.computation):
             raise conflict_error("--where" if self.where else "--computation", "NAME")
         check_options(self)
@@ -263,6 +265,7 @@ class FuseOptions:
     def _check_calls(self) -> None:
         if self.chip or self.chip_file:
             raise conflict_error("--chip" if self.chip else "--chip-file", self._about_calls)
+        # a name selects one call, and C is written for whole targets
         if self.where is not None and (self.name is not None or self.c_signature):
             other = "--c-signature" if self.c_signature else "NAME"
             raise conflict_error("--where", other, hint="run `hlo fuse DUMP --custom-calls --where EXPR` to list calls")

@@ -272,6 +272,7 @@ def kernels_of(loaded: Loaded, names: Sequence[str]) -> tuple[tuple[str, ...], t
     for name in names:
         kernel = name
         is_there = any(each.instruction(name) is not None for each in fusible_computations(loaded.module))
+        # a fusion that the pass is yet to make has no instruction in the module
         if not is_there and not may_be_made(name, loaded.module):
             kernel = fusion_with(name, loaded.module) or loaded.module.instruction(name).name
             notes += [Diagnostic("note", f"{name} is part of {kernel}")] if kernel != name else []
@@ -282,6 +283,7 @@ def kernels_of(loaded: Loaded, names: Sequence[str]) -> tuple[tuple[str, ...], t
 def _within(pairs: Iterable[GpuPair], loaded: Loaded, within: Computation | None) -> list[GpuPair]:
     if within is None:
         return list(pairs)
+    # the pass may have replaced one of the two by a fusion with another name
     return [pair for pair in pairs if within.instruction(pair.consumer) or within.instruction(pair.producer)]
 
 
@@ -408,6 +410,7 @@ def _on_chip(chip: str, pair: GpuPair) -> str:
 def _one_answer(by_chip: dict[str, GpuPair], names: Sequence[str]) -> str:
     fused = [chip for chip, pair in by_chip.items() if pair.is_fused]
     apart = [chip for chip, pair in by_chip.items() if not pair.is_fused and pair.emitted_in is None]
+    # all chips agree, so the answer is that of one of them unless times or reasons differ
     if not fused or not apart:
         chips, (first, *others) = list(by_chip), by_chip.values()
         is_same = all(_essence(pair) == _essence(first) for pair in others) and first.emitted_in is None
@@ -498,6 +501,7 @@ def _difference(by_chip: dict[str, GpuPair]) -> tuple[str, ...]:
     if fusing is None or separate is None:
         return ()
     costs = {chip: _added_ticks(by_chip[chip]) for chip in (fusing, separate)}
+    # the launch that both save is equal, so computing or memory decides
     part = max(costs[fusing], key=lambda name: costs[separate][name] - costs[fusing][name])
     here, there = costs[fusing][part], costs[separate][part]
     why = {"computing": _why_computing, "memory accesses": _why_memory}[part](by_chip, fusing, separate)
@@ -559,6 +563,7 @@ def _and_list(words: Sequence[str]) -> str:
 
 def _chips_notes(loaded: Loaded, chips: Sequence[str]) -> tuple[Diagnostic, ...]:
     """Notes on the chips and on the module."""
+    # the release whose compiler the rules and the model were compared with
     words = f"fusions are those of XLA:GPU in jaxlib 0.10.2, computed for {_and_list(chips)}"
     state = dict.fromkeys(each for chip in chips[:1] for each in state_notes(loaded, chip))
     return (Diagnostic("note", words), *(Diagnostic("note", each) for each in state))
@@ -743,6 +748,7 @@ def _report_of_why_not(
         if (within is None or pair.consumer.computation is within)
         and is_selected(names, pair.producer.name, pair.consumer.name)
     ]
+    # names last, so that equal savings do not depend on the order of the text
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
     is_compiled = loaded.module.is_scheduled
     rows = rows_from_tuples(_COLUMNS, ((pair, _reason(pair, is_compiled=is_compiled)) for pair in pairs))
@@ -805,6 +811,7 @@ def _notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
 
 
 def _next_of_pairs(pairs: list[UnfusedPair], argument: str) -> tuple[str, ...]:
+    # --fuse is only offered where a rule permits it and it saves something
     pair = next((pair for pair in pairs if pair.rule.fuses and pair.saved_bytes > 0), None)
     if pair is None or not argument or argument == "-":
         return ()

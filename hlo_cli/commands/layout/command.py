@@ -124,6 +124,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if inputs and all(text is not None for text in texts):
         options.check_for_shapes()
         return _explain([text for text in texts if text is not None], options, output)
+    # shapes have a table of their own, without names and users
     if any(text is not None for text in texts):
         raise HloError("cannot mix shapes and dumps", hint="run a separate command for each")
     options.check_for_dump()

@@ -428,6 +428,7 @@ def _shape_answer(shape: ArrayShape) -> str:
     if not shape.padded_bytes:
         return "Empty array: 0 bytes"
     better = best_order(shape)
+    # a size that is unknown could make any order the best
     if better is None or UNBOUNDED in shape.dimensions:
         unknown = "; ? is unknown and assumed to be 1" if UNBOUNDED in shape.dimensions else ""
         return f"Needs {_stored_size_text(shape)}{unknown}"

@@ -77,6 +77,7 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     array = _array_named(shape, reading)
     second = _second_array(questions[0], reading) if questions else None
     asks = options.everything or options.verify or options.draw or bool(questions)
+    # an instruction of a dump without an index has two arrays to compare: its operand and its result
     compares = second is not None or (array.named is not None and not (asks or options.explain or options.inverse))
     if output.format == "npy" and (compares or options.explain or options.draw or options.verify):
         raise conflict_error(
