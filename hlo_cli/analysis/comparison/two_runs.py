@@ -294,7 +294,7 @@ def _compare(
     expected: Mapping[ShapeIndex, Rounding],
     runs: Sequence[tuple[Run, Run]] | None = None,
 ) -> _Compared:
-    """Runs both modules in both modes; of what elements are computed is found out if more than their rounding differs."""
+    """Runs both modules in both modes; finds what elements are computed of if more than their rounding differs."""
     exact, widened = runs or map(setting.run_both, MODES)
     samples = _Samples(setting, widened, shapes)
     results = distances(exact, widened, shapes, is_rewrite=is_rewrite, expected=expected)
