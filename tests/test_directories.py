@@ -66,10 +66,10 @@ def test_dumps_of_its_own_come_first_and_a_note_counts_the_others(tmp_path: Path
     write(tmp_path / "passes" / "inner", AFTER)
     write(tmp_path / "passes" / "notes", "notes.md")
     assert len(paths_in(tmp_path)) == 2
-    one = f"1 subdirectory of {tmp_path}/ also contains dumps and is not read; pass it as an argument to read it"
+    one = f"skipped 1 subdirectory of {tmp_path}/ that also has dumps; pass it to include it"
     assert messages(report(capsys, "parse", tmp_path)["notes"]) == [one]
     write(tmp_path / "passes", AFTER)
-    many = f"2 subdirectories of {tmp_path}/ also contain dumps and are not read; pass them as arguments to read them"
+    many = f"skipped 2 subdirectories of {tmp_path}/ that also have dumps; pass them to include them"
     for command in ("parse", "layout", "memspace", "schedule", "fuse", "lint"):
         assert many in messages(report(capsys, command, tmp_path)["notes"])
         assert many in messages(report(capsys, command, tmp_path, "--each")["notes"])
@@ -86,7 +86,7 @@ def test_a_subdirectory_with_dumps_of_its_own_has_such_a_note(tmp_path: Path, ca
     told = report(capsys, "parse", tmp_path)
     assert told["answer"]["modules"] == 2
     assert messages(told["notes"]) == [
-        f"1 subdirectory of {tmp_path}/b/ also contains dumps and is not read; pass it as an argument to read it"
+        f"skipped 1 subdirectory of {tmp_path}/b/ that also has dumps; pass it to include it"
     ]
 
 

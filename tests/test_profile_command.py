@@ -388,7 +388,7 @@ def test_a_dump_has_the_programs_that_a_trace_lacks(ask: Ask, capsys: Capture) -
     file = str(STEPS / "trace.json.gz")
     alone, both = ask(file), ask(file, str(STEPS / "trace.xplane.pb"))
     assert not alone["tables"]["kernels"]["rows"]
-    assert any("no module of jit_train_step" in note["message"] for note in alone["notes"])
+    assert any("no HLO for jit_train_step" in note["message"] for note in alone["notes"])
     whole = ask(str(STEPS))
 
     def times(answer: Answer) -> dict[str, float]:

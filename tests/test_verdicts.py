@@ -293,12 +293,12 @@ def test_bounds_that_are_not_met_are_named(
     assert cli.main(["run", old, "--against", old, "--json"], standalone=False) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["answer"]["verdict"], answer["answer"]["unmet_comparisons"]) == ("identical", ["lower"])
-    assert "lower never met equal operands" in json.dumps(answer)
+    assert "lower never compared equal operands" in json.dumps(answer)
     assert cli.main(["run", old, "--against", new, "--json"], standalone=False) == 1
     answer = json.loads(capsys.readouterr().out)["answer"]
     assert (answer["verdict"], answer["undecided_comparisons"]) == ("uncovered", ["lower"])
     assert cli.main(["run", old, "--against", new, "--format", "screen"], standalone=False) == 1
-    words = "1 result agrees, but lower is LE in place of LT and never met equal operands (4 of 4 computations ran"
+    words = "1 result agrees, but lower is LE in place of LT and never compared equal operands (4 of 4 computations ran"
     assert words in " ".join(capsys.readouterr().out.split())
     assert cli.main(["run", old, "--against", new, "--allow-uncovered"], standalone=False) == 0
 

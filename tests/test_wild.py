@@ -232,7 +232,7 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
         (["lint", "memory_stats.txt"], 2, "5,637,145,088 bytes"),
         (["lint", "stablehlo_generic.mlir"], 1, "a reduce-scatter by subtract, which XLA:GPU does not support"),
         (["lint", "stablehlo_generic.mlir", "--exit-zero"], 0, "reduce-scatter by subtract"),
-        (["lint", "memory_stats.txt", "cost_dict.txt"], 2, "No input could be checked; 2 inputs unreadable"),
+        (["lint", "memory_stats.txt", "cost_dict.txt"], 2, "Nothing was checked: 2 inputs unreadable"),
     ],
 )
 def test_other_commands_answer_too(

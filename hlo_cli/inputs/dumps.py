@@ -447,9 +447,8 @@ def _remark(place: str, count: int) -> str | None:
     if not count:
         return None
     if count == 1:
-        return f"1 subdirectory of {place} also contains dumps and is not read; pass it as an argument to read it"
-    more = f"{count:,} subdirectories of {place} also contain dumps and are not read"
-    return f"{more}; pass them as arguments to read them"
+        return f"skipped 1 subdirectory of {place} that also has dumps; pass it to include it"
+    return f"skipped {count:,} subdirectories of {place} that also have dumps; pass them to include them"
 
 
 def _count_dump_directories(pending: list[tuple[str, int]]) -> int:

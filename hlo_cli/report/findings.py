@@ -243,7 +243,8 @@ class Group:
             return _repeated("", message, len(members))
         general = levels[common][0]
         if not common:  # the same in several layers
-            return f"{general} ({len(members):,} of these)"
+            words = cause.repeated if cause is not None else ""
+            return _repeated(words, "", len(members)) if words else f"{general} ({len(members):,} of these)"
         return f"{general.replace(COUNT, f'{len(members):,}')}{_places([each.place for each in causes])}"
 
     @property

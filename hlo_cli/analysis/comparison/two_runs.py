@@ -383,7 +383,7 @@ def _finite(setting: _Setting, executed: int) -> _Setting:
 
     def progress(count: int) -> None:
         if count > _most_executed(executed):
-            raise HloError("the made-up arguments make a loop too long")
+            raise HloError("with random arguments, a loop does not end in time")
         if report is not None:
             report(count)
 

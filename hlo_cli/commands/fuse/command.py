@@ -59,7 +59,7 @@ and changes have a predicted time; --chip h100,b200 compares GPUs (see
 
 Options that change fusions can be combined: --unfuse comes first, then --fuse,
 then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
-With --verify, both modules run on made-up arguments (see `hlo help comparing`).
+With --verify, both modules run on random arguments (see `hlo help comparing`).
 
 Values of --fusion-rules:
   cpu             apply the CPU compiler's rules, also to a GPU module

@@ -185,11 +185,12 @@ def texts_of(rule: Rule) -> RuleWords:
 
 def _answer_of(result: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:
     more = f"; {format_count(known, 'baseline findings')} hidden" if known else ""
-    more += f"; {format_count(len(result.unread), 'inputs')} unreadable" if result.unread else ""
+    unread = f"{format_count(len(result.unread), 'inputs')} unreadable"
+    more += f"; {unread}" if result.unread and (findings.found or result.paths) else ""
     if findings.found:
         return f"{findings.summary}{more}"
     if result.unread and not result.paths:
-        return f"No input could be checked{more}"
+        return f"Nothing was checked: {unread}{more}"
     nothing = "No new findings" if known else "No findings"
     where = f" in {format_count(len(result.paths), 'inputs')}" if len(result.paths) != 1 else ""
     checked = f"{format_count(result.instructions, 'instructions')}{where} with {format_count(len(rules), 'rules')}"

@@ -474,8 +474,7 @@ def _viewer_notes(spaces: Sequence[MemorySpaceUsage], peaks: Sequence[ViewerPeak
     if differing:
         yield Diagnostic(
             "note",
-            "peaks count live values only; XProf's memory viewer adds all arguments, results, and constants to the "
-            f"peak of the heap: {', '.join(differing)}",
+            f"XProf's memory viewer shows {', '.join(differing)}: it counts all arguments, results, and constants",
         )
 
 

@@ -179,7 +179,7 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
         if not found.coverage.missing and not found.coverage.uncompared:
             left = "one module alone does not finish with other arguments"
             if found.coverage.undecided:
-                left = f"{found.coverage.undecided[0][1].name} has another direction and never met equal operands"
+                left = f"{found.coverage.undecided[0][1].name} has another direction and never compared equal operands"
             return Verification(verdict, f"verified in part: results agree, but {left}{assumed}", is_assumed=True)
         names = list(dict.fromkeys(each.name for each in found.coverage.missing)) or ["elements of results"]
         listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} others" if len(names) > _LISTED else "")

@@ -132,18 +132,19 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> kernel_times_in_words(chip_spec("h100"))
-    "generated kernels have the times of XLA's own model; each launch adds 2.95 µs; ranges aim at 80% of measured times"
+    "times of generated kernels follow XLA's own model, plus 2.95 µs per launch; ranges hold 80% of measured times"
     """
     from hlo_cli.analysis.hardware.gpu_devices import device_of
     from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
 
     launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
     if is_optimized and device_of(chip) is not None:
-        words = f"generated kernels have the times of XLA's own model; each launch adds {launch}"
-        return f"{words}; ranges aim at 80% of measured times"
+        words = f"times of generated kernels follow XLA's own model, plus {launch} per launch"
+        return f"{words}; ranges hold 80% of measured times"
     if chip.cores:
-        return f"each kernel adds {launch} for its launch; ranges aim at 80% of measured times"
-    return f"no kernels of {chip.chip} were measured: times are at peak rates; ranges end at {TPU_BAND[1]} times that"
+        return f"each kernel adds {launch} for its launch; ranges hold 80% of measured times"
+    words = f"times assume the peak rates of {chip.chip}, where no kernels were measured"
+    return f"{words}; ranges end at {TPU_BAND[1]} times that"
 
 
 def mismatch(chip: Chip | None, target: str | None) -> str:

@@ -234,7 +234,7 @@ def _metric_advice(by_name: dict[str, _Metric], fallbacks: Sequence[_Metric]) ->
         yield _advice(compiled, executed)
     if fallbacks:
         yield (
-            "Each such operation waits for the device and copies its arguments: replace it by one that PyTorch/XLA "
+            "Each such operation stalls until the device is done, and copies its arguments: use one that PyTorch/XLA "
             "compiles."
         )
     yield _DUMP

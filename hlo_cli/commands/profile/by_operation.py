@@ -665,7 +665,7 @@ def _lost_remarks(ranked: Sequence[Timed]) -> Iterator[Passage]:
     collectives = [each for each in ranked if each.lost and _is_collective(each)]
     if collectives:
         names = format_count(len(collectives), "collectives")
-        texts.append(f"The floor of {names} is that of memory traffic; the time on links is not in it.")
+        texts.append(f"The floor of {names} counts memory traffic only, not the time on links.")
     if texts:
         yield Passage("remarks", tuple(texts))
 

@@ -67,7 +67,7 @@ class LoadedProfile:
         names = [program.name for program in self.profile.programs if program.module is None]
         if not names:
             return ()
-        return (f"no module of {list_first(names, _MAX_PROGRAMS_NAMED)}; pass a dump of the program after the trace",)
+        return (f"no HLO for {list_first(names, _MAX_PROGRAMS_NAMED)}; pass a dump of the program after the trace",)
 
 
 def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> LoadedProfile:

@@ -45,8 +45,8 @@ no directories of this machine; source lines keep the names of their files.
 Without -o, a terminal shows the verdicts, and a pipe gets one line for each.
 Several modules with -o FILE.html are one file: the page of the module that
 costs most, links to those of others, and a table of all. Helper modules and
-those below 1% of the cost are left out and counted. With -o DIR/, the folder
-gets index.html and MODULE.html for each. A note says what was written.
+those below 1% of the cost are omitted and counted. With -o DIR/, the folder
+gets index.html and MODULE.html for each. A note lists what was written.
 
 Verdicts are good, warning, bad, or neutral:
   memory    bad if a memory of the chip is too small; warning from 95% of main

@@ -309,7 +309,7 @@ class _Pages:
             room -= size
         left = [at for at in read if at not in chosen]
         share = sum(share_of[at] for at in left)
-        words = f"{format_count(len(left), 'smaller modules')} left out ({format_percent(share)}% of the cost)"
+        words = f"{format_count(len(left), 'smaller modules')} omitted ({format_percent(share)}% of the cost)"
         names = tuple(unique_name(found, at) or found[at].module or "module" for at in chosen)
         return _Pages(names, tuple(paths), tuple(chosen), words if left else "")
 

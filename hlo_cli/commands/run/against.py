@@ -381,7 +381,7 @@ def _distances_table(compared: RunComparison, new: Module) -> Table:
         Column("shape", "shape", "shape", of=lambda each: str(leaves[each.index])),
     )
     ranked = sorted(compared.distances, key=lambda each: (-each.widened, -each.exact, each.index))
-    title = "Largest difference over magnitude"
+    title = "Largest relative difference"
     return Table("distances", columns, rows_from(columns, ranked), noun="results", title=title)
 
 
@@ -411,7 +411,11 @@ def _notes_on_unmet(compared: RunComparison) -> tuple[Diagnostic, ...]:
     names = list(dict.fromkeys(each.name for each in compared.coverage.unmet))
     if not names or compared.verdict_on_results not in AGREEING:
         return ()
-    return (Diagnostic("note", f"{_listed(names)} never met equal operands, where LT and LE, and GT and GE, differ"),)
+    return (
+        Diagnostic(
+            "note", f"{_listed(names)} never compared equal operands, so LT for LE, or GT for GE, would not be noticed"
+        ),
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -528,7 +532,7 @@ def _uncovered(compared: RunComparison) -> str:
     directions = f"{new.attribute('direction')} in place of {old.attribute('direction')}"
     others = len(coverage.undecided) - 1
     more = f" (and {format_count(others, 'comparisons')} like it)" if others else ""
-    return f"{new.name} is {directions}{more} and never met equal operands ({_coverage_words(coverage)})"
+    return f"{new.name} is {directions}{more} and never compared equal operands ({_coverage_words(coverage)})"
 
 
 def _same(compared: RunComparison) -> str:

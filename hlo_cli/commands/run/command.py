@@ -219,7 +219,7 @@ a program agree in the second run even if they round at different places. Each
 element is judged by the sizes of what it was computed of. See
 `hlo help comparing`.
 
-Modules are the same only if each computation ran: made-up arguments change
+Modules are the same only if each computation ran: random arguments change
 until all branches and loop bodies of both have run. Those that did not are
 named, and the exit code is 1, unless --allow-uncovered is given.
 

@@ -158,7 +158,7 @@ def _notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, .
     if not count:
         return ()
     are, their = ("is", "its") if count == 1 else ("are", "their")
-    words = f"{format_count(count, 'made-up arguments')} {are} within the range of {their} use, such as a square root"
+    words = f"{format_count(count, 'random arguments')} {are} within the range of {their} use, such as a square root"
     return (Diagnostic("note", words),)
 
 

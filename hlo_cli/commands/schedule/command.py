@@ -214,7 +214,7 @@ Values of --reorder:
   postorder  depth first, operands in their order
 
 `--format hlo` and -o FILE.hlo write the module in its new order. With --verify,
-both modules run on made-up arguments (see `hlo help comparing`).
+both modules run on random arguments (see `hlo help comparing`).
 
 Exits with code 1 if the module violates XLA's rules for async operations, or if
 --verify finds other results. A

@@ -145,7 +145,7 @@ def _time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     if chip.links is None:
         words = f"the bandwidth of the links of {chip.chip} is unknown"
     elif is_measured(chip):
-        words = "times are interpolated in measured ones of the same kind, in one host or NVLink domain"
+        words = "times are interpolated from measured collectives of the same kind, within one host or NVLink domain"
     elif dimensions is not None:
         words = (
             f"times are without latency; an axis has the links of 1 of {dimensions} dimensions of the torus, as a ring"
@@ -479,7 +479,7 @@ def _remarks_on_mesh(collectives: Sequence[Collective], mesh: KnownMesh | None) 
             yield "no mesh is named, and no single mesh explains all groups; name its axes with --mesh"
         return
     if mesh.is_inferred:
-        yield f"mesh {mesh_text(mesh.mesh)} is {mesh.origin}; it has at least these axes; name them with --mesh"
+        yield f"mesh {mesh_text(mesh.mesh)} is {mesh.origin}; the program may have more axes; name them with --mesh"
     elif mesh.origin != "--mesh":
         also = f", which also names {', '.join(map(mesh_text, mesh.others))}" if mesh.others else ""
         yield f"mesh {mesh_text(mesh.mesh)} from {mesh.origin}{also}"

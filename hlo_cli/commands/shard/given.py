@@ -94,7 +94,10 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
         # The hint divides the first dimension alone, which most arrays have.
         tiles = "2" + ",1" * (typed.shape.rank - 1 if isinstance(typed.shape, ArrayShape) else 0)
         shape = typed.shape.to_string(layout=False)
-        raise HloError("expected a sharding after the shape", hint=f"hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'")
+        raise HloError(
+            "expected a sharding after the shape",
+            hint=f"for example `hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'`",
+        )
     is_given = has_layout(typed.shape, typed.text)
     return _of_shape(typed.shape, shardings, options, has_layout=is_given, notes=typed.notes)
 

@@ -224,7 +224,7 @@ def answer_of(direct: Resharding) -> str:
         whole = format_bytes(direct.shape.logical_bytes)
         return f"Full rematerialization: every device gathers all of {shape}, {whole}, to keep {part} of it"
     if direct.source == direct.target:
-        return f"Both shardings place {shape} alike: no step is needed"
+        return f"Both shardings place {shape} identically: nothing to reshard"
     if not direct.collectives:
         return f"No collective is needed: a device keeps {part} of what it holds"
     count = format_count(len(direct.collectives), "collectives")
