@@ -171,6 +171,7 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
     """The numbers of the first lines, for programs; times are those of all devices together."""
     profile = measured.profile
     durations = [step.duration_ps * PS for step in profile.steps if step.is_whole]
+    # They count in the sums, but no row can be looked up in a dump: readers of the numbers should know how many.
     others = [each.measure for each in measured.every if not each.operation.is_joined]
     program = program_rates(profile, [each.measure for each in measured.every])
     return {
@@ -235,6 +236,7 @@ def time_columns(measured: Measured, *, has_kernels: bool = False) -> tuple[Colu
 
 def _per_device(amount: float, devices: int) -> float:
     """An amount of all devices, whole if it can be divided."""
+    # Devices of one program run it equally often; a fraction tells that they did not.
     return round(amount / devices) if amount % devices == 0 else amount / devices
 
 

@@ -184,6 +184,7 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
     """One row for each async pair."""
     opcodes = {interval.pair.start.opcode for interval in intervals}
     several = len({interval.pair.operation for interval in intervals}) > 1
+    # Where pairs run several times, the bytes of one run add up to nothing: the total has a column of its own.
     repeated = any(interval.times != 1 for interval in intervals)
     columns: tuple[Column[AsyncInterval], ...] = (
         Column("start", "start", "step", of=lambda interval: interval.start_step),
@@ -254,6 +255,7 @@ def _kinds_table(
     intervals: Sequence[AsyncInterval], synchronous: Sequence[tuple[str, int]], times: PairTimes | None
 ) -> Table:
     """One row for each operation, with the number and bytes of its synchronous instructions."""
+    # With times exposed is a matter of seconds: a pair with some compute may still be waited for.
     has_exposed = times is None and any(interval.is_exposed for interval in intervals)
     columns: tuple[Column[_Kind], ...] = (
         Column("operation", "operation", "opcode", of=lambda kind: kind.name),
@@ -278,6 +280,7 @@ def _kinds_table(
         )
         for name in names
     ]
+    # What blocks the device comes first: exposed pairs and synchronous transfers alike.
     kinds.sort(key=lambda kind: (-kind.exposed_bytes - sum(kind.synchronous), kind.name))
     rows = rows_from(columns, kinds)
     return Table("operations", columns, rows, noun="operations", main=False, person=len(rows) > 1)
@@ -316,6 +319,7 @@ def _likely_chip(module: Module) -> str | None:
 def _next_of_table(exposed: Sequence[AsyncInterval], argument: str, *, chip: str | None) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
+    # The first of equals, as it is the first that a reader of the schedule meets.
     largest = max(exposed, key=lambda interval: (interval.exposed_bytes, -interval.start_step), default=None)
     more = (f"hlo parse {argument} --explain {largest.pair.start.name}",) if largest is not None else ()
     time = (f"hlo schedule {argument} --chip {chip}",) if chip is not None else ()
@@ -377,6 +381,7 @@ def report_of_causes(
         table = pairs_table(overlap, selected.intervals, selected.times)
         starts = [(each.pair.start, ()) for each in selected.intervals]
         matching, skipped = matching_rows(where, with_origins(table, starts, loaded.module, where))
+        # A filter is on the fields of pairs, which synchronous transfers do not have.
         selected = replace(selected, intervals=tuple(selected.intervals[row] for row in matching), synchronous={})
     transfers, keys = tuple(_transfers(selected)), keys_for(loaded, by)
     if not transfers:
@@ -415,6 +420,7 @@ def _transfers(selected: Transfers) -> Iterator[_Transfer]:
         )
     for instruction, size in selected.synchronous.items():
         seconds = times.synchronous[instruction] if times is not None else None
+        # Nothing runs beside a synchronous transfer, so all of it is exposed.
         yield _Transfer(instruction, True, size, size, seconds, seconds)
 
 

@@ -49,6 +49,7 @@ def new_order(module: Module, goal: Goal, *, limit: str | None, throughput: Chip
     limits = {} if limit is None else {0: parse_size(limit)}
     times = None
     if throughput is not None and goal == "latency":
+        # Only this goal weighs transfers against compute; the others do not look at durations.
         times = times_on_chip(analyze_overlap(module), throughput)
     return reorder.reorder_with_peaks(module, goal, limits=limits, latency_model=times)
 
@@ -167,6 +168,7 @@ def report_of_reordering(
     totals = _total_changes(loaded.module, new.module)
     # --reorder memory lowers what is allocated; the other goals are held to the peak of live bytes.
     memory = totals if goal == "memory" else peaks
+    # A module without a schedule is worth writing even if nothing moved: the new one has one.
     is_new = not loaded.module.is_scheduled
     moved = sum(len(block.instructions) for block in blocks)
     report = Report(
@@ -296,6 +298,7 @@ def _reorder_answer(
         return f"{words}: {_why_unchanged(goal, exposures[0], has_limit=has_limit)}"
     changes = [_memory_in_words(memory)]
     if exposures[0].pairs:
+        # What the goal is about comes first.
         changes.insert(0 if goal == "latency" else 1, _exposure_in_words(exposures))
     where = "" if blocks == 1 else f" in {blocks:,} blocks"
     words = f"{'; '.join(changes)}; {format_count(moved, 'instructions')} moved{where}"
@@ -311,6 +314,7 @@ def _memory_in_words(changes: Sequence[_ByteChange]) -> str:
     name, old, new = f"{main.name} {main.quantity}", main.before, main.after
     if new == old:
         return f"{name}: unchanged at {format_bytes(new)}"
+    # Both round to the same text, so only the difference says anything.
     if format_bytes(new) == format_bytes(old):
         return f"{name}: {format_bytes(new)} ({format_bytes(abs(new - old))} {_less_or_more(new - old)})"
     change = f" ({format_percent(abs(new - old) / old)}% {_less_or_more(new - old)})" if old else ""
@@ -332,6 +336,7 @@ def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
         old, new = exposures[0].exposed, exposures[1].exposed
         change = f"unchanged at {old:,}" if old == new else f"{old:,} → {new:,}"
         return f"exposed async operations: {change} of {exposures[1].pairs:,}"
+    # Not one transfer has a known time, so there are no numbers to compare.
     if _exposed_seconds(before) is None and not any(interval.total_seconds for interval in before.intervals):
         return f"exposed time of {format_count(exposures[1].pairs, 'pairs')} is unknown on {after.throughput.chip}"
     least = "at least " if _exposed_seconds(after) is None else ""
@@ -412,6 +417,7 @@ def _reorder_notes(
     if any(_is_formatted_differently(peaks.from_definition, peaks.whole) for peaks in (new.before, new.after)):
         words = f"constants ({format_bytes(size)}) count as live for the whole execution"
         yield Diagnostic("note", f"{words}; hlo memspace counts each from its definition")
+    # The compiler waits for these at their start, so no order hides them.
     marked = sum(interval.is_sync is True for interval in overlap.intervals)
     if marked and goal == "latency":
         number = f"{format_count(marked, 'pairs')} {is_or_are(marked)}"

@@ -288,6 +288,7 @@ def report_of_path(
             "model": model,
             "computation": computation.name,
             "instructions": len(path.instructions),
+            # A sum of 0 means nothing where the durations that it lacks are unknown.
             f"path_{_UNITS[model]}": path.length if path.length or not unknown else None,
             f"total_{_UNITS[model]}": path.whole if path.whole or not unknown else None,
             **({"unknown": len(unknown), "time_model": time_model(timed)} if timed else {}),
@@ -326,6 +327,7 @@ def _path_answer(
     if timed is not None:
         amount = f"{'' if is_known else 'at least '}{format_seconds(path.length)} on {timed.chip}"
     chain = format_count(len(path.instructions), "instructions")
+    # With unknown durations both are lower bounds, and their quotient is no bound at all.
     share = f" ({format_percent(path.length / path.whole)}% of the total)" if is_known else ""
     return f"Critical path of {computation.name}: {chain}, {amount}{share}"
 

@@ -249,6 +249,7 @@ class PairTimes:
         execution = execution_in_words(self.step, self.whole)
         if not self.intervals:
             return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}: {execution}"
+        # Nothing can be said of the pairs, so the execution alone is the answer.
         if len(self._unknown) == len(self.intervals):
             return f"{execution[0].upper()}{execution[1:]}"
         exposed = [interval for interval in self.intervals if self.times[interval.pair.start].exposed_seconds]
@@ -259,6 +260,7 @@ class PairTimes:
         counted = f"{len(exposed):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
         number = counted if len(exposed) < len(self.intervals) else quantified_noun(self.intervals)
         least = "at least " if self._unknown else ""
+        # A share of a lower bound would look like a number that is known.
         share = self._share(self.exposed_seconds) if not least else None
         estimated = "the estimated " if self.step.is_known else ""
         percent = f" ({format_percent(share)}%)" if share is not None else ""

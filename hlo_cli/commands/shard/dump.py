@@ -451,10 +451,12 @@ def _dump_answer(
     devices = _devices_words(arrays, mesh)
     if replicas > 1:
         devices = f"{replicas:,} replicas of {devices}"
+    # Not one size on a device is known, so a sum would be 0 and look like an answer.
     if totals.unknown == totals.arrays:
         return f"{devices}: no parameter has a sharding ({count})"
     about = "an estimated " if totals.is_estimated else ""
     bytes_ = format_bytes(totals.shard_bytes)
+    # Padding can make the shards larger than the data, and then they are no part of it.
     if totals.whole_bytes is not None and totals.whole_bytes >= totals.shard_bytes:
         bytes_ = format_part(totals.shard_bytes, totals.whole_bytes)
     lead = f"{devices}: {count} {verb} {about}{bytes_} per device"
