@@ -28,10 +28,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., str], str]] = {
     "formatCount": (numbers.count, "any"),
     "formatBytes": (numbers.format_bytes, "whole"),
     "formatSeconds": (numbers.format_seconds, "seconds"),
+    "formatFlops": (numbers.format_flops, "whole"),
     "formatPercent": (numbers.format_percent, "fraction"),
     "formatRatio": (numbers.format_ratio, "any"),
 }
-UNITS = {"bytes": "whole", "seconds": "seconds", "percent": "fraction", "count": "any", "step": "whole",
+UNITS = {"bytes": "whole", "seconds": "seconds", "percent": "fraction", "count": "any", "flops": "any", "step": "whole",
          "ratio": "any", "address": "whole", "line": "whole"}  # fmt: skip
 
 

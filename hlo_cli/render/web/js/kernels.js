@@ -50,7 +50,7 @@ function wantedOfKernels(rows) {
     repeats && {name: "execution_count", label: "launches", low: true, total: true},
     {name: "bytes", label: "accessed", bar: !timed, lowBar: true, low: timed},
     {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: savingTone},
-    {name: "flops", label: "", unit: "flops", low: true, optional: true},
+    {name: "flops", label: "flops", unit: "flops", low: true, optional: true},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
     {name: "source", label: "source line", value: lineOfRow, tone: inferredTone},
     {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 38, isList: true, tone},

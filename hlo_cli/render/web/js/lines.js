@@ -17,7 +17,7 @@ export function drawLinesSection({body, key}, {report, store}) {
     {name: "seconds", label: "est. time", bar: !has("measured_seconds"), lowBar: true},
     {name: "unknown_times", label: "unknown time", optional: true, low: true, hint: "kernels that the time excludes"},
     {name: "bytes", label: "accessed", bar: !has("seconds") && !has("measured_seconds"), lowBar: true},
-    {name: "flops", label: "", unit: "flops", optional: true, low: true},
+    {name: "flops", label: "flops", unit: "flops", optional: true, low: true},
     {name: "launches", label: "launches", low: true},
     {name: "peak_bytes", label: "at peak", optional: true},
     {name: "exposed_seconds", label: "exposed", optional: true, low: true, tone: waste},

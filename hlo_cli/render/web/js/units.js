@@ -1,7 +1,9 @@
 // Numbers as text, the same as hlo_cli/report/numbers.py and the cells of hlo_cli/render/draw/cells.py write them.
 
 export const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-const FLOP_PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+const FLOP_PREFIXES = ["", "k", "M", "G", "T", "P"];
+const PETA = 5;
+const COUNTED_FLOPS = 1e6;
 const SECOND_UNITS = ["ns", "\u00b5s", "ms", "s"];
 const UNKNOWN = "?";
 const NOT_APPLICABLE = "-";
@@ -91,17 +93,21 @@ export function formatBytes(value) {
   return `${formatScaled(value, divisor, value % divisor ? 1 : 0)} ${BYTE_UNITS[unit]}`;
 }
 
-// The power of 1,000 below which a number of operations has at most three digits before the point.
-function flopUnit(value) {
-  const found = FLOP_PREFIXES.findIndex((_, unit) => Math.abs(value) / 1000 ** unit < 999.95);
-  return found < 0 ? FLOP_PREFIXES.length - 1 : found;
+// A number of floating-point operations for a sentence, with a decimal prefix from a million on: `137.4 Gflop`.
+export function formatFlops(value) {
+  if (Math.abs(value) < 999950) return countOf(value, "flops");
+  const found = FLOP_PREFIXES.findIndex((_, at) => at > 1 && at < PETA && Math.abs(value) / 1000 ** at < 999.95);
+  const unit = found < 0 ? PETA : found;
+  return `${formatScaled(value, 1000 ** unit, 1)} ${FLOP_PREFIXES[unit]}flop`;
 }
 
-// A number of floating-point operations for a sentence: `137.4 Gflop`.
-export function formatFlops(value) {
-  const unit = flopUnit(value);
-  const divisor = 1000 ** unit;
-  return `${formatScaled(value, divisor, value % divisor ? 1 : 0)} ${FLOP_PREFIXES[unit]}flop`;
+// The same for a column: counts below a million, else all with the prefix of the greatest.
+function flopWriting(numbers, write) {
+  const greatest = numbers.reduce((most, each) => Math.max(most, Math.abs(each)), 0);
+  if (greatest < COUNTED_FLOPS) return {unit: "", textOf: write(each => formatScaled(each, 1, each % 1 ? 1 : 0))};
+  const found = FLOP_PREFIXES.findIndex((_, at) => greatest / 1000 ** at < 9999.5);
+  const unit = found < 0 ? FLOP_PREFIXES.length - 1 : Math.max(found, 2);
+  return {unit: `${FLOP_PREFIXES[unit]}flop`, textOf: write(each => formatScaled(each, 1000 ** unit, 1))};
 }
 
 // The index in SECOND_UNITS for a column: its largest value has at most four digits before the point.
@@ -154,12 +160,8 @@ export function writingOf(unit, cells, sums = []) {
     }
     case "size":
       return {unit: "", textOf: write(each => (each ? formatBytes(each) : "0"))};
-    case "flops": {
-      const chosen = flopUnit(largest());
-      const divisor = 1000 ** chosen;
-      const decimals = numbers.some(each => each % divisor) ? 1 : 0;
-      return {unit: `${FLOP_PREFIXES[chosen]}flop`, textOf: write(each => formatScaled(each, divisor, decimals))};
-    }
+    case "flops":
+      return flopWriting(numbers, write); // a sum just above a million would leave its rows one digit
     case "seconds": {
       const chosen = secondUnit(largest());
       return {unit: SECOND_UNITS[chosen], textOf: write(each => formatScaled(inSecondUnit(each, chosen), 1, 1))};
