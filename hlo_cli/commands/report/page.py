@@ -422,6 +422,8 @@ _MOST_ACTIONS: Final = 5
 """How many are listed: what one person does next, on less than half a screen; the findings have all."""
 
 
+_COVERED: Final = 0.5
+"""The part of what a verdict sums up from which on the findings about single cases say what to do instead."""
 _LEAST_ACTION_BYTES: Final = 64 << 10
 """Transfers of fewer bytes are no reason to act if their time is unknown; rules on copies have the same limit."""
 _RULES_OF: Final = {"Exposed": "HLO4", "Padding": "HLO1"}
@@ -434,27 +436,39 @@ def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, 
     fixes = {} if found is None else {rule.code: rule.fix for rule in found.rules}
     costly = [each for each in (() if found is None else found.groups) if each.severity == "error" or each.cost]
     of_findings = [_action_of_group(each, fixes) for each in costly]
-    of_findings += _verdict_actions(sources, verdicts, of_findings)
+    for action in _verdict_actions(sources, verdicts):
+        family = [each for each in of_findings if each.code[:4] == _RULES_OF[action.code]]
+        if _cost_of(action, family) < _COVERED * _cost_of(action, (action,)):
+            place = (
+                at for at, each in enumerate(of_findings) if _cost_of(action, (each,)) < _cost_of(action, (action,))
+            )
+            of_findings.insert(next(place, len(of_findings)), replace(action, code=""))
     of_memory = list(_memory_actions(sources))
     is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
     ordered = of_memory + of_findings if is_short else of_findings + of_memory
     return tuple(ordered[:_MOST_ACTIONS])
 
 
-def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict], found: Sequence[Action]) -> Iterator[Action]:
-    """The transfers and the padding that a verdict warns of, if no rule reports any of them."""
+def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict]) -> Iterator[Action]:
+    """What a verdict warns of, all transfers or all padding, with the title of the verdict as its code."""
     for verdict in verdicts:
-        family = _RULES_OF.get(verdict.title)
-        if family is None or verdict.tone != "warning" or any(each.code.startswith(family) for each in found):
+        if verdict.tone != "warning" or verdict.title not in _RULES_OF:
             continue
-        if verdict.title == "Exposed":
-            exposed = exposed_of(sources.schedule)
-            if exposed.bytes < _LEAST_ACTION_BYTES and not exposed.seconds:
-                continue
+        if verdict.title == "Padding":
+            size = round(_number(sources.padding.numbers, "saving_bytes"))
+            yield Action(verdict.sentence, cost_bytes=size, code=verdict.title)
+            continue
+        exposed = exposed_of(sources.schedule)
+        if exposed.bytes >= _LEAST_ACTION_BYTES or exposed.seconds:
             fix = "hlo schedule DUMP --reorder latency shows what another order of the program would gain."
-            yield Action(verdict.sentence, fix, cost_bytes=exposed.bytes, seconds=exposed.seconds)
-        else:
-            yield Action(verdict.sentence, cost_bytes=round(_number(sources.padding.numbers, "saving_bytes")))
+            yield Action(verdict.sentence, fix, cost_bytes=exposed.bytes, seconds=exposed.seconds, code=verdict.title)
+
+
+def _cost_of(measure: Action, actions: Sequence[Action]) -> float:
+    """What actions cost together, in seconds if `measure` has them, else in bytes."""
+    if measure.seconds is not None:
+        return sum(action.seconds or 0.0 for action in actions)
+    return float(sum(action.cost_bytes or 0 for action in actions))
 
 
 def _action_of_group(group: Group, fixes: Mapping[str, str]) -> Action:
