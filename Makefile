@@ -31,8 +31,8 @@ NO_DOCTESTS := -o testpaths=tests -o addopts="--ignore=tests/bench --strict-conf
 help: ## list targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
 
-demo: $(VENV)/.run ## show padding in a real TPU dump
-	@COLUMNS=80 $(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/ --top 4 --format screen
+demo: $(VENV)/.run ## explain a real TPU dump
+	@COLUMNS=80 $(VENV)/bin/hlo fixtures/tpu/v5e_conv/ --format screen
 
 test: $(VENV)/.test ## run tests and doctests (ARGS="-k layout" selects)
 	@$(PY) $(PYTEST) -m "not (slow or oracle or long)" $(ARGS)

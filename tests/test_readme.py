@@ -35,7 +35,7 @@ def test_a_newcomer_reads_it_in_one_go() -> None:
     lines = README.read_text(encoding="utf-8").splitlines()
     assert len(lines) < LONGEST
     assert lines[2].startswith("**Why ")
-    assert "$ hlo layout fixtures/tpu/v5e_conv/ --top 4" in lines[:10]
+    assert "$ hlo fixtures/tpu/v5e_conv/" in lines[:10]
     assert re.search(r"`make test`[^.]* minutes", " ".join(lines))
 
 

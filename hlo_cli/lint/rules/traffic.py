@@ -553,7 +553,8 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
         if not context.analyses.does_only(kernel, *_GENERATING_OPCODES):
             continue
         users = uses_of(kernel, context.users)
-        kind = "a broadcast" if context.analyses.does_any(kernel, opcodes.BROADCAST) else "an iota"
+        is_broadcast = context.analyses.does_any(kernel, opcodes.BROADCAST)
+        kind, kinds = ("a broadcast", "broadcasts") if is_broadcast else ("an iota", "iotas")
         # A result has to be in memory.
         if users and not kernel.is_root and all(_could_fuse(user, kernel) for user in users):
             name = context.user_name(kernel)
@@ -564,7 +565,9 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
                 shape_span(context.module, kernel),
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 other=users[0],
-                common=Common(f"{COUNT} kernels write {kind} that could be fused into its users: {name}", "function"),
+                common=Common(
+                    f"{COUNT} kernels write {kinds} that could be fused into their users: {name}", "function"
+                ),
             )
 
 
