@@ -16,9 +16,11 @@ from hlo_cli.commands.help.catalog import (
     Heading,
     ItemList,
     Page,
+    Paragraph,
     Span,
     glossary_items,
     key_of,
+    plain,
     read_page,
     source_of,
 )
@@ -59,7 +61,9 @@ def page_of_term(word: str, options: Callable[[], Iterable[OptionText]]) -> Page
     if (rule := _rule_source(word)) is not None:
         return read_page(word, rule)
     glossary = read_page("glossary", source_of("glossary"))
-    found = [*glossary_items(glossary, word), *_items(meanings_of(word))]
+    entries = glossary_items(glossary, word)
+    columns = [entry for entry in entries if _is_column(entry)]
+    found = [*(entry for entry in entries if entry not in columns), *_items(meanings_of(word)), *columns]
     pattern = _pattern(word)
     lists = (
         ("Pages", _items(_pages(pattern))),
@@ -71,6 +75,11 @@ def page_of_term(word: str, options: Callable[[], Iterable[OptionText]]) -> Page
     for title, items in lists:
         blocks += [Heading(2, (Span(title),)), ItemList(tuple(items))] if items else []
     return Page(word, tuple(blocks)) if len(blocks) > 1 else None
+
+
+def _is_column(entry: Sequence[Block]) -> bool:
+    """Whether an entry of the glossary is a column, which names the commands that show it."""
+    return any(isinstance(block, Paragraph) and " Shown by " in plain(block.spans) for block in entry)
 
 
 def _items(lines: Iterable[str]) -> list[tuple[Block, ...]]:
