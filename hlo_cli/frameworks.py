@@ -202,7 +202,7 @@ def _of_program(x: object, stage: Stage) -> Module:
     if callable(x) and getattr(x, "__name__", "") == _GENERATOR:
         return _of_answer(cast("Callable[..., object]", x)(stage=_TENSORFLOW_STAGES[stage]))
     for text in _mlir_of(x):
-        read_content(text)  # raises the error that names the language
+        return read_input(read_content(text))
     if callable(x) and not isinstance(x, type):
         raise HloError(f"{_described(x)} is not a jitted function", hint="pass jax.jit(f) with the arguments of f")
     raise HloError(f"{_described(x)} is not a program", hint=_ACCEPTED)

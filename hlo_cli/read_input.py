@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.inputs.dumps import first_dump, proto_of
-from hlo_cli.inputs.input import Input, is_stablehlo, read_inputs
+from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.text.build import Infer
@@ -42,7 +42,7 @@ def read_module(
     >>> read_module(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")).name
     'm'
     """
-    is_mlir = proto is None and is_stablehlo(source.text)
+    is_mlir = proto is None and _is_mlir(source.text)
     if proto is None and not is_mlir and not _is_proto_text(source.text):
         return parse_module(source, strict=strict, infer=infer)
     if is_mlir:
@@ -60,6 +60,15 @@ def read_module(
 
         module = read_proto(proto, source)
     return parse_module(Source(source.name, str(module)), strict=True, infer=infer) if strict else module
+
+
+def _is_mlir(text: str) -> bool:
+    """Whether to read a text as StableHLO; costs nothing for most dumps."""
+    if text.startswith("HloModule"):
+        return False
+    from hlo_cli.inputs.stablehlo import is_stablehlo
+
+    return is_stablehlo(text)
 
 
 def _is_proto_text(text: str) -> bool:

@@ -24,7 +24,7 @@ from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.peak_advice import suggestions
 from hlo_cli.analysis.schedule.async_overlap import transfers_of
 from hlo_cli.analysis.shapes.inference import infer_shape
-from hlo_cli.inputs.input import is_stablehlo
+from hlo_cli.inputs.stablehlo import is_stablehlo
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source

@@ -19,7 +19,6 @@ from dumps import FIXTURES
 DUMP = FIXTURES / "tpu/v5p_scan/after_optimizations.txt"
 SMALL = "HloModule small\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"
 LARGE = "HloModule large\n\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT n = f32[2] negate(p)\n}\n"
-STABLEHLO = "module @jit_f {\n  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  }\n}\n"
 TORCH = "IR {\n  %0 = f32[] prim::Constant(), xla_shape=f32[], value=1\n}\n"
 
 
@@ -143,7 +142,6 @@ def test_compiled_programs_have_one_module_or_many(compiled: object, name: str) 
         (lambda: hlo_cli.from_jax(Lowered), "class Lowered is not a program", "Lowered"),
         (lambda: hlo_cli.from_jax(Lowered(), "x"), "given for a value of type Lowered", "alone"),
         (lambda: hlo_cli.from_jax(object()), "a value of type object is not a program", "jitted function"),
-        (lambda: hlo_cli.from_jax(STABLEHLO), "this text is StableHLO (MLIR), not HLO", "lowered.compile()"),
         (lambda: hlo_cli.from_jax(TORCH), "this text is a PyTorch/XLA IR graph", "_get_xla_tensors_hlo"),
         (lambda: hlo_cli.from_jax(b"ML\xefR\0\1"), "looks like MLIR bytecode", "HLO dump"),
         (lambda: hlo_cli.from_jax("digraph G { a -> b }"), "a Graphviz graph", ""),

@@ -309,7 +309,6 @@ def test_encodings_and_line_ends(encoding: str, newline: str) -> None:
         (b"\x89PNG\r\n\x1a\n\x00", "a PNG image"),
         (b"PK\x03\x04\x00", "a zip archive"),
         (b"\x00\x01\x02", "<stdin> is a binary file, not HLO"),
-        (b'module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n  func.func public @main() {', "<stdin> is StableHLO (MLIR), not HLO"),
         (b"#loc = loc(unknown)\nmodule @jit_f {\n", "<stdin> is StableHLO (MLIR), not HLO"),
         (b"; ModuleID = 'x'\n", "LLVM IR"),
         (b"//\n.version 8.3\n.target sm_90a\n", "PTX"),

@@ -55,7 +55,6 @@ from hlo_cli.inputs.logs import (
     has_odd_characters,
     is_cut_header,
 )
-from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source
 
 if TYPE_CHECKING:
@@ -78,8 +77,11 @@ def _modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     >>> found.text.strip()
     'a = f32[] add(b, c)'
     """
-    if is_stablehlo(text) and not _REFUSED.search(text[:_LOOKED_AT]):
-        return (EmbeddedModule(text),)
+    if not text.startswith("HloModule"):
+        from hlo_cli.inputs.stablehlo import is_refused, is_stablehlo  # most texts are dumps
+
+        if is_stablehlo(text) and not is_refused(text):
+            return (EmbeddedModule(text),)
     if _is_dump(text) and not (
         _may_be_wrapped(text) or has_odd_characters(text) or AFTER_BLOCK.search(text) or is_cut_header(text)
     ):
@@ -92,35 +94,6 @@ def _modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 def _is_dump(text: str) -> bool:
     """Whether a text begins with a module in the lines that XLA prints."""
     return text.startswith("HloModule ") and "\n" in text[:HEAD] and ") -&gt; " not in text[:HEAD]
-
-
-_BLANK_LINE: Final = r"[ \t]*+(?://[^\n]*+|[#!][A-Za-z_][\w$]*+ = [^\n]*+)?+\n"
-_MLIR: Final = lazy_regex(
-    rf"(?:{_BLANK_LINE})*+[ \t]*+(?:module(?=[ ][@{{a])|func\.func[ ]|\"(?:builtin\.module|func\.func)\"\("
-    r"|(?:%[\w$.\-]++(?::[0-9]++)?+(?:,[ ])?+)*+(?:[ ]=[ ])?+(?:stablehlo|mhlo|chlo|sdy)\.[a-z_]++\b)"
-)
-_STABLEHLO: Final = lazy_regex(r"\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]|\bfunc\.func[ ][^\n]*?\btensor<")
-_OTHER_MLIR: Final = lazy_regex(
-    r"^[ \t]*+(?:tt\.func|ttg?\.|llvm\.func|gpu\.|module attributes \{\"ttg?\.)", re.MULTILINE
-)
-_REFUSED: Final = lazy_regex(  # XLA:GPU reduces across devices by these alone; the answer about the text says so
-    r"\"stablehlo\.(?:reduce_scatter|all_reduce)\"\([^)\n]*\)[^\n]*\(\{\s*+\^\w++\([^)\n]*\):\s*+%\w++ = "
-    r"\"?stablehlo\.(?!(?:add|multiply|minimum|maximum|and|or|convert)\b)"
-)
-_LOOKED_AT: Final = 1 << 16
-"""Characters in which a module of StableHLO has the first of its operations."""
-
-
-def is_stablehlo(text: str) -> bool:
-    """Whether a text is MLIR with operations of StableHLO, as `lowered.as_text()` prints it.
-
-    >>> is_stablehlo("module @m {\\n  func.func @main(%a: tensor<4xf32>) {"), is_stablehlo("HloModule m")
-    (True, False)
-    """
-    if text.startswith("HloModule"):
-        return False
-    head = text[:_LOOKED_AT]
-    return bool(_MLIR.match(head) and _STABLEHLO.search(head) and not _OTHER_MLIR.search(head))
 
 
 def _may_be_wrapped(text: str) -> bool:
@@ -137,7 +110,6 @@ def _may_be_wrapped(text: str) -> bool:
 
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
-_MODULE_NAME = lazy_regex(r"^module @(?:\"([^\"\n]++)\"|([\w$.\-]++))", re.MULTILINE)
 _LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
 _SHAPE = re.compile(r"\(?[a-z]\w*\[[\d,<=]*\](?:\Z|[{,)])")
 LONGEST_PATTERN = 1000  # characters; the time to expand a pattern grows with their square
@@ -175,7 +147,11 @@ class Input:
     def looks_like_hlo(self) -> bool:
         """Whether the content is a module, for files not named as dumps."""
         text = self.source.text
-        return self.proto is not None or _LOOKS_LIKE_HLO.search(text) is not None or is_stablehlo(text)
+        if self.proto is not None or _LOOKS_LIKE_HLO.search(text) is not None:
+            return True
+        from hlo_cli.inputs.stablehlo import is_stablehlo  # most files are named as dumps
+
+        return is_stablehlo(text)
 
     @property
     def stage(self) -> str | None:
@@ -400,17 +376,26 @@ def _modules(
     for index, choice in kept:
         dump = dumps[index] or own
         text = found[index].text
-        header = _MODULE_NAME.search(text, 0, _LOOKED_AT) if is_stablehlo(text) else _HEADER_NAME.match(text)
         yield Input(
             Source(name if len(found) == 1 else f"{name}#{index + 1}", text, found[index].first_line),
             path,
-            module=(dump.module if dump else None) or (header[header.lastindex or 0] if header else None),
+            module=(dump.module if dump else None) or _name_in(text),
             dump=dump,
             siblings=siblings,
             choice=choice,
             remark=found[index].remark,
             argument=argument,
         )
+
+
+def _name_in(text: str) -> str | None:
+    """The name of the module in a text; None if it has none."""
+    header = _HEADER_NAME.match(text)
+    if header is not None:
+        return header[1]
+    from hlo_cli.inputs.stablehlo import stablehlo_name  # most texts are dumps
+
+    return stablehlo_name(text)
 
 
 def _traced(

@@ -39,6 +39,7 @@ from hlo_cli.inputs.pasted.unwrapping import (
     without_line_numbers,
     without_margins,
 )
+from hlo_cli.inputs.stablehlo import stablehlo_in
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, counted
 
@@ -671,6 +672,8 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
         hlo = _only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo, others=tuple(each for each in kinds if each != kind)))
     is_program = _ENTRY.search(plain) is not None and any(" = " in plain[each.start : each.end] for each in fragments)
+    if not is_program and (lowered := stablehlo_in(plain)) is not None:
+        return (lowered,)
     if not is_program and (error := language_error(plain, name)) is not None:
         raise error
     if not _INSTRUCTION.search(_only_hlo(plain, fragments)):

@@ -103,6 +103,8 @@ class Document:
 
 _DICTIONARY: Final = re.compile(r"\{\s*+(?:\}|(?:\"[^\"\n]*+\"|[A-Za-z_][\w$.]*+)\s*+[=,}])")
 _CONVOLUTION: Final = re.compile(r"(\[[^\[\]]*+\])\s*+x\s*+(\[[^\[\]]*+\])\s*+->\s*+(\[[^\[\]]*+\])")
+_BEGINS: Final = re.compile(r"module\b|[%#!\"]|[a-z_]\w*+\.[a-z_]|\{-#|(?:return|call)\b")
+"""How an operation or an alias begins."""
 _FUNCTION_WORDS: Final = ("public", "private", "nested")
 _ALIAS: Final = re.compile(r"([#!])([A-Za-z_][\w$\-]*+)\s*+=\s*+")
 _CONTINUES: Final = ("{", ":", "<", "->")
@@ -122,6 +124,8 @@ def read_document(source: Source) -> Document:
     reader = _Reader(scanner)
     operations: list[Operation] = []
     while not scanner.at_end():
+        if operations and not _BEGINS.match(scanner.text, scanner.pos):
+            break  # words after a pasted program
         if not reader.alias():
             operations.append(reader.operation(0))
     return Document(operations, scanner)
