@@ -14,7 +14,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Column, Row, Table
 
 # --- the diff as a part of a report ---
-# Diffs: common and changed lines of two texts, and the changed words within a line.
+# Common and changed lines of two texts, and the changed words within a line.
 
 
 Sign = Literal[" ", "~", "+", "-", ">", "<"]

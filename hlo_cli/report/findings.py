@@ -15,7 +15,7 @@ from hlo_cli.report.table import UNKNOWN, Column, Subject, Table, rows_from, row
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 # --- one finding ---
-# A finding: the diagnostic of a rule at one place of a module, made by rules and read by all renderers.
+# The diagnostic of a rule at one place of a module, made by rules and read by all renderers.
 
 
 _LENGTH: Final = 16
@@ -183,7 +183,7 @@ def rank_of(
 
 
 # --- groups with one cause ---
-# Groups of findings: one for each cause, however many layers and rules report it.
+# One for each cause, however many layers and rules report it.
 
 
 _Number = TypeVar("_Number", int, float)
@@ -414,7 +414,7 @@ def _total(found: Sequence[Finding], costs: Sequence[_Number | None]) -> _Number
 
 
 # --- all findings ---
-# Findings: the diagnostics of lint rules.
+# A part of a report, with the rules and the inputs that were checked.
 
 
 _NAMED: Final = 3

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # --- cells ---
-# Cells of tables: raw values, never formatted text.
+# Raw values, never formatted text.
 
 
 class Unknown(Enum):
@@ -94,7 +94,7 @@ def is_missing(cell: Cell) -> bool:
 
 
 # --- loops below spans ---
-# Loops, for the brackets below charts of a schedule.
+# For the brackets below charts of a schedule.
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ def _getters(columns: Iterable[Column[*Subject]]) -> list[Callable[[*Subject], C
 
 
 # --- rows on demand ---
-# Rows generated on demand: there may be more than fit in memory, or they may never be read.
+# There may be more than fit in memory, or they may never be read.
 
 
 Item = TypeVar("Item", covariant=True)

@@ -166,7 +166,7 @@ def _no_path(graph: DataflowGraph, source: int, target: int) -> HloError:
 
 
 # --- the nodes ---
-# The nodes of a graph: a row for each instruction, with what it costs and how it is drawn.
+# A row for each instruction, with what it costs and how it is drawn.
 
 
 _MOST_LITERAL: Final = 24
@@ -311,7 +311,7 @@ def _short_shape(shape: Shape, target: str | None) -> str:
 
 
 # --- the drawing ---
-# The drawing of a view: its nodes with their labels, and its edges.
+# A view as nodes with their labels, and edges.
 
 
 _MOST_CONSTANTS: Final = 2

@@ -23,7 +23,7 @@ class ReportOptions:
         complete=completion.files,
         help="Show the times that a profiler measured in TRACE.",
     )
-    each: bool = each_option("Write one row and one page per module (the default for several).")
+    each: bool = each_option("Write one row per module, and pages with -o (the default for several).")
     jobs: int | None = jobs_option("Use N processes with --each; 0 uses all CPU cores.")
     timeout: int | None = timeout_option()
 

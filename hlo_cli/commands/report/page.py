@@ -200,7 +200,7 @@ def _count(numbers: Mapping[str, Cell], name: str) -> int:
 
 
 # --- verdicts ---
-# The verdicts of a page: the answer to each question in a few words, with a tone by a stated rule.
+# The answer to each question in a few words, with a tone by a stated rule.
 
 
 NEARLY_FULL: Final = 0.95
@@ -536,7 +536,7 @@ def _describe_actions(sources: Sources, actions: Sequence[Action]) -> str:
 
 
 # --- sections ---
-# The sections of a page: each has a sentence that answers its question, and the tables that show why.
+# Each has a sentence that answers its question, and the tables that show why.
 
 
 def _sections_of(sources: Sources, lines: Table, actions: Sequence[Action]) -> tuple[Section, ...]:

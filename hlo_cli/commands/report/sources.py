@@ -78,7 +78,7 @@ def _report_of_findings(
 
 
 # --- costs of source lines ---
-# The costs of each source line: launches, bytes, flops, time, bytes at the peak, exposed transfers, padding.
+# Launches, bytes, flops, time, bytes at the peak, exposed transfers, and padding of each line.
 
 
 _SOURCE: Final = "source"
@@ -209,7 +209,7 @@ def column_sum(table: Table, name: str) -> float:
 
 
 # --- measured times ---
-# The measured times of a module, from a profile: by instruction, next to the prediction, and by source line.
+# Those of a module in a profile: by instruction, next to the prediction, and by source line.
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +398,7 @@ def _measured_by_source(measured: MeasuredModule, keys: Keys) -> Table:
 
 
 # --- all reports ---
-# The reports of the other commands on one module, which share what they compute.
+# Those of the other commands on one module, which share what they compute.
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hlo_cli.report.table import KEEP, Cell, Column, is_missing, number_of
 from hlo_cli.report.text import Line, Role, Run
 
 # --- values as text ---
-# Cells for people: the raw values of a column as text, all in the unit of the column.
+# All cells of a column are in the unit of the column.
 
 
 WHOLE_PATHS_FROM = 200  # columns of a terminal from which a path and all other cells have room
@@ -211,7 +211,7 @@ def in_words(column: Column, cell: Cell) -> str:
 
 
 # --- widths of columns ---
-# Fitting of a table to a screen: the columns to keep, and their widths.
+# Which columns fit the screen, and how wide they are.
 
 
 GAP = 2  # one blank reads as part of a cell with several words
@@ -335,7 +335,7 @@ def _shrink(lanes: Sequence[Lane], widths: list[int], room: int, units: tuple[st
 
 
 # --- lanes side by side ---
-# The grid of a table: lanes side by side under their headers and a rule.
+# Columns ready to print, under their headers and a rule.
 
 
 Fitted = Sequence[tuple[Lane, int]]

@@ -17,7 +17,7 @@ from hlo_cli.report.text import Line, Role, Run
 from hlo_cli.report.timeline import Mark, Timeline, Track
 
 # --- scales ---
-# Scales of a chart: steps to columns, each showing its maximum, and bytes to rows.
+# Steps to columns, each showing its maximum, and bytes to rows.
 
 
 MAX_LIMIT_RATIO: Final = 2  # peaks; a higher limit would flatten the chart
@@ -142,7 +142,7 @@ class Strip:
 
 
 # --- spans as bars ---
-# Spans as text: a column of bars, each over its steps, as wide as the screen allows.
+# A column of bars, each over its steps, as wide as the screen allows.
 
 
 IN_FLIGHT_GLYPH: Final = "━"
@@ -222,7 +222,7 @@ def _bars_header(title: str, axis: Axis, seconds: float) -> str:
 
 
 # --- loops as brackets ---
-# Loops as text: brackets below the axis of a timeline, inner loops below outer ones.
+# Below the axis of a timeline, inner loops below outer ones.
 
 
 MAX_LINES: Final = 4  # loops are seldom nested deeper, and the chart above them matters more
@@ -324,7 +324,7 @@ def _label(loop: Loop, room: int, style: Style) -> tuple[str, str]:
 
 
 # --- timelines ---
-# Timelines as text: a chart of the live bytes of each track, and the loops below the axis.
+# A chart of the live bytes of each track, and the loops below the axis.
 
 
 CHART_ROWS: Final = 5  # with eighths of a cell 40 heights, in a chart that leaves the screen to the tables

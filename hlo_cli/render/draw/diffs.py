@@ -14,7 +14,7 @@ from hlo_cli.report.numbers import format_count, format_shown
 from hlo_cli.report.text import Line, Role, Run, plain_text
 
 # --- one changed line ---
-# A changed line as text: changes are marked, and unchanged text is shortened to fit.
+# Changes are marked, and unchanged text is shortened to fit.
 
 
 _PIECE_CELLS: Final = (80, 64, 48, 40, 32, 24, 16, 12)  # cells of a piece, as a line gets narrower
@@ -62,7 +62,7 @@ def _shorter(run: Run, kept: int, at: int, pieces: int, style: Style) -> Run:
 
 
 # --- the shown lines ---
-# The lines of a diff shown on a screen: changes with their neighbors, and the beginning of long blocks.
+# Changes with their neighbors, and the beginning of long blocks.
 
 
 _MAX_BLOCK_LINES: Final = 6  # a computation that was added as a whole is known by its first lines
@@ -140,7 +140,7 @@ def _brief(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, int]]:
 
 
 # --- the diff on a screen ---
-# Diffs as text: a sign, a line number, and the changes of a line.
+# A sign, a line number, and the changes of a line.
 
 
 ROLES: Final[dict[Sign, Role]] = {" ": "quiet", "~": "waste", "+": "saving", "-": "alarm", ">": "name"}
@@ -207,7 +207,7 @@ def _line(line: DiffLine, digits: int, style: Style) -> Line:
 
 
 # --- the unified format ---
-# Diffs in unified format, which `patch` reads.
+# `patch` reads it.
 
 
 def unified_lines(diff: Diff) -> Iterator[str]:

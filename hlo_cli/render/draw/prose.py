@@ -78,7 +78,7 @@ def _codes(role: Role) -> tuple[str, str]:
 
 
 # --- filled lines ---
-# Prose: words filled into lines, and items side by side while there is room.
+# Words filled into lines, and items side by side while there is room.
 
 
 BETWEEN = " · "
@@ -187,7 +187,7 @@ def _pieces(word: Line, room: int) -> list[Line]:
 
 
 # --- passages ---
-# Passages as text: prose at a readable width.
+# Paragraphs at a readable width.
 
 
 def lines_of_passage(passage: Passage, style: Style) -> Iterator[Line]:

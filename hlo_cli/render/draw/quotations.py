@@ -14,7 +14,7 @@ from hlo_cli.report.table import Column
 from hlo_cli.report.text import Line, Role, Run, line_of, plain_text
 
 # --- figures ---
-# Figures as text: their lines, cut to the width of the screen.
+# Their lines, cut to the width of the screen.
 
 
 def lines_of_figure(figure: Figure, style: Style) -> Iterator[Line]:
@@ -33,7 +33,7 @@ def lines_of_figure(figure: Figure, style: Style) -> Iterator[Line]:
 
 
 # --- anatomies ---
-# Anatomies as text: the quotation, broken so that no underline wraps, then a line for every part.
+# The quotation, broken so that no underline wraps, then a line for every part.
 
 
 Quoted = list[Segment]

@@ -94,7 +94,7 @@ def _joint(is_first: bool, is_last: bool, *, ends: bool) -> str:
 
 
 # --- graphs ---
-# Graphs as text: a part of a graph as a list with rails, operands above users; a whole one as a table of its nodes.
+# A part of a graph as a list with rails, operands above users; a whole one as a table of its nodes.
 
 
 _NAMES_FROM: Final = 160

@@ -31,7 +31,7 @@ from hlo_cli.report.table import Amount, Branch, Cell, Column, Fact, Facts, Row,
 from hlo_cli.report.text import Line, Role, Run
 
 # --- tables ---
-# Tables as text: the requested number of rows, the sums of the others, and a remark on omitted rows.
+# The requested number of rows, the sums of the others, and a remark on omitted rows.
 
 
 TOTAL = "total"
@@ -155,7 +155,7 @@ def _spans(table: Table, lane: Lane, rows: Sequence[Row], width: int, style: Sty
 
 
 # --- trees ---
-# Trees as text: the rows nearest to the roots, with lines that show the nesting.
+# The rows nearest to the roots, with lines that show the nesting.
 
 
 MORE, LAST, DOWN, BLANK = "├─ ", "└─ ", "│  ", "   "
@@ -279,7 +279,7 @@ def _leads(drawn: list[Drawn], style: Style) -> Iterator[str]:
 
 
 # --- facts ---
-# Facts as text: labels, aligned amounts, and remarks cut to the width.
+# Labels, aligned amounts, and remarks cut to the width.
 
 
 AFTER_LABEL = "  "

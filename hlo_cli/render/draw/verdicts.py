@@ -16,7 +16,7 @@ from hlo_cli.report.overview import Overview, Tone, Verdict
 from hlo_cli.report.text import Line, Role, Run
 
 # --- overviews ---
-# Overviews as text: the facts, and for each verdict its sign, title, headline, and sentence.
+# The facts, and for each verdict its sign, title, headline, and sentence.
 
 
 SIGNS: Final[dict[Tone, str]] = {"good": "✓", "warning": "▲", "bad": "✕", "neutral": "·"}
@@ -54,7 +54,7 @@ def _verdict(verdict: Verdict, wide: int, style: Style) -> Iterator[Line]:
 
 
 # --- findings ---
-# Findings as text: the groups that matter most, each with its cost, its place, and help, and the rest counted.
+# The groups that matter most, each with its cost, its place, and help, and the rest counted.
 
 
 MAX_GROUPS = 10  # each finding has three or four lines: ten are about a screen

@@ -22,7 +22,7 @@ from hlo_cli.report.timeline import Timeline
 from hlo_cli.source import Diagnostic
 
 # --- JSON ---
-# A report as one JSON object, with a schema, raw numbers, and every row.
+# One object, with a schema, raw numbers, and every row.
 
 
 FIGURE_ROOM = 80  # an output for programs does not depend on the terminal: the usual width
@@ -170,7 +170,7 @@ def _drawing(figure: Figure) -> Json:
 
 
 # --- JSON lines ---
-# The rows of the main table as JSON, one per line.
+# The rows of the main table, one per line.
 
 
 def render_jsonl(report: Report, style: Style) -> Iterator[str]:
@@ -190,7 +190,7 @@ def render_jsonl(report: Report, style: Style) -> Iterator[str]:
 
 
 # --- CSV ---
-# The main table as CSV: a header with the names of the columns, then raw values.
+# The main table: a header with the names of the columns, then raw values.
 
 
 def render_csv(report: Report, style: Style) -> Iterator[str]:

@@ -19,7 +19,7 @@ from hlo_cli.report.table import CODE_UNITS, Cell, Column, Table
 from hlo_cli.report.text import Passage, Text, line_of, plain_text
 
 # --- Markdown ---
-# A report as Markdown: complete tables with units in the header, drawings as fenced blocks.
+# Complete tables with units in the header, drawings as fenced blocks.
 
 
 DRAWING_WIDTH = 100  # about what GitHub shows of a code block without scrolling
@@ -130,7 +130,7 @@ def _row(fields: Sequence[str]) -> str:
 
 
 # --- HTML ---
-# A report as one self-contained HTML page: answer, charts, tables, and drawings.
+# One self-contained page: answer, charts, tables, and drawings.
 #
 # Its security policy allows only the page's own script, by its hash, even if text from a dump were not escaped.
 

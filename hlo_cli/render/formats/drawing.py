@@ -25,7 +25,7 @@ from hlo_cli.report.timeline import Timeline
 from hlo_cli.source import HloError
 
 # --- SVG ---
-# The drawings of a report as one picture: SVG without scripts, with a light and a dark color scheme.
+# All drawings of a report as one picture, without scripts, with a light and a dark color scheme.
 
 
 MARGIN: Final = 20  # px
@@ -116,7 +116,7 @@ def _figure(figure: Figure, top: float) -> tuple[list[str], float]:
 
 
 # --- DOT ---
-# The drawing of a graph in DOT, the language of Graphviz, with XLA's colors.
+# A graph in the language of Graphviz, with XLA's colors.
 #
 # Mirrors `HloDotDumper` of xla/service/hlo_graph_dumper.cc.
 

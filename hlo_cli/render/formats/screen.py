@@ -130,7 +130,7 @@ class Screen:
 
 
 # --- findings of each rule ---
-# The number of findings of each rule.
+# For `lint --statistics`.
 
 
 def render_summary(report: Report, style: Style) -> Iterator[str]:

@@ -37,7 +37,7 @@ from hlo_cli.report.table import Cell, Loop, Row, Table
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 
 # --- stacked buffers ---
-# Stacks: the stacked buffers of a track, each in the columns in which it is live.
+# Each buffer of a track in the columns in which it is live.
 #
 # A buffer is stacked on older ones, so it never pushes another up, and moves down only when a buffer below it
 # ends.
@@ -153,7 +153,7 @@ def _columns(band: Band, steps: Sequence[int]) -> tuple[int, int]:
 
 
 # --- areas and legend ---
-# Pictures of tracks: the buffers as stacked areas, with the peak, the limit, the axes, and a legend.
+# A track as a picture: stacked areas, the peak, the limit, and a legend.
 
 
 CHART_LEFT: Final = 70  # px: the numbers of bytes and their unit
@@ -380,7 +380,7 @@ def document(
 
 
 # --- axes ---
-# The axes of a picture: bytes on the left, steps below, marks above, and loops as brackets under the steps.
+# Bytes on the left, steps below, marks above, and loops as brackets under the steps.
 
 
 BETWEEN_TICKS: Final = 40  # px: at least two lines of text, so that numbers do not touch
@@ -506,7 +506,7 @@ def _bracket(loop: Loop, left: float, right: float, y: float, name: str, counts_
 
 
 # --- timelines ---
-# Timelines as pictures: one for each track from top to bottom, with the loops below the last.
+# A picture for each track from top to bottom, with the loops below the last.
 
 
 HEADING_HEIGHT: Final = 20  # px: a line of text with its leading
@@ -603,7 +603,7 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
 
 
 # --- lanes of spans ---
-# Lanes: bars that do not overlap share a line, so that many fit in a picture.
+# Bars that do not overlap share a line, so that many fit in a picture.
 
 
 def lanes_of(rows: Sequence[Row], span: int, group: int | None) -> Mapping[str, list[list[int]]]:
@@ -645,7 +645,7 @@ def _packed(bars: Sequence[tuple[int, int, int]]) -> list[list[int]]:
 
 
 # --- spans ---
-# Tables with spans as pictures: few as a line for each row with its name, many packed into lanes by operation.
+# Few rows are a line each, with its name; many are packed into lanes, by operation or by thread.
 
 
 BAR_PITCH: Final = 18  # px: a bar of 11 px and the space between bars

@@ -88,7 +88,7 @@ def _node_width(node: GraphNode) -> float:
 
 
 # --- the scene with coordinates ---
-# Scenes: the drawing of a graph with coordinates, clusters as boxes around their nodes; as `js/scene.js`.
+# Clusters are boxes around their nodes; `js/scene.js` has the same.
 
 
 TITLE_HEIGHT: Final = 36.0  # px: the two lines of text at the top of an open box
@@ -330,7 +330,7 @@ def _route(
 
 
 # --- the picture ---
-# The drawing of a graph as a picture: SVG without scripts, in a light and a dark color scheme.
+# SVG without scripts, in a light and a dark color scheme.
 
 
 MARGIN: Final = 20.0  # px

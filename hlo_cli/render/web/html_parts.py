@@ -28,7 +28,7 @@ from hlo_cli.report.text import Line, Passage, Role, Text, line_of, plain_text
 from hlo_cli.report.timeline import Timeline
 
 # --- tables and trees ---
-# Tables and trees in HTML: all rows, one unit per column, sorted by a click on a header.
+# All rows, one unit per column, sorted by a click on a header.
 
 
 MAX_ROWS: Final = 10_000  # a page of more rows is slow to open and to sort; csv and json have all
@@ -303,7 +303,7 @@ def _bar(cell: Cell, text: str, steps: int) -> str:
 
 
 # --- diffs ---
-# Diffs in HTML: line numbers of both sides, a sign, and the removed and added text of a changed line.
+# Line numbers of both sides, a sign, and the removed and added text of a changed line.
 
 
 MAX_LINES: Final = 10_000  # a page of more lines is slow to open and to search; md has all
@@ -362,7 +362,7 @@ def _piece(piece: Piece) -> str:
 
 
 # --- figures of tiles ---
-# Figures of tiles as pictures: the cells of a drawing in boxes become colored squares between crisp lines.
+# The cells of a drawing in boxes become colored squares between crisp lines.
 
 
 CHARACTER_WIDTH: Final = 8.4  # px: a character of monospaced type of 14 px
@@ -502,7 +502,7 @@ def _text(text: str, role: Role, x: float, y: float) -> str:
 
 
 # --- all kinds of parts ---
-# Parts of a report in HTML, one function for each kind.
+# One function for each kind.
 
 
 FIGURE_ROOM: Final = 120  # characters of code type that fit a page

@@ -28,7 +28,7 @@ from hlo_cli.report.table import UNKNOWN, Cell, Column, Row, Table, Tree
 from hlo_cli.report.timeline import Timeline
 
 # --- the head ---
-# The static part of interactive pages: what can be read without a script.
+# What can be read without a script.
 
 
 SIGNS: Final[dict[Tone, str]] = {"good": "✓", "warning": "▲", "bad": "✕", "neutral": ""}
@@ -182,7 +182,7 @@ def _gauge(gauge: Gauge) -> str:
 
 
 # --- the data ---
-# A report as the data of a page: the JSON of the report, with texts once, columns in place of records, compressed.
+# The JSON of the report, with texts once, columns in place of records, compressed.
 
 
 TEXT: Final = "text"
@@ -364,7 +364,7 @@ def _form(cells: list[Cell]) -> str:
 
 
 # --- the page ---
-# Interactive pages: a head that can be read without a script, the data, and one script that draws the rest.
+# The head, the data, and one script that draws the rest.
 
 
 WHOLE_WIDTH: Final = 250  # characters: no column of the table of modules is left out

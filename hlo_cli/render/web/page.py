@@ -20,7 +20,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell
 
 # --- scripts and styles ---
-# The scripts and styles of pages: ES modules in `js/` and style sheets in `css/`, inlined when a page is written.
+# ES modules in `js/` and style sheets in `css/`, inlined when a page is written.
 
 
 _IMPORT: Final = re.compile(r'import \{[^{}\n]*\} from "\./([a-z_]+)\.js";')
@@ -79,7 +79,7 @@ def _read(folder: str, name: str) -> str:
 
 
 # --- the subject of a page ---
-# What a page or a picture is about: module, chip, dump, and stage, from the facts on the input of its report.
+# Module, chip, dump, and stage, from the facts on the input of a report.
 
 
 TARGETS: Final = {"tpu": "TPU", "gpu": "GPU", "cpu": "CPU"}
@@ -231,7 +231,7 @@ def _part_style() -> str:
 
 
 # --- fragments for notebooks ---
-# A report as a piece of HTML for a notebook: answer, charts, and tables, without a script.
+# Answer, charts, and tables, without a script.
 
 
 WHOLE = 250  # the width from which no column is omitted
