@@ -37,10 +37,11 @@ EXAMPLES = (
     "hlo report dump/ --profile trace.xplane.pb -o report.html",
 )
 DETAILS = """\
-The page has memory over time, the schedule on the same axis, kernels,
-collectives, source lines, padding, and findings. Its numbers are those of the
-other commands: memspace, schedule, fuse, shard, layout, and lint. It contains
-no directories of this machine; source lines keep the names of their files.
+The page begins with verdicts and with what to do first: changes with the bytes
+and the time that they are worth. Below are memory over time, the schedule on
+the same axis, kernels, collectives, source lines, padding, and findings. Its
+numbers are those of memspace, schedule, fuse, shard, layout, and lint. It
+contains no directories of this machine; source lines keep the names of files.
 
 Without -o, a terminal shows the verdicts, and a pipe gets one line for each.
 Several modules with -o FILE.html are one file: the page of the module that

@@ -3,7 +3,7 @@
 import {element} from "./dom.js";
 
 // Numbers of a column share a unit, so their texts can be compared; what is missing comes last.
-function numberIn(text) {
+function parsedNumber(text) {
   const digits = text.replace(/[,%<>\u00d7\s]/g, "");
   return digits === "" ? NaN : Number(digits);
 }
@@ -33,7 +33,7 @@ function textsOf(head) {
 }
 
 function isNumeric(texts) {
-  return texts.every(text => isMissingText(text) || !isNaN(numberIn(text)));
+  return texts.every(text => isMissingText(text) || !isNaN(parsedNumber(text)));
 }
 
 export function sortBy(head, falls) {
@@ -42,7 +42,7 @@ export function sortBy(head, falls) {
   const numeric = isNumeric(texts);
   const collator = new Intl.Collator("en", {numeric: true});
   const rows = [...body.rows].map((row, at) => {
-    return {row, text: texts[at], missing: isMissingText(texts[at]), number: numeric ? numberIn(texts[at]) : 0};
+    return {row, text: texts[at], missing: isMissingText(texts[at]), number: numeric ? parsedNumber(texts[at]) : 0};
   });
   const compare = numeric ? (a, b) => a.number - b.number : (a, b) => collator.compare(a.text, b.text);
   const sign = falls ? -1 : 1;
