@@ -315,7 +315,7 @@ _UNNAMED: Final = ("<lambda>", "<locals>", ".")
 _MOVING_OPCODES: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
 
 
-class Named(NamedTuple):
+class NamedValue(NamedTuple):
     """A value in a message, its name there, and its origin."""
 
     value: Instruction
@@ -346,7 +346,7 @@ class Common(NamedTuple):
 def cause_of(
     message: str,
     at: Instruction,
-    named: tuple[Named, Named | None],
+    named: tuple[NamedValue, NamedValue | None],
     waste: Waste | None,
     common: Common | None,
     users: Users,
@@ -359,7 +359,7 @@ def cause_of(
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  a = f32[2] copy(p) }")
     >>> a = module.instruction("a")
-    >>> cause = cause_of("p is copied", a, (Named(a, "p", Origin()), None), Waste(8), None, {a: ()})
+    >>> cause = cause_of("p is copied", a, (NamedValue(a, "p", Origin()), None), Waste(8), None, {a: ()})
     >>> cause.value, cause.pattern.splitlines()
     ('memory e/p', ['* is copied', 'copy f32[2]', 'parameter f32[2]'])
     """
@@ -377,11 +377,11 @@ def cause_of(
     if is_known(about.origin):
         return Cause(f"{general}\n{at.shape.to_string(layout=False)}", shared, general)
     # Without any name, the neighborhood of the instruction is the only pattern.
-    pattern = "\n".join((_renamed(message, about.name, "*"), *_position(at, users)))
+    pattern = "\n".join((_renamed(message, about.name, "*"), *_neighborhood(at, users)))
     return Cause(pattern, shared, general)
 
 
-def _common_cause(common: Common | None, general: str, about: Named, shared: str) -> Cause | None:
+def _common_cause(common: Common | None, general: str, about: NamedValue, shared: str) -> Cause | None:
     """The cause of a finding that one change would fix together with others; None if that is not known."""
     if common is None:
         return None
@@ -439,7 +439,7 @@ def _unnumbered(part: str) -> str:
     return f"{name}*" if name and name != part else part
 
 
-def _short_place(about: Named) -> str:
+def _short_place(about: NamedValue) -> str:
     """The argument that a value is, else its line in the source, for a list of places; empty if unknown."""
     return generalize(about.origin.argument_name) or place_of(about.origin).removeprefix(" at ")
 
@@ -521,7 +521,7 @@ def _starts_move(instruction: Instruction) -> bool:
     return root is not None and root.opcode in BLOCK_MOVES
 
 
-def _position(at: Instruction, users: Users) -> Iterator[str]:
+def _neighborhood(at: Instruction, users: Users) -> Iterator[str]:
     """What surrounds an instruction: its operation, its operands, and its users, without names."""
     yield f"{_kind(at)} {at.shape.to_string(layout=False)}"
     for number, operand in enumerate(at.operands):

@@ -49,7 +49,7 @@ from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.finding_facts import (
     MAX_STEPS,
     Common,
-    Named,
+    NamedValue,
     Waste,
     cause_of,
     executions_of_waste,
@@ -461,8 +461,8 @@ class LintContext:
         users = {} if is_known(self.origin(subject)) else self.users
         return cause_of(message, at, (self._named(subject), second), waste, common, users)
 
-    def _named(self, instruction: Instruction) -> Named:
-        return Named(instruction, self.user_name(instruction), self.origin(instruction))
+    def _named(self, instruction: Instruction) -> NamedValue:
+        return NamedValue(instruction, self.user_name(instruction), self.origin(instruction))
 
     def origin(self, instruction: Instruction) -> Origin:
         """Where an instruction comes from: its own metadata, else those of the values around it."""

@@ -1,4 +1,4 @@
-"""Settings: which rules run, how strict they are, and the smallest sizes to report."""
+"""What can users set: which rules run, how strict they are, and the smallest sizes to report?"""
 
 from __future__ import annotations
 

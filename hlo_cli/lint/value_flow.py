@@ -51,8 +51,8 @@ def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
                     waiting.append(parameter)
 
 
-def derives_from(operand: Instruction, made: Instruction) -> bool:
-    """Whether an operand is `made` itself, or forwards it.
+def derives_from(operand: Instruction, producer: Instruction) -> bool:
+    """Whether an operand is `producer` itself, or forwards it.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT b = f32[2,2] bitcast(p) }").entry
@@ -60,7 +60,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     True
     """
     for _ in range(MAX_STEPS):
-        if operand is made:
+        if operand is producer:
             return True
         if operand.opcode not in PASSES_ON_ONE_VALUE or not operand.operands:
             return False
@@ -68,7 +68,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     return False
 
 
-def origin_of(context: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
+def producer_through(context: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
     """The producer of a value: through the opcodes in `through`, into a producing fusion, and out of a consuming one.
 
     >>> from hlo_cli import parse_module
@@ -76,17 +76,17 @@ def origin_of(context: LintContext, value: Instruction, through: Container[str] 
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  b = f32[2] fusion(a), kind=kLoop, calls=f  ROOT c = f32[2] bitcast(b) }''')
     >>> context = LintContext(module, LintSettings())
-    >>> origin_of(context, module.entry.root), origin_of(context, module.computation("f").parameters[0])
+    >>> producer_through(context, module.entry.root), producer_through(context, module.computation("f").parameters[0])
     (<negate n>, <parameter a>)
     """
     for _ in range(MAX_STEPS):
-        if (before := _before(context, value, through)) is None:
+        if (before := _step_back(context, value, through)) is None:
             break
         value = before
     return value
 
 
-def _before(context: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
+def _step_back(context: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
     called = value.called_computations
     match value.opcode:
         case opcodes.FUSION if called and (root := called[0].root) is not None and root.opcode != opcodes.TUPLE:
@@ -142,7 +142,7 @@ def round_trips(context: LintContext, min_bytes: int) -> Iterator[RoundTrip]:
     for last in context.of(opcodes.CONVERT):
         if last.shape.padded_bytes < min_bytes or not last.operands:
             continue
-        first = origin_of(context, last.operands[0], MOVES)
+        first = producer_through(context, last.operands[0], MOVES)
         if first.opcode != opcodes.CONVERT or not first.operands or first is last:
             continue
         begun, inner, outer = element_type(first.operands[0]), element_type(first), element_type(last)

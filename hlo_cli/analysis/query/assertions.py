@@ -1,4 +1,4 @@
-"""Whether assertions on a module hold, the measured values, and which assertions cannot fail."""
+"""Do assertions on a module hold, what values were measured, and which assertions cannot fail?"""
 
 from __future__ import annotations
 

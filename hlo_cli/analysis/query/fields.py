@@ -1,4 +1,4 @@
-"""Which fields conditions can use of instructions, values, and table rows, and how each is read."""
+"""Which fields can conditions use of instructions, values, and table rows, and how is each read?"""
 
 from __future__ import annotations
 

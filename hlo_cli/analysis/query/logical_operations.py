@@ -1,4 +1,4 @@
-"""Which operations a module has if each counts once, in whatever form it is written, and no work twice."""
+"""Which operations does a module have if each counts once, in whatever form it is written, and no work twice?"""
 
 from __future__ import annotations
 

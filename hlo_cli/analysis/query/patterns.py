@@ -1,4 +1,4 @@
-"""Which texts and opcodes a condition means: substrings, globs, expressions, opcodes, and lowered forms."""
+"""Which texts and opcodes does a condition mean: substrings, globs, expressions, opcodes, and lowered forms?"""
 
 from __future__ import annotations
 

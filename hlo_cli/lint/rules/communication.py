@@ -20,7 +20,7 @@ from hlo_cli.ir.operations import COLLECTIVES, ELEMENTWISE, MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.finding_facts import Common, Waste
 from hlo_cli.lint.rule import LintContext, attribute_span, rule
-from hlo_cli.lint.value_flow import Use, loop_invariants, origin_of, transitive_uses
+from hlo_cli.lint.value_flow import Use, loop_invariants, producer_through, transitive_uses
 from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError
@@ -137,7 +137,7 @@ def consecutive_resharding(context: LintContext) -> Iterator[Finding]:
     for last in context.of(*_RESHARDING, *(f"{opcode}-start" for opcode in _RESHARDING)):
         if _transferred_bytes(last) < context.settings.min_transfer_bytes or len(last.operands) != 1:
             continue
-        first = origin_of(context, last.operands[0], _FORWARDING)
+        first = producer_through(context, last.operands[0], _FORWARDING)
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
             yield context.finding(
@@ -243,7 +243,7 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
     for collective in context.of(*_ONLY_MOVING, *(f"{opcode}-start" for opcode in _ONLY_MOVING)) if is_checked else ():
         if _transferred_bytes(collective) < context.settings.min_transfer_bytes or len(collective.operands) != 1:
             continue
-        made = origin_of(context, collective.operands[0], MOVES)
+        made = producer_through(context, collective.operands[0], MOVES)
         if made.opcode != opcodes.CONVERT or not made.operands:
             continue
         narrow, wide = made.operand_shape(0), made.shape

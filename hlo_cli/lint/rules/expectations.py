@@ -1,4 +1,4 @@
-"""HLO90x: assertions of an --expect file."""
+"""HLO90x: which assertions of an --expect file fail, and which cannot fail?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HLO7xx: types and precision."""
+"""HLO7xx: is a type wider than the program needs, or a result less precise than it looks?"""
 
 from __future__ import annotations
 
