@@ -207,6 +207,15 @@ def brief_name(name: str) -> str:
     return _cut(name, _LONGEST_NAME)
 
 
+def brief_count(number: int, nouns: str) -> str:
+    """A number and a noun, which is given in the plural, in a `repr`.
+
+    >>> brief_count(1, "steps"), brief_count(26465, "steps")
+    ('1 step', '26,465 steps')
+    """
+    return f"{number:,} {nouns.removesuffix('s') if number == 1 else nouns}"
+
+
 def text_in_brackets(value: object, name: str = "", text: str | None = None) -> str:
     """A `repr` for values that print as text, such as shapes: the type, the name, and the text in brackets.
 
@@ -224,7 +233,7 @@ def listing(opening: str, closing: str, items: Iterable[tuple[str, object]], cou
     >>> listing("Sizes(", ")", [("a=", 1), ("b=", 22)], 2), listing("(", ")", [("", 11), ("", 22)], 2, 12)
     ('Sizes(a=1, b=22)', '(… 2 items)')
     """
-    rest = f"… {count:,} item{'s' if count > 1 else ''}"
+    rest = f"… {brief_count(count, 'items')}"
     shown: list[str] = []
     left = room - len(opening) - len(closing)
     for number, (front, item) in enumerate(items, 1):

@@ -126,6 +126,26 @@ class Items(tuple[_T, ...]):
         return brief(tuple(self))
 
 
+class WithItems:
+    """A dataclass whose tuples are `Items`, and whose dicts of instructions are `ByInstruction`.
+
+    >>> from hlo_cli import analyze_overlap, parse_module
+    >>> overlap = analyze_overlap(parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }"))
+    >>> overlap.positions["p"], type(overlap.sequence).__name__
+    (0, 'Items')
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
+            value = getattr(self, name)
+            if type(value) is tuple:
+                object.__setattr__(self, name, Items(value))
+            elif type(value) is dict and not isinstance(next(iter(value), ""), str):
+                object.__setattr__(self, name, ByInstruction(value))
+
+
 class NamedItems(Items[_T]):
     """Items about instructions, which their names select too; KeyError, with the nearest name, if there is none.
 

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Final, Literal, NamedTuple, Self
 
 from hlo_cli._version import __version__
-from hlo_cli.dataclass import brief, brief_name, dataclass, text_in_brackets
+from hlo_cli.dataclass import brief, brief_count, brief_name, dataclass, text_in_brackets
 
 _MOST_COMPARED: Final = 2000  # difflib takes 3 to 9 µs a word (measured), and a module may have 100,000 names
 # Some lines of a terminal; names and tokens of the input in a message have no limit of their own.
@@ -68,7 +68,7 @@ class Source:
     _line_starts: list[int] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        return f"<Source {brief_name(self.name)}: {counted(len(self.text), 'characters')}>"
+        return f"<Source {brief_name(self.name)}: {brief_count(len(self.text), 'characters')}>"
 
     def position(self, offset: int) -> Position:
         """The line and column of a character offset; offsets past the end count as the end."""

@@ -139,6 +139,35 @@ def test_every_repr_is_brief() -> None:
     assert long == {}
 
 
+PYTHONS = {
+    "Instruction",  # made by the hundred thousand, so their operands and attributes are plain tuples
+    "TupleShape",  # as are the shapes of tuples
+    "Computation.by_id",
+    "Computation.operand_indices",
+    "ScanRecord.numbers",
+    "Run.result",  # arrays
+    "Run.ran",
+    "OverlapAnalysis.members",
+    "Cost.properties",
+    "ChipSpec.flops",
+    "Report.numbers",
+}
+"""Containers of Python's own in public attributes: few items, or none that a person would look at."""
+
+
+def test_the_containers_in_public_attributes_are_brief() -> None:
+    long = {
+        f"{kind.__name__}.{name}": len(text)
+        for kind in public_types()
+        for value in visited().get(kind, ())
+        for name in public_attributes(kind)
+        if {kind.__name__, f"{kind.__name__}.{name}"}.isdisjoint(PYTHONS)
+        and isinstance(inner := getattr(value, name), tuple | list | Mapping | set | frozenset)
+        and len(text := repr(inner)) > MAX_REPR
+    }
+    assert long == {}
+
+
 @pytest.mark.parametrize("kind", [each for each in public_types() if each not in (hlo.Instruction, hlo.HloError)])
 def test_a_repr_names_its_type(kind: type) -> None:
     """Those of instructions name their opcode instead, which is what they are in HLO."""
@@ -153,7 +182,7 @@ def test_a_repr_is_brief_however_long_the_names() -> None:
     for value in (module, module.entry, module.entry.root, hlo.memory_analysis(module), hlo.kernels_of(module)):
         assert len(repr(value)) <= MAX_REPR
         assert "…" in repr(value)
-    assert repr(module.source) == f"<Source text: {len(module.source.text)} characters>"
+    assert repr(module.source) == f"<Source text: {len(module.source.text):,} characters>"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +193,7 @@ def test_a_repr_is_brief_however_long_the_names() -> None:
         (lambda: module_of(MLP)["loop_add_fusion"], "<fusion loop_add_fusion>"),
         (lambda: hlo.parse_shape("f32[7]{0}"), "<ArrayShape f32[7]{0}>"),
         (lambda: hlo.kernels_of(module_of(MLP)), "KernelList(Kernel(instruction=<"),
-        (lambda: hlo.cost_analysis(module_of(MLP))["loop_add_fusion"], "<Cost 1080 flops, 3240 bytes accessed>"),
+        (lambda: hlo.cost_analysis(module_of(MLP))["loop_add_fusion"], "<Cost 1,080 flops, 3,240 bytes accessed>"),
         (lambda: hlo.chip_spec("h100"), "<ChipSpec h100: "),
         (lambda: hlo.lint(module_of(COLLECTIVES))[0], "<Finding HLO"),
         (lambda: module_of(MLP).computations, "(<Computation "),
@@ -260,6 +289,12 @@ def test_a_source_is_a_line_of_the_users_program() -> None:
     assert str(module.location("p")) == "/x/site-packages/jax/numpy.py:1"
     module = hlo.parse_module(text.replace("stack_frame_id=1", ""))
     assert module["p"].source is None
+
+
+def test_completion_offers_no_parts_of_readers() -> None:
+    offered = dir(module_of(MLP))
+    assert {"where", "entry", "computations", "to_html"} <= set(offered)
+    assert [name for name in offered if name.startswith("read_")] == []
 
 
 def test_where_is_the_filter_of_the_commands() -> None:

@@ -9,7 +9,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
-from hlo_cli.dataclass import brief_name, dataclass
+from hlo_cli.dataclass import brief_count, brief_name, dataclass
+from hlo_cli.displayed import ByInstruction
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.ir.attributes.metadata import (
@@ -25,7 +26,7 @@ from hlo_cli.ir.attributes.metadata import (
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name, OutputOperandAlias, Window
 from hlo_cli.ir.notation import UnparsedText, dictionary_or_quoted
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, annotate_indices, subshape
-from hlo_cli.source import HloError, Span, counted, missing
+from hlo_cli.source import HloError, Span, missing
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.sharding import AnySharding, ReplicaGroups
@@ -419,7 +420,7 @@ class Computation:
     operand_indices: Mapping[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
     by_id: Mapping[int, Instruction] = field(default_factory=dict)
     stack_tables: StackTables = NO_STACK_TABLES
-    _users: Users | None = None
+    _users: ByInstruction[Instruction, tuple[Instruction, ...]] | None = None
 
     def instruction(self, name: str) -> Instruction | None:
         """The instruction of this name, with or without a leading %, or None."""
@@ -427,10 +428,10 @@ class Computation:
         return next((i for i in self.instructions if i.name == name), None)
 
     @property
-    def users(self) -> Mapping[Instruction, tuple[Instruction, ...]]:
+    def users(self) -> ByInstruction[Instruction, tuple[Instruction, ...]]:
         """The users of each instruction; computed on first use, after which the instructions must not change."""
         if self._users is None:
-            self._users = users_among(self.instructions)
+            self._users = ByInstruction(users_among(self.instructions))
         return self._users
 
     @overload
@@ -467,7 +468,7 @@ class Computation:
         return print_computation(self)
 
     def __repr__(self) -> str:
-        return f"<Computation {brief_name(self.name)}: {counted(len(self.instructions), 'instructions')}>"
+        return f"<Computation {brief_name(self.name)}: {brief_count(len(self.instructions), 'instructions')}>"
 
 
 def users_among(instructions: Sequence[Instruction]) -> Users:

@@ -7,7 +7,7 @@ from functools import cached_property, wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from hlo_cli.dataclass import brief, brief_name, dataclass
+from hlo_cli.dataclass import brief, brief_count, brief_name, dataclass
 from hlo_cli.displayed import Items, Tabular, library
 from hlo_cli.ir.attributes.metadata import (
     NO_STACK_TABLES,
@@ -22,7 +22,7 @@ from hlo_cli.ir.attributes.value_types import Alias, AttributeValue, BufferDonor
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, print_computation
 from hlo_cli.ir.notation import UnparsedText
 from hlo_cli.ir.shape import ShapeIndex, subshape
-from hlo_cli.source import Diagnostic, HloError, Source, counted, did_you_mean, expect, missing, nearest, wrong_type
+from hlo_cli.source import Diagnostic, HloError, Source, did_you_mean, expect, missing, nearest, wrong_type
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_FOR_READERS: Final = ("check", "is_cut_apart", "stack_tables")
+"""Fields that readers of a module fill in for its properties."""
 _NUMBERS: Final = "module.entry[0] and list(module)[0] are instructions by number"
 _LONGEST_INPUT: Final = 60
 """Characters of a wrong argument in the hint on how to read it: most paths fit."""
@@ -95,9 +97,11 @@ class Module(Tabular):
     has_entry: bool = True
 
     def __post_init__(self) -> None:
-        self.computations = Items(self.computations)
+        for name in ("computations", "header", "value_order"):
+            setattr(self, name, Items(getattr(self, name)))
         tables = StackTables(self.stack_tables, self.read_stack_tables)
         for computation in self.computations:
+            computation.parameters = Items(computation.parameters)
             # Modules that share computations, such as one with another header, share these tables too.
             if computation.stack_tables is NO_STACK_TABLES:
                 computation.stack_tables = tables
@@ -160,20 +164,18 @@ class Module(Tabular):
     def input_output_alias(self) -> tuple[Alias, ...]:
         """The elements of the result that overwrite elements of parameters; entries of the header that exist."""
         aliases, root = self.header_items("input_output_alias", Alias), self.entry.root
-        return tuple(
-            [
-                alias
-                for alias in aliases
-                if self._is_argument(alias.parameter_number, alias.parameter_index)
-                and (root is None or subshape(root.shape, alias.output_index) is not None)
-            ]
+        return Items(
+            alias
+            for alias in aliases
+            if self._is_argument(alias.parameter_number, alias.parameter_index)
+            and (root is None or subshape(root.shape, alias.output_index) is not None)
         )
 
     @cached_property
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
         """Elements of parameters whose buffers any result may use; entries of the header that exist."""
         donors = self.header_items("buffer_donor", BufferDonor)
-        return tuple([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
+        return Items([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
 
     @cached_property
     def donated_parameters(self) -> frozenset[Instruction]:
@@ -322,6 +324,10 @@ class Module(Tabular):
     def __bool__(self) -> bool:
         return True  # an empty one is not missing
 
+    def __dir__(self) -> list[str]:
+        """What completion offers: without what reads parts on demand, and their texts."""
+        return [name for name in super().__dir__() if not name.startswith("read_") and name not in _FOR_READERS]
+
     def where(self, expression: str) -> tuple[Instruction, ...]:
         """The instructions that match an expression of the filter language; `hlo help where` lists its fields.
 
@@ -372,8 +378,8 @@ class Module(Tabular):
         return self.to_string()
 
     def __repr__(self) -> str:
-        count = counted(self.instruction_count, "instructions")
-        return f"<Module {brief_name(self.name)}: {counted(len(self.computations), 'computations')}, {count}>"
+        count = brief_count(self.instruction_count, "instructions")
+        return f"<Module {brief_name(self.name)}: {brief_count(len(self.computations), 'computations')}, {count}>"
 
     def _named(self, name: str, named: Mapping[str, _T], what: str) -> _T:
         name = name.removeprefix("%")

@@ -56,12 +56,12 @@ from hlo_cli.analysis.matching.match_modules import match
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import devices_of
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_count, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, check_module, of_module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TokenShape
-from hlo_cli.source import HloError, counted
+from hlo_cli.source import HloError
 
 # --- two modules ---
 # Two modules run with the same arguments: whether they compute the same, and where they begin to differ.
@@ -173,7 +173,7 @@ class RunComparison:
     allow_uncovered: bool = False
 
     def __repr__(self) -> str:
-        counts = f"{counted(len(self.distances), 'results')}, {counted(self.executed, 'instructions')} executed"
+        counts = f"{brief_count(len(self.distances), 'results')}, {brief_count(self.executed, 'instructions')} executed"
         return f"<RunComparison {self.verdict}: {counts}>"
 
     @property

@@ -10,13 +10,12 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_count, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
-from hlo_cli.source import counted
 
 # --- costs and options ---
 # Mirrors `HloCostAnalysis::Properties` and `HloCostAnalysis::Options` of xla/service/hlo_cost_analysis.h.
@@ -99,8 +98,8 @@ class Cost:
     unknown: int = 0
 
     def __repr__(self) -> str:
-        unknown = f", {counted(self.unknown, 'operations')} of unknown cost" if self.unknown else ""
-        return f"<Cost {self.flops} flops, {self.bytes_accessed} bytes accessed{unknown}>"
+        unknown = f", {brief_count(self.unknown, 'operations')} of unknown cost" if self.unknown else ""
+        return f"<Cost {self.flops:,} flops, {self.bytes_accessed:,} bytes accessed{unknown}>"
 
     @property
     def flops(self) -> Number:

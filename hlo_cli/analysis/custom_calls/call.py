@@ -19,8 +19,8 @@ from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
 from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of
-from hlo_cli.dataclass import brief_name, dataclass
-from hlo_cli.displayed import NamedItems
+from hlo_cli.dataclass import brief_count, brief_name, dataclass
+from hlo_cli.displayed import Items, NamedItems, WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
@@ -38,7 +38,6 @@ from hlo_cli.ir.shape import (
     TupleShape,
     subshape,
 )
-from hlo_cli.source import counted
 
 # --- buffers in the order of the call ---
 # Buffers of a custom call in the order in which CPU and GPU pass them.
@@ -163,7 +162,7 @@ def _is_passed(leaf: Leaf) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedCall:
+class DecodedCall(WithItems):
     """Custom call: attributes (`spec`), known target, configuration, and buffers.
 
     `result` is the shape that the function returns, also if the instruction is an async start of the call.
@@ -178,7 +177,7 @@ class DecodedCall:
     buffers: tuple[CustomCallBuffer, ...]
 
     def __repr__(self) -> str:
-        counts = f"{counted(len(self.operands), 'operands')}, {counted(len(self.buffers), 'buffers')}"
+        counts = f"{brief_count(len(self.operands), 'operands')}, {brief_count(len(self.buffers), 'buffers')}"
         return f"<DecodedCall {brief_name(self.instruction.name)}: {brief_name(self.spec.target)}, {counts}>"
 
     @property
@@ -189,17 +188,17 @@ class DecodedCall:
     @property
     def arguments(self) -> tuple[CustomCallBuffer, ...]:
         """Buffers of the operands."""
-        return tuple(buffer for buffer in self.buffers if buffer.operand is not None)
+        return Items(buffer for buffer in self.buffers if buffer.operand is not None)
 
     @property
     def results(self) -> tuple[CustomCallBuffer, ...]:
         """Buffers of the result."""
-        return tuple(buffer for buffer in self.buffers if buffer.operand is None)
+        return Items(buffer for buffer in self.buffers if buffer.operand is None)
 
     @property
     def temps(self) -> tuple[CustomCallBuffer, ...]:
         """Buffers of result elements that are not used and alias no operand."""
-        return tuple(buffer for buffer in self.buffers if buffer.use == "temp")
+        return Items(buffer for buffer in self.buffers if buffer.use == "temp")
 
     @property
     def has_nested_tuples(self) -> bool:

@@ -41,6 +41,7 @@ from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays
 from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
 from hlo_cli.analysis.sharding.meshes import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import FLOAT_FORMATS
@@ -172,7 +173,7 @@ def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(WithItems):
     """The result of a run, the values of the instructions that were asked for, and what it took.
 
     `watched` are values of device 0. `ran` are the computations that ran one instruction after another, such as bodies

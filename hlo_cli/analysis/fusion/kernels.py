@@ -12,7 +12,7 @@ from hlo_cli.analysis.dataflow.executions import Executions, sequential_executio
 from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Results
+from hlo_cli.displayed import Results, WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import BackendConfig, Json
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -345,7 +345,7 @@ def _is_fused_done(fusion: Instruction) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(WithItems):
     """Fusion with its body and its cost as one kernel and as one kernel per operation.
 
     `operations` are the fused instructions that would be kernels of their own, with those of nested fusions.

@@ -16,7 +16,7 @@ from hlo_cli.analysis.matching.local_search import IncrementalDiffCost, improve_
 from hlo_cli.analysis.matching.match_modules import Matching, match
 from hlo_cli.analysis.matching.pairs import ElementSources, is_passed_on
 from hlo_cli.dataclass import brief_name, dataclass
-from hlo_cli.displayed import Tabular
+from hlo_cli.displayed import Tabular, WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -138,7 +138,7 @@ def _shapes(instructions: Sequence[Instruction]) -> tuple[Shape, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(WithItems):
     """Instruction of both modules with its changes."""
 
     before: Instruction
@@ -155,7 +155,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleDiff(Tabular):
+class ModuleDiff(WithItems, Tabular):
     """Differences of two modules; `matched` counts the instructions of both, changed or not.
 
     `pairs` and `computations` map old to new. `moved` is empty unless both modules are scheduled, and does not count as

@@ -21,8 +21,8 @@ from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, known
 from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation, StrategyName
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, live_ranges, peak_of_live_ranges
 from hlo_cli.analysis.memory.occupancy import occupancies, timeline
-from hlo_cli.dataclass import brief_name, dataclass
-from hlo_cli.displayed import ByInstruction, Items, Tabular
+from hlo_cli.dataclass import brief_count, brief_name, dataclass
+from hlo_cli.displayed import ByInstruction, Items, Tabular, WithItems
 from hlo_cli.ir.buffer_assignment import (
     BufferAllocation,
     BufferAssignment,
@@ -36,7 +36,7 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
-from hlo_cli.source import HloError, counted, did_you_mean, expect_one_of, nearest, wrong_type
+from hlo_cli.source import HloError, did_you_mean, expect_one_of, nearest, wrong_type
 
 # --- the result ---
 # Mirrors xla/service/buffer_assignment.cc and xla/hlo/utils/hlo_live_range.cc. Positions count instructions of the
@@ -91,7 +91,7 @@ class LiveValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(WithItems):
     """Memory that the runtime reserves as one block, for one buffer or for several with disjoint live ranges.
 
     `parameter` is the number and index of the argument, if any. `is_donated` allows overwriting it. `is_output` marks
@@ -128,7 +128,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySpaceUsage(Tabular):
+class MemorySpaceUsage(WithItems, Tabular):
     """A memory space: number, name on the target, values by start, and live bytes over time.
 
     `timeline[t]` is the number of live bytes at position t, each slot counted once; `peak_step` is its first maximum.
@@ -143,7 +143,7 @@ class MemorySpaceUsage(Tabular):
     offsets: Offsets
 
     def __repr__(self) -> str:
-        count = counted(len(self.values), "values")
+        count = brief_count(len(self.values), "values")
         return f"<MemorySpaceUsage {self.name}: {self.peak_bytes:,} bytes at step {self.peak_step}, {count}>"
 
     @property
@@ -196,7 +196,7 @@ class MemorySpaceUsage(Tabular):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAnalysis(Tabular):
+class MemoryAnalysis(WithItems, Tabular):
     """The result of memory analysis.
 
     `sequence` lists the instructions by position; `positions` is its inverse. `live_range_peak_step` is the
@@ -229,7 +229,7 @@ class MemoryAnalysis(Tabular):
     def __repr__(self) -> str:
         place = "" if self.fullest is None else f" in {self.fullest.name}"
         peak = f"{self.peak_bytes:,} bytes at step {self.peak_step}{place}"
-        return f"<MemoryAnalysis {brief_name(self.module.name)}: {peak}, {counted(len(self.values), 'values')}>"
+        return f"<MemoryAnalysis {brief_name(self.module.name)}: {peak}, {brief_count(len(self.values), 'values')}>"
 
     @property
     def fullest(self) -> MemorySpaceUsage | None:
@@ -410,7 +410,7 @@ def _memory_analysis(module: Module, target: Target | None, generation: str | No
     assignment = assign(facts, ranges, release)
     assigned = assignment.allocations
     sizing = _Sizing(target, generation)
-    allocations = Items(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
+    allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
     # Values of embedded computations have no place in the schedule (-1).
     values = sorted((v for a in allocations for v in a.values if v.start >= 0), key=lambda v: (v.start, v.end))
     return MemoryAnalysis(
@@ -420,10 +420,10 @@ def _memory_analysis(module: Module, target: Target | None, generation: str | No
         "schedule" if module.is_scheduled else "text",
         release,
         schedule.sequence,
-        ByInstruction((instruction, position) for position, instruction in enumerate(schedule.sequence)),
+        ByInstruction({instruction: position for position, instruction in enumerate(schedule.sequence)}),
         schedule.runs,
-        Items(values),
-        Items(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
+        tuple(values),
+        tuple(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
         allocations,
         peak_of_live_ranges(dataflow, schedule, ranges),
         assignment.strategy,
@@ -554,8 +554,8 @@ def _spaces(
         yield MemorySpaceUsage(
             number,
             space_name(number, target),
-            Items(values_inside),
-            Items(timeline),
+            tuple(values_inside),
+            tuple(timeline),
             max(range(len(timeline)), key=timeline.__getitem__),
             totals.get(number, Totals()),
             offsets,

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import UNKNOWN, Origin
-from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Tabular
+from hlo_cli.dataclass import brief_count, dataclass
+from hlo_cli.displayed import Tabular, WithItems
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import EventMetadata, Integers, Trace, TracedProgram
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, counted
+from hlo_cli.source import HloError
 
 # --- timed operations ---
 
@@ -478,7 +478,7 @@ class Peaks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Profile(Tabular):
+class Profile(WithItems, Tabular):
     """Joined operations: row `i` of `occurrences` is one of `operations[codes[i]]`, in step `steps[step_codes[i]]`.
 
     `spans_ps` is the time of each device from its first to its last operation or step, and `windows` are its steps.
@@ -508,7 +508,7 @@ class Profile(Tabular):
     shared_ps: Floats | None = None
 
     def __repr__(self) -> str:
-        counts = f"{counted(len(self.operations), 'operations')} of {counted(len(self.programs), 'programs')}"
+        counts = f"{brief_count(len(self.operations), 'operations')} of {brief_count(len(self.programs), 'programs')}"
         return f"<Profile {self.platform}: {counts}, {sum(self.busy_ps) / 1e12:.4g} s busy>"
 
     @property

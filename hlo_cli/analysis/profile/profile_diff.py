@@ -12,15 +12,15 @@ from hlo_cli.analysis.matching.graph import content_of
 from hlo_cli.analysis.matching.module_diff import ESTIMATES, Changed, ModuleDiff, diff, is_quiet
 from hlo_cli.analysis.profile.operation_times import Drift, KernelTime, Ranges, Unit, has_steps, ranges_of, unit_times
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Profile
-from hlo_cli.dataclass import dataclass
-from hlo_cli.displayed import Tabular
+from hlo_cli.dataclass import brief_count, dataclass
+from hlo_cli.displayed import Tabular, WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.source import counted, expect
+from hlo_cli.source import expect
 
 # --- kernels of the same code ---
 
@@ -461,7 +461,7 @@ class KernelSum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProfileComparison(Tabular):
+class ProfileComparison(WithItems, Tabular):
     """Two profiles in times per `unit`, of which they have `units_before` and `units_after`.
 
     `drift` is the common ratio of times after to times before of unchanged code.
@@ -477,7 +477,7 @@ class ProfileComparison(Tabular):
     drift: float
 
     def __repr__(self) -> str:
-        counts = f"{counted(len(self.kernels), 'kernels')} of {counted(len(self.programs), 'programs')}"
+        counts = f"{brief_count(len(self.kernels), 'kernels')} of {brief_count(len(self.programs), 'programs')}"
         return f"<ProfileComparison per {self.unit}: {counts}, drift {self.drift:.4g}>"
 
     def of(self, *bodies: Body) -> Iterator[ComparedKernel]:

@@ -36,8 +36,8 @@ from hlo_cli.analysis.dataflow.flat_schedule import (
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, generation_of
-from hlo_cli.dataclass import brief_name, dataclass
-from hlo_cli.displayed import Tabular
+from hlo_cli.dataclass import brief_count, brief_name, dataclass
+from hlo_cli.displayed import ByInstruction, Tabular, WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction, Users, users_among
@@ -56,7 +56,6 @@ from hlo_cli.ir.operations import (
     wrapped_opcode,
 )
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
-from hlo_cli.source import counted
 
 # --- from a done back to its start ---
 # Through tuples, loops, calls, and branches.
@@ -517,7 +516,7 @@ class AsyncInterval:
 
 
 @dataclass(frozen=True)
-class OverlapAnalysis(Tabular):
+class OverlapAnalysis(WithItems, Tabular):
     """The async intervals of a module in the order of their starts, and its flattened schedule.
 
     `unexecuted` are pairs in computations that are never executed. `synchronous` maps synchronous collectives,
@@ -534,18 +533,18 @@ class OverlapAnalysis(Tabular):
     _work_sums: _WorkSums
 
     def __repr__(self) -> str:
-        counts = f"{counted(len(self.sequence), 'steps')}, {counted(len(self.intervals), 'async intervals')}"
+        counts = f"{brief_count(len(self.sequence), 'steps')}, {brief_count(len(self.intervals), 'async intervals')}"
         return f"<OverlapAnalysis {brief_name(self.module.name)}: {counts}>"
 
     @property
-    def costs(self) -> Mapping[Instruction, Cost]:
+    def costs(self) -> ByInstruction[Instruction, Cost]:
         """The cost of one execution of each kernel."""
         return self._work_sums.costs
 
     @cached_property
-    def positions(self) -> Mapping[Instruction, int]:
+    def positions(self) -> ByInstruction[Instruction, int]:
         """The position of each instruction; of a sugared start, which has several, the last."""
-        return {instruction: position for position, instruction in enumerate(self.sequence)}
+        return ByInstruction({instruction: position for position, instruction in enumerate(self.sequence)})
 
     @cached_property
     def members(self) -> frozenset[Instruction]:
@@ -652,9 +651,9 @@ class _WorkSums:
             self.owner[run.computation] = caller if is_async or caller is None else self.owner[caller.computation]
 
     @cached_property
-    def costs(self) -> Mapping[Instruction, Cost]:
+    def costs(self) -> ByInstruction[Instruction, Cost]:
         """The cost of one execution of each kernel; computed on first use."""
-        return costs_of_kernels(dict.fromkeys(i for i in self.sequence if i not in self.members))
+        return ByInstruction(costs_of_kernels(dict.fromkeys(i for i in self.sequence if i not in self.members)))
 
     @cached_property
     def sums(self) -> Mapping[Instruction | None, tuple[Sequence[int], Sequence[KernelCost]]]:

@@ -28,6 +28,7 @@ from hlo_cli.analysis.schedule.async_overlap import (
 from hlo_cli.analysis.schedule.kernel_times import KernelTimes, Roofline, matmuls_within, needed_cost
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.dataclass import brief_name, dataclass
+from hlo_cli.displayed import WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -509,7 +510,7 @@ class IntervalTime:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeEstimate:
+class TimeEstimate(WithItems):
     """The estimated duration of one execution of a module.
 
     `intervals` are the times of the async intervals in order, `synchronous` those of synchronous transfers. `seconds`

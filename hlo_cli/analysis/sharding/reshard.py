@@ -58,6 +58,7 @@ from hlo_cli.analysis.sharding.reshard_steps import (
     ungroup,
 )
 from hlo_cli.dataclass import brief_name, dataclass
+from hlo_cli.displayed import Items, WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import (
     AnySharding,
@@ -498,7 +499,7 @@ class ReshardStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Resharding:
+class Resharding(WithItems):
     """How the partitioner takes a whole array from the sharding `source` to the sharding `target`.
 
     `is_full_rematerialization` tells that it warns, because it replicates the array on the way; `is_estimate` that
@@ -532,7 +533,7 @@ class Resharding:
     @property
     def collectives(self) -> tuple[ReshardStep, ...]:
         """The steps in which devices exchange anything."""
-        return tuple(step for step in self.steps if step.is_collective)
+        return Items(step for step in self.steps if step.is_collective)
 
     @property
     def source_shard(self) -> ArrayShape:

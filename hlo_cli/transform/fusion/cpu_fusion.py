@@ -25,6 +25,7 @@ from hlo_cli.analysis.fusion.cpu_rules import (
 )
 from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, fusible_computations, is_fusible, mutable_graph_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import WithItems
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -466,7 +467,7 @@ class FusionDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class FusionResult:
+class FusionResult(WithItems):
     """Module after fusion, with the pairs that were fused, in order, and those that a rule rejected.
 
     `copies` are the names of copies inserted to protect values from in-place updates.
