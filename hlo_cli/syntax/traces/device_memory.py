@@ -40,7 +40,8 @@ def read_memory_profile(data: bytes, name: str) -> tuple[HeldMemory, ...]:
     >>> read_memory_profile(b"\\x08", "m.prof")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: m.prof is a corrupt memory profile (at byte 0)
+    hlo_cli.source.HloError: error: m.prof is a corrupt memory profile (at byte 1)
+      help: save it again
     """
     try:
         return tuple(_Reader(data).samples())
