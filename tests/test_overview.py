@@ -181,3 +181,14 @@ def test_code_is_read_from_the_working_directory(
     texts = {row["source"]: row["source_text"] for row in json.loads(out)["tables"]["lines"]["rows"]}
     assert texts["training.py:34"] == "masked = here()"
     assert texts["training.py:42"] is None
+
+
+@pytest.mark.parametrize("line", ["parse {} --explain", "parse {} --why", "memspace {} --value", "graph {} --around"])
+def test_an_argument_has_its_name_in_the_program(line: str, run_of_two: Path, hlo: Callable[..., Answer]) -> None:
+    words = shlex.split(line.format(shlex.quote(str(run_of_two))))
+    code, out, errors = hlo(*words, "batch['image']", "--module", "0062", "--json")
+    same = hlo(*words, "x", "--module", "0062", "--json")
+    assert (code, errors) == (0, same[2])
+    assert out == same[1]
+    code, _, errors = hlo(*words, "batch['label']", "--module", "0062")
+    assert (code, "not found" in errors) == (2, True)

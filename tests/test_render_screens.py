@@ -6,9 +6,12 @@ import re
 from itertools import pairwise
 
 from hlo_cli.render.draw.prose import LOOKS
+from hlo_cli.render.draw.table import lines_of_table
+from hlo_cli.render.formats.screen import render_screen
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Branch, Column, Table, Tree
+from hlo_cli.report.text import plain_text
 from sample_reports import CALLS, DRAWING, INSTRUCTION, LAYOUT, REPORTS, SHAPE_COLUMNS, SUMMARY, screen
 
 
@@ -150,3 +153,20 @@ def test_colors_are_the_terminals_own_and_never_blue_or_a_background() -> None:
 
 def test_figures_in_ascii_keep_their_columns() -> None:
     assert screen(DRAWING, Style(ascii=True)).splitlines()[1:] == ["", " y   +---------+", "   0 |   8  .9 |"]
+
+
+def test_rows_that_differ_in_the_middle_of_a_name_look_different() -> None:
+    columns = (Column("bytes", "size", "bytes"), Column("dump", "dump", "name"))
+    paths = [f"d_transformer/module_{n:04d}.jit_multiply.cpu_after_optimizations.txt" for n in (8, 9, 62)]
+    table = Table("modules", columns, tuple((64, path) for path in paths))
+    lines = [plain_text(line) for line in lines_of_table(table, Style(width=30))][-3:]
+    assert lines == [
+        "  64  …0008.jit_multiply.cpu_…",
+        "  64  …0009.jit_multiply.cpu_…",
+        "  64  …0062.jit_multiply.cpu_…",
+    ]
+
+
+def test_a_screen_has_two_next_commands_at_most() -> None:
+    report = Report("parse", "It is", next=("hlo a", "hlo b", "hlo c"))
+    assert "".join(render_screen(report, Style())) == "It is\nnext: hlo a\n      hlo b\n"

@@ -273,8 +273,9 @@ class Module(Tabular):
     def instruction(self, name: str | Instruction) -> Instruction:
         """The instruction of this name, the entry's first if several computations have it; HloError without one.
 
-        The name may have a leading %, or its computation in front of it, as in `body/add.3`. Instead of a name, it
-        takes an instruction, which it returns.
+        The name may have a leading %, or its computation in front of it, as in `body/add.3`. An argument has a name in
+        the user's program too: the op_name of its parameter, such as `params['embedding']`. Instead of a name, it takes
+        an instruction, which it returns.
         """
         if isinstance(name, Instruction):
             return name
@@ -294,7 +295,8 @@ class Module(Tabular):
         if (found := self._by_name.get(wanted)) is not None:
             return found
         computation, _, rest = wanted.partition("/")
-        return next((c.instruction(rest) for c in self.computations if c.name == computation), None)
+        within = next((c.instruction(rest) for c in self.computations if c.name == computation), None)
+        return within or next((each for each in self.entry.parameters if each.metadata.op_name == name), None)
 
     def __getitem__(self, name: str) -> Instruction | Computation:
         """The instruction of this name, else the computation; KeyError, with the nearest name, if there is neither."""

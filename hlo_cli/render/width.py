@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from hlo_cli.lazy_regex import lazy_regex
@@ -127,12 +127,14 @@ def shorten_name(name: str, room: int, dots: str = ELLIPSIS) -> str:
 def shorten_shape(shape: str, room: int, dots: str = ELLIPSIS) -> str:
     """A shape loses its tiles, then its layout, then its sizes, the last ones first; a tuple its tail.
 
+    Sizes tell more than a mark that there is a layout, which is left out first.
+
     >>> for room in (40, 38, 24, 16, 9): print(shorten_shape("f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}", room))
     f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}
     f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S…}
     f32[4,4,4,32,11]{…}
-    f32[4,4,4,…]{…}
-    f32[…]{…}
+    f32[4,4,4,32,11]
+    f32[4,…]
     >>> shorten_shape("(f32[64,128], s32[], s32[], s32[])", 24)
     '(f32[64,128], … 3 more)'
     """
@@ -145,11 +147,13 @@ def shorten_shape(shape: str, room: int, dots: str = ELLIPSIS) -> str:
     if brace and cell_width(head) + len(layout) <= room:
         kept = take(inside, room - cell_width(head) - len(layout))
         return f"{head}{{{kept if ':' in kept else ''}{dots}}}"  # half a dimension order would mislead
+    if cell_width(head) <= room:
+        return head
     element_type, bracket, sizes = head.partition("[")
-    shortest = f"{element_type}[{dots}]{layout}"
+    shortest = f"{element_type}[{dots}]"
     if bracket and cell_width(shortest) <= room:
         kept = take(sizes.rstrip("]"), room - cell_width(shortest))
-        return f"{element_type}[{kept[: kept.rfind(',') + 1]}{dots}]{layout}"
+        return f"{element_type}[{kept[: kept.rfind(',') + 1]}{dots}]"
     return shorten_text(shape, room, dots)
 
 
@@ -209,6 +213,46 @@ def _shorten_tuple(shape: str, room: int, dots: str) -> str:
             if text and cell_width(text) <= room:
                 return text
     return shorten_text(shape, room, dots)
+
+
+def shorten_apart(
+    texts: Sequence[str], room: int, shorten: Callable[[str, int, str], str], dots: str = ELLIPSIS
+) -> list[str]:
+    """Each text shortened, and those that would look alike from where they differ on.
+
+    >>> names = [f"dumps/module_{number:04d}.jit_multiply.after_optimizations.txt" for number in (8, 62)]
+    >>> shorten_apart(names, 16, shorten_name), shorten_apart(names[:1], 16, shorten_name)
+    (['…0008.jit_multi…', '…0062.jit_multi…'], ['dumps/mod…ns.txt'])
+    """
+    short = {text: shorten(text, room, dots) for text in dict.fromkeys(texts)}
+    pending = _alike(short, short)
+    while pending:
+        alike = pending.pop()
+        start = _difference(alike, room - len(dots))
+        window = {text: shorten_text(dots + text[start:], room, dots) for text in alike}
+        if len(set(window.values())) == 1:
+            continue  # no more room for where they differ
+        short |= window
+        pending += _alike(window, alike)
+    return [short[text] for text in texts]
+
+
+def _difference(texts: Sequence[str], room: int) -> int:
+    """Where texts begin to differ, or before, if the rest of the longest fits into `room`; numbers are kept whole."""
+    first, last = min(texts), max(texts)
+    start = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    start = min(start, max(0, max(map(len, texts)) - room))
+    while start and first[start - 1].isdigit():
+        start -= 1
+    return start
+
+
+def _alike(short: Mapping[str, str], texts: Iterable[str]) -> list[list[str]]:
+    """The different texts that look the same, by what they look like."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        groups.setdefault(short[text], []).append(text)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 SHORTENERS: Mapping[str, Callable[[str, int, str], str]] = MappingProxyType(

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hlo_cli.render.style import Style
-from hlo_cli.render.width import SHORTENERS, cell_width, pad, shorten_text
+from hlo_cli.render.width import SHORTENERS, cell_width, pad, shorten_apart, shorten_text
 from hlo_cli.report import numbers
 from hlo_cli.report.table import KEEP, Cell, Column, is_missing, number_of
 from hlo_cli.report.text import Line, Role, Run
@@ -366,6 +366,23 @@ def row_line(fitted: Fitted, row: int, style: Style, role: Role | None = None) -
         text = shortened(lane, entry, width, style)
         cells.append((text, width, lane.column.is_right_aligned, role or entry.role))
     return _row(cells, fitted[0][0].entries[row].lead if fitted else "")
+
+
+_NAMING = frozenset(("name", "source", "op_name", "page"))
+"""Units of texts that name one thing each; of others, such as lists of words, rows may well be alike."""
+
+
+def apart(lane: Lane, width: int, style: Style) -> Lane:
+    """The lane with texts that fit its width, no two of different rows alike if there is room to tell them apart."""
+    if lane.natural <= width or lane.column.unit not in _NAMING:
+        return lane
+    shorten = SHORTENERS.get(lane.column.unit, shorten_text)
+    rows = [at for at, entry in enumerate(lane.entries) if not (entry.fixed or entry.lead)]
+    texts = shorten_apart([lane.entries[at].text for at in rows], width, shorten, style.dots)
+    entries = list(lane.entries)
+    for at, text in zip(rows, texts, strict=True):
+        entries[at] = entries[at]._replace(text=text)
+    return lane._replace(entries=tuple(entries))
 
 
 def shortened(lane: Lane, entry: Entry, width: int, style: Style) -> str:

@@ -131,6 +131,8 @@ def render_diagnostics(
 def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = False) -> Iterator[str]:
     """The notes: at most three unless `verbose`, and equal notes once with their count; warnings come first.
 
+    A fourth note is shown: a line that counts it would take as much room.
+
     >>> notes = [Diagnostic("note", f"attribute {name} kept as text") for name in "abcdea"]
     >>> print("".join(render_notes(notes, Style())), end="")
     note: attribute a kept as text (2 times)
@@ -141,7 +143,7 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     paint = painter(color=style.color)
     ordered = sorted(notes, key=lambda note: SEVERITIES.index(note.severity))
     times = Counter((note.severity, _note(note)) for note in ordered)
-    shown = len(times) if verbose else MAX_NOTES
+    shown = len(times) if verbose or len(times) == MAX_NOTES + 1 else MAX_NOTES
     for (severity, text), number in islice(times.items(), shown):
         again = f" ({number:,} times)" if number > 1 else ""
         role = "quiet" if severity == "note" else COLORS[severity]

@@ -13,6 +13,7 @@ from hlo_cli.render.draw.cells import (
     Entry,
     Lane,
     Writing,
+    apart,
     cell_text,
     entries_of,
     fit,
@@ -60,7 +61,7 @@ def lines_of_table(table: Table, style: Style) -> Iterator[Line]:
     label = table.label_index(visible)
     fitted = fit(lanes, style.room, sorted_by=table.sorted_by, label="" if label is None else table.columns[label].name)
     fitted = [
-        (_spans(table, lane, rows, width, style) if lane.column.unit == "span" else lane, width)
+        (_spans(table, lane, rows, width, style) if lane.column.unit == "span" else apart(lane, width, style), width)
         for lane, width in fitted
     ]
     yield from header_lines(fitted, style)

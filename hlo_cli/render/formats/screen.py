@@ -92,8 +92,12 @@ def _drawer(part: Part) -> ModuleType:
     return import_module(f"hlo_cli.render.draw.{_DRAWERS[part.kind]}")
 
 
+MAX_NEXT = 2
+"""The most next commands on a screen: a list of more is a menu, and `hlo` itself is one."""
+
+
 def _next_lines(commands: Sequence[str], style: Style) -> Iterator[Line]:
-    """The next commands, one per line, never broken or shortened, so that a line can be pasted.
+    """The first two next commands, one per line, never broken or shortened, so that a line can be pasted.
 
     >>> from hlo_cli.report.text import plain_text
     >>> commands = "hlo layout DUMP --by source", "hlo parse DUMP"
@@ -101,7 +105,7 @@ def _next_lines(commands: Sequence[str], style: Style) -> Iterator[Line]:
     next: hlo layout DUMP --by source
           hlo parse DUMP
     """
-    for at, command in enumerate(commands):
+    for at, command in enumerate(commands[:MAX_NEXT]):
         yield (Run((" " * len(NEXT) if at else NEXT) + style.show(command), "quiet"),)
 
 
