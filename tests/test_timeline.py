@@ -341,3 +341,23 @@ start  done  all-reduce-start    0              step               284
   284   284  all-reduce-start.7                                      │
 """
     )
+
+
+def test_kinds_of_measured_events_are_text_in_the_legend() -> None:
+    """Names and kinds are those of a trace: nothing in them becomes markup, wherever they are drawn."""
+    columns = (
+        Column("instruction", "instruction", "name"),
+        Column("category", "category"),
+        Column("lane", "line", is_lane=True),
+        Column("span", "time", "span", steps=100, seconds=1e-3, is_measured=True),
+    )
+    rows = (
+        (HOSTILE, HOSTILE, HOSTILE, (0, 50, True)),
+        ("b", None, HOSTILE, (60, 70, True)),
+        (HOSTILE, None, "c", (0, 9, True)),
+    )
+    for form in ("html", "svg"):
+        text = written(one(Table("timeline", columns, rows)), form)
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+        assert "alert(" in text

@@ -650,6 +650,7 @@ def _packed(bars: Sequence[tuple[int, int, int]]) -> list[list[int]]:
 
 BAR_PITCH: Final = 18  # px: a bar of 11 px and the space between bars
 WIDE_SPANS: Final = Room(1240, 20, 1190, "wide")  # a window of 1,280 px
+NARROW_SPANS: Final = Room(360, 8, 344, "narrow")  # a phone; there are no numbers of bytes left of the bars
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
 MAX_BARS: Final = 2000  # each is an element with a tip, about 250 bytes: half a megabyte of a page
 MIN_BAR_WIDTH: Final = 1.5  # px: a shorter bar would be invisible
@@ -673,7 +674,7 @@ def span_column(table: Table) -> int | None:
 def figure_of_spans(table: Table, style: Style) -> Iterator[str]:
     """The picture for a page, in a wide and a narrow form, of which the page shows the one that fits."""
     label = f"Steps of {format_count(len(table.rows), table.noun)}"
-    for room in (WIDE_SPANS, NARROW):
+    for room in (WIDE_SPANS, NARROW_SPANS):
         elements, height = gantt(table, style, 0, room)
         yield from document(elements, height, label=label, room=room, data=_zoomable(table, style, room))
 
@@ -755,11 +756,11 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
         if x + 26 + CODE_GLYPH_WIDTH * len(words) > room.page:
             break  # the last ones are the shortest; the titles of bars have their kind
         yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
-        yield f'<text x="{short(x + 16)}" y="{short(y)}">{words}</text>'
+        yield f'<text x="{short(x + 16)}" y="{short(y)}">{safe(words)}</text>'
         x += 16 + CODE_GLYPH_WIDTH * len(words) + 10
-    words = f"{bars} over {axis}"
-    words = words if x + CODE_GLYPH_WIDTH * len(words) <= room.page else bars
-    yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
+    choices = (f"{bars} over {axis}", bars)
+    words = next((each for each in choices if x + CODE_GLYPH_WIDTH * len(each) <= room.page), "")
+    yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>' if words else ""
 
 
 def _colors_of(table: Table) -> dict[str, str]:
