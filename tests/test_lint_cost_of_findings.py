@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.cli import main
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.findings import Finding
+from hlo_cli.report.findings import Cause, Finding, Findings
 
 LOOP = """HloModule m, is_scheduled=true
 body {{
@@ -160,3 +161,16 @@ def test_a_value_of_a_loop_is_not_named_while() -> None:
     [only] = copies(text)
     assert "while" not in only.message
     assert "at m.py:7" in only.message
+
+
+def test_shares_are_of_time_if_it_is_known_and_of_what_the_program_can_change() -> None:
+    fast = Finding("note", "", cost_bytes=30, seconds=1.0, cause=Cause("fast"))
+    slow = Finding("note", "", cost_bytes=10, seconds=3.0, cause=Cause("slow"))
+    other = Finding("note", "", cost_bytes=90, seconds=9.0, cause=Cause("other"), is_of_library=True)
+    findings = Findings("findings", (fast, slow, other), (), ("a", "b"))
+    assert [findings.share((group,)) for group in findings.groups] == [0.75, 0.25, None]
+    without = Findings("findings", tuple(replace(each, seconds=None) for each in findings.found), (), ("a", "b"))
+    assert [without.share((group,)) for group in without.groups] == [0.75, 0.25, None]
+    assert [group.worst.cost_bytes for group in without.groups] == [30, 10, 90]
+    alone = Findings("findings", (other,), (), ("a",))
+    assert alone.share(alone.groups) == 1.0

@@ -126,6 +126,15 @@ def test_insides_of_functions_of_libraries(op_name: str, expected: bool) -> None
     assert found.is_of_library is expected
 
 
+@pytest.mark.parametrize(("name", "expected"), [("_normal", True), ("simulate", False)])
+def test_without_functions_private_names_are_those_of_libraries(name: str, expected: bool) -> None:
+    """Older versions of JAX record files and lines alone."""
+    place = f'op_name="jit(step)/jit({name})/while/body/add" source_file="/home/ada/train.py" source_line=4'
+    text = re.sub(r"metadata=\{.*?\}", f"metadata={{{place}}}", dump_of("jit_step", "step"))
+    [found] = lint_module(parse_module(text), LintSettings(("HLO102",)))
+    assert (found.location, found.is_of_library) == ("/home/ada/train.py:4", expected)
+
+
 def test_lines_of_libraries_are_last() -> None:
     text = dump_of("jit_step", "step").replace("/home/ada/train.py", "/x/site-packages/flax/linen/linear.py")
     [found] = lint_module(parse_module(text), LintSettings(("HLO102",)))
@@ -301,6 +310,12 @@ def test_whole_arguments_are_donated(names: tuple[str, ...], expected: str) -> N
     part = replace(donations, saved_bytes=1024)
     hint = donation_hint(context, part, part.arguments[0])
     assert hint == f"donate {expected}: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less"
+
+
+def test_what_cannot_be_divided_is_not_to_be_sharded() -> None:
+    text = "HloModule m, num_partitions=4 ENTRY e { ROOT p = f32[%s] parameter(0), sharding={replicated} }"
+    settings = LintSettings(("HLO504",), min_replicated_bytes=1)
+    assert [len(lint_module(parse_module(text % sizes), settings)) for sizes in ("", "1,1", "8")] == [0, 0, 1]
 
 
 def test_a_constant_that_the_compiler_computed_is_not_closed_over() -> None:

@@ -169,7 +169,7 @@ def _shares(
         return [1.0] * len(costs), ()
     ranking = rank_modules(known)
     # Whose a module is that no version of JAX named is unknown: its findings are not hidden.
-    helpers = [at for at in ranking.helpers if known[at].is_users is False or _is_of_jax(modules[at].module)]
+    helpers = [at for at in ranking.helpers if _is_of_jax(modules[at].module)]
     return ranking.shares, helpers
 
 
