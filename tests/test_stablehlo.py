@@ -1,5 +1,6 @@
 """StableHLO as text: the forms of MLIR, what becomes of operations, and where errors are."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import hlo_cli
 from hlo_cli import HloError, Module
 from hlo_cli.cli import main
+from hlo_cli.inputs.stablehlo import artifact_in
 from hlo_cli.ir.attributes.value_types import ArrayLiteral
 from hlo_cli.source import Source
 from hlo_cli.syntax.literal_dense import literal_of
@@ -441,3 +443,41 @@ def test_spans_are_first_lines() -> None:
     function = document.operations[0].regions[0].operations[0]
     loop = function.regions[0].operations[3]
     assert WHILE[loop.span.start : loop.span.end].endswith("attributes {k = 1 : i32}")
+
+
+# --- what jax.export serializes ---
+
+EXPORTED = (STABLEHLO / "mlp.exported").read_bytes()
+
+
+def test_what_an_artifact_states_is_read_without_jaxlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Expected: the arguments of `jax.export.export` in fixtures/lowered_programs.py."""
+    artifact = artifact_in(EXPORTED)
+    assert artifact is not None
+    assert (artifact.name, artifact.platforms, artifact.has_gradient) == ("mlp", ("cpu", "tpu"), True)
+    assert artifact.arguments == ("f32[4,8]", "f32[8,5]", "f32[5]")
+    assert artifact.results == ("f32[4,5]",)
+    assert artifact.producer.startswith("StableHLO_v1.")
+    monkeypatch.setitem(sys.modules, "jaxlib", None)
+    (tmp_path / "f.exported").write_bytes(EXPORTED)
+    with pytest.raises(HloError, match=r"jax\.export of mlp for cpu and tpu; arguments \(f32\[4,8\], ") as caught:
+        hlo_cli.load(tmp_path / "f.exported")
+    assert "lowered.as_text()" in (caught.value.diagnostic.hint or "")
+
+
+def test_damaged_artifacts_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jaxlib", None)
+    for at in range(400):
+        for damaged in (EXPORTED[:at], EXPORTED[:at] + b"\xff\xff\xff\x7f" + EXPORTED[at + 4 :]):
+            with pytest.raises(HloError):
+                hlo_cli.load(damaged)
+
+
+@pytest.mark.oracle
+def test_the_program_of_an_artifact_is_read_by_jaxlib() -> None:
+    pytest.importorskip("jaxlib")
+    module = hlo_cli.load(EXPORTED)
+    assert [each.opcode for each in module.entry.instructions][-2:] == ["add", "tanh"]
+    platform, *arguments = [str(each.shape) for each in module.entry.parameters]
+    assert platform == "s32[]"  # the first argument of a program for several platforms
+    assert arguments == ["f32[4,8]{1,0}", "f32[8,5]{1,0}", "f32[5]{0}"]

@@ -207,7 +207,6 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive"),
     (b"%PDF", "a PDF document"),
     (b"BC\xc0\xde", "LLVM bitcode"),
-    (b"ML\xefR", "MLIR bytecode"),
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20}+)://")
@@ -466,9 +465,12 @@ def _is_binary(head: bytes, name: str) -> bool:
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):  # logs have colors and bells; 2% is more than any text
         return False
+    if head[:1] == _FIRST_FIELD:
+        return True
     from hlo_cli.inputs.executables import looks_like_executable  # rarely needed
+    from hlo_cli.inputs.stablehlo import looks_like_artifact
 
-    if head[:1] != _FIRST_FIELD and not looks_like_executable(head):
+    if not looks_like_executable(head) and not looks_like_artifact(head):
         raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)
     return True
 

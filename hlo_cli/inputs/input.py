@@ -356,6 +356,11 @@ def _modules(
             return
         from hlo_cli.inputs.executables import modules_in_executable
 
+        if (converted := _artifact(name, content)) is not None:
+            text, remark = converted
+            module = _name_in(text)
+            yield Input(Source(name, text), path, module, own, siblings, remark=remark, argument=argument)
+            return
         if stored := modules_in_executable(content, name, limit=request.maximum_bytes):
             yield from _stored(name, path, stored, argument, request, every_stage=every_stage)
             return
@@ -386,6 +391,16 @@ def _modules(
             remark=found[index].remark,
             argument=argument,
         )
+
+
+def _artifact(name: str, content: bytes) -> tuple[str, str] | None:
+    """The StableHLO of a serialized program, and a note on it; None for other bytes."""
+    if content.startswith(b"\n"):  # field 1 of a proto, and no offset of a FlatBuffer, which are multiples of 4
+        return None
+    from hlo_cli.inputs.stablehlo import artifact_in, text_of  # rarely needed
+
+    artifact = artifact_in(content)
+    return None if artifact is None else text_of(artifact, name)
 
 
 def _name_in(text: str) -> str | None:

@@ -1,13 +1,16 @@
-"""Which texts are StableHLO: what JAX, torchax, PyTorch/XLA, and Reactant print of a program before XLA has it."""
+"""Which texts and files are StableHLO: what JAX and others print or serialize of a program before XLA has it."""
 
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Sequence
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.logs import EmbeddedModule
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import counted
+from hlo_cli.source import HloError, counted
 
 _LOOKED_AT: Final = 1 << 16
 """Characters in which a module of StableHLO has the first of its operations."""
@@ -76,3 +79,213 @@ def stablehlo_in(text: str) -> EmbeddedModule | None:
     skipped = sum(1 for line in text[: match.start()].split("\n") if line.strip())
     remark = f"skipped {counted(skipped, 'lines')} without HLO" if skipped else None
     return EmbeddedModule(text[match.start() :], text.count("\n", 0, match.start()) + 1, remark=remark)
+
+
+# --- artifacts ---
+# What `jax.export` serializes, and the bytecode in it: a FlatBuffer with the types of arguments and results, and MLIR.
+#
+# Mirrors jax/_src/export/serialization.fbs; the fields of its tables by their place in the vtable.
+
+
+BYTECODE: Final = b"ML\xefR"
+"""How MLIR bytecode begins; a varint with its version and the name of the producer, which ends with a zero, follow."""
+_NAME_AT, _ARGUMENTS, _RESULTS, _PLATFORMS, _MODULE, _GRADIENT = 6, 10, 14, 22, 30, 38
+_SIZES, _TYPE = 6, 8
+_UNIQUE, _ARGUMENT_INDICES, _RESULT_INDICES = 42, 48, 50
+"""Newer versions list each type once, and refer to them by number."""
+_DTYPES: Final = (
+    "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 c64 c128 bf16 i4 u4 f8e3m4 f8e4m3 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz"
+    " f8e5m2 f8e5m2fnuz f8e8m0fnu f4e2m1fn"
+).split()
+_MOST_ITEMS: Final = 1 << 16
+"""Arguments, results, or dimensions of a function: more are damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A serialized program of StableHLO: what can be said of it without reading its bytecode."""
+
+    bytecode: bytes
+    producer: str
+    name: str = ""
+    platforms: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    has_gradient: bool = False
+
+    @property
+    def words(self) -> str:
+        """The artifact in one line."""
+        if not self.name:
+            return f"MLIR bytecode of {self.producer}"
+        parts = [f"jax.export of {self.name} for {' and '.join(self.platforms)}"]
+        parts.append(f"arguments ({_listed(self.arguments)})")
+        parts.append(f"results ({_listed(self.results)})")
+        return "; ".join([*parts, self.producer, *(["with its gradient"] if self.has_gradient else [])])
+
+
+_MOST_LISTED: Final = 8  # arguments in a message: a line or two
+
+
+def _listed(types: Sequence[str]) -> str:
+    more = f", and {len(types) - _MOST_LISTED} more" if len(types) > _MOST_LISTED else ""
+    return ", ".join(types[:_MOST_LISTED]) + more
+
+
+def looks_like_artifact(head: bytes) -> bool:
+    """Whether data begins as MLIR bytecode, or as a function that `jax.export` serialized.
+
+    >>> looks_like_artifact(b"ML\\xefR\\r"), looks_like_artifact(b"\\x7fELF")
+    (True, False)
+    """
+    if head.startswith(BYTECODE):
+        return True
+    try:
+        table = _Table.root(head)
+        return table.has(_NAME_AT) and table.has(_MODULE) and table.has(_PLATFORMS)
+    except (struct.error, ValueError):
+        return False
+
+
+def artifact_in(data: bytes) -> Artifact | None:
+    """The artifact in the bytes of a file; None if they are none."""
+    if data.startswith(BYTECODE):
+        return Artifact(data, _producer(data))
+    try:
+        table = _Table.root(data)
+        bytecode = table.data(_MODULE)
+        if not bytecode.startswith(BYTECODE):
+            return None
+        return Artifact(
+            bytecode,
+            _producer(bytecode),
+            table.data(_NAME_AT).decode("utf-8", "replace"),
+            tuple([each.decode("utf-8", "replace") for each in table.texts(_PLATFORMS)]),
+            _types(table, _ARGUMENTS, _ARGUMENT_INDICES),
+            _types(table, _RESULTS, _RESULT_INDICES),
+            table.has(_GRADIENT),
+        )
+    except (struct.error, ValueError):
+        return None
+
+
+def _producer(bytecode: bytes) -> str:
+    """The name after the version, such as `StableHLO_v1.15.0`."""
+    end = bytecode.find(b"\0", len(BYTECODE) + 1, 200)
+    return bytecode[len(BYTECODE) + 1 : max(end, 0)].decode("utf-8", "replace") or "an unknown producer"
+
+
+def _types(table: _Table, listed: int, indices: int) -> tuple[str, ...]:
+    """The types of arguments or results, such as `f32[48,96]`."""
+    found = table.tables(listed)
+    if not found and table.has(_UNIQUE):
+        unique = table.tables(_UNIQUE)
+        found = [unique[number] for number in table.numbers(indices) if number < len(unique)]
+    return tuple([_type(each) for each in found])
+
+
+def _type(table: _Table) -> str:
+    dtype = table.byte(_TYPE)
+    name = _DTYPES[dtype] if dtype < len(_DTYPES) else f"type {dtype}"
+    return f"{name}[{','.join(each.decode('utf-8', 'replace') for each in table.texts(_SIZES))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of a FlatBuffer; struct.error or ValueError for a place outside of the data."""
+
+    content: bytes
+    at: int
+    vtable: int
+    size: int
+
+    @classmethod
+    def root(cls, content: bytes) -> _Table:
+        """The outermost table."""
+        return cls.read(content, struct.unpack_from("<I", content)[0])
+
+    @classmethod
+    def read(cls, content: bytes, at: int) -> _Table:
+        """The table at an offset."""
+        vtable = at - struct.unpack_from("<i", content, at)[0]
+        if not 0 <= vtable < len(content):
+            raise ValueError
+        size = struct.unpack_from("<H", content, vtable)[0]
+        if size < 4 or size % 2 or size > 200:
+            raise ValueError
+        return cls(content, at, vtable, size)
+
+    def place(self, slot: int) -> int:
+        """The offset of a field; 0 if the table lacks it."""
+        given = struct.unpack_from("<H", self.content, self.vtable + slot)[0] if slot < self.size else 0
+        return self.at + given if given else 0
+
+    def has(self, slot: int) -> bool:
+        """Whether the table has a field."""
+        return self.place(slot) > 0
+
+    def byte(self, slot: int) -> int:
+        """A number of one byte; 0 by default."""
+        place = self.place(slot)
+        return self.content[place] if 0 < place < len(self.content) else 0
+
+    def _vector(self, slot: int, most: int) -> tuple[int, int]:
+        """The offset of a list's first item, and its length."""
+        place = self.place(slot)
+        if not place:
+            return 0, 0
+        start = place + struct.unpack_from("<I", self.content, place)[0]
+        count = struct.unpack_from("<I", self.content, start)[0]
+        if count > most:
+            raise ValueError
+        return start + 4, count
+
+    def data(self, slot: int) -> bytes:
+        """A string or bytes."""
+        start, count = self._vector(slot, len(self.content))
+        return self.content[start : start + count]
+
+    def _references(self, slot: int) -> list[int]:
+        start, count = self._vector(slot, _MOST_ITEMS)
+        places = range(start, start + 4 * count, 4)
+        return [place + struct.unpack_from("<I", self.content, place)[0] for place in places]
+
+    def texts(self, slot: int) -> list[bytes]:
+        """A list of strings."""
+        found = []
+        for place in self._references(slot):
+            length = struct.unpack_from("<I", self.content, place)[0]
+            found.append(self.content[place + 4 : place + 4 + length])
+        return found
+
+    def tables(self, slot: int) -> list[_Table]:
+        """A list of tables."""
+        return [_Table.read(self.content, place) for place in self._references(slot)]
+
+    def numbers(self, slot: int) -> list[int]:
+        """A list of numbers of four bytes."""
+        start, count = self._vector(slot, _MOST_ITEMS)
+        return list(struct.unpack_from(f"<{count}I", self.content, start)) if count else []
+
+
+_AS_TEXT: Final = "to read its program, install jaxlib, or write exported.mlir_module() or lowered.as_text() to a file"
+
+
+def text_of(artifact: Artifact, name: str) -> tuple[str, str]:
+    """The program of an artifact as text, converted by jaxlib, and a note on it; HloError without jaxlib."""
+    try:
+        from jaxlib import version
+        from jaxlib.mlir import ir
+        from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+    except ImportError:
+        raise HloError(f"{name} is {artifact.words}", hint=_AS_TEXT) from None
+    context = ir.Context()
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
+    try:
+        module = stablehlo.deserialize_portable_artifact(context, artifact.bytecode)
+        text = str(module.operation.get_asm(enable_debug_info=True))
+    except (ValueError, ir.MLIRError):
+        what = f"{name} is not HLO text; it looks like {artifact.words}, which jaxlib {version.__version__} cannot read"
+        raise HloError(what, hint="pass an HLO dump, or lowered.as_text()") from None
+    return text, f"{artifact.words}; converted by jaxlib {version.__version__}"
