@@ -55,8 +55,8 @@ _ENDINGS: Final = (
     ".stats.csv",
 )
 """How the names of traces end, the best form first: the others hold the same events or fewer."""
-_OF_TRACES: Final = (".json", ".sqlite", ".db", ".csv")
-"""Other endings of files that hold no HLO: of traces under names of the user's own, and of rocprofv3's database."""
+_OF_TRACES: Final = (".json", ".sqlite", ".db", ".csv", ".nsys-rep", ".qdrep")
+"""Other endings of files that hold no HLO: of traces under names of the user's own, of rocprofv3, and of nsys."""
 _OF_HOSTS: Final = 2
 """The first forms are one file for each host; of the others, only the best are read."""
 # jax.profiler names a folder by the time of its recording, such as 2025_06_01_12_00_00

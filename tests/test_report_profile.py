@@ -138,3 +138,20 @@ def test_a_report_of_a_trace_has_a_timeline_of_its_module(tmp_path: Path) -> Non
     assert [row["instruction"] for row in rows if f'data-v="{row["instruction"]}"' not in section] == []
     data = page[page.index('id="data">') + 10 :].partition("<")[0]
     assert "timeline" not in json.loads(gzip.decompress(base64.b64decode(data)))["tables"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("run.nsys-rep", b"NSYS" * 99, "nsys export"),
+        ("cut.trace.json", b'{"traceEvents": [', "cut.trace.json"),
+    ],
+)
+def test_an_unreadable_trace_has_the_error_of_its_reader(name: str, data: bytes, words: str, tmp_path: Path) -> None:
+    """Not that of a reader of HLO, which says nothing about traces."""
+    (tmp_path / name).write_bytes(data)
+    out, err, code = hlo("report", str(tmp_path / name), "-o", str(tmp_path / "x.html"))
+    assert (out, code) == ("", 2)
+    assert words in err
+    assert err == hlo("profile", str(tmp_path / name))[1]
+    assert not (tmp_path / "x.html").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -114,17 +113,23 @@ def _in_folder(output: OutputOptions) -> OutputOptions | None:
 
 
 def _trace_of(path: str) -> LoadedProfile | None:
-    """The profile at a path that names a trace, if it has timed operations; else the modules in it are read."""
+    """The profile at a path that names a trace, if it has timed operations; else the modules in it are read.
+
+    HloError of the reader of traces for a file that cannot have modules.
+    """
     from hlo_cli.read_traces import is_named_trace
 
     if not is_named_trace(path):
         return None
     from hlo_cli.commands.profile.measured import read_profile
 
-    with suppress(HloError):
+    try:
         profile = read_profile(path, (), InputOptions())
-        return profile if profile.profile.operations else None
-    return None
+    except HloError:
+        if ".xplane.pb" in path or os.path.isdir(path):
+            return None
+        raise
+    return profile if profile.profile.operations else None
 
 
 def _report_of_trace(profile: LoadedProfile, options: ReportOptions, *, is_page: bool) -> Report:
