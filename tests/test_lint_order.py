@@ -194,6 +194,19 @@ def test_the_line_of_the_program_is_quoted(
     assert "\n  train.py:4 │ y = jax.nn.relu(x.T)\n" in screen(capsys, given)
 
 
+def test_a_quoted_line_fits_and_controls_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = dump(tmp_path, jit_step=dump_of("jit_step", "step"))
+    (tmp_path / "train.py").write_text(PROGRAM.replace("(x.T)", f"(x.T)\t# \x1b[31mred\x07 {'y' * 200}"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    [line] = [line for line in screen(capsys, given, "--ascii").splitlines() if "jax.nn" in line]
+    assert line.startswith("  train.py:4 | y = jax.nn.relu(x.T)    # \\x1b[31mred\\x07 yyy")
+    assert line.endswith("yyy...")
+    assert len(line) == 80
+
+
 @pytest.mark.parametrize(
     ("program", "expected"),
     [

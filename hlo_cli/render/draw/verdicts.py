@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.render.draw.diagnostics import diagnostic_lines
+from hlo_cli.render.draw.diagnostics import TAB, diagnostic_lines
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width, shorten_text
@@ -107,8 +107,9 @@ def _program_line(found: Finding, style: Style) -> Line | None:
         return None
     place = found.location.replace("\\", "/").rpartition("/")[2]
     begin = f"{style.show(place)} {style.show('│')} "
-    text = style.show(found.line)
-    return Run(begin, "quiet"), Run(text if not style.wraps else shorten_text(text, style.room - 2 - cell_width(begin)))
+    text = style.show(found.line.replace("\t", TAB))
+    room = style.room - cell_width(f"  {begin}")
+    return Run(begin, "quiet"), Run(shorten_text(text, room, style.dots) if style.wraps else text)
 
 
 def _details(group: Group, part: float | None, names: dict[str, str], per: str) -> str:
