@@ -450,6 +450,20 @@ def mesh_text(mesh: Mesh) -> str:
     return ",".join(f"{axis.name}={axis.size}" for axis in mesh.axes)
 
 
+def mesh_words(mesh: Mesh) -> str:
+    """The axes that divide anything, with their sizes, and the number of the others, for a sentence.
+
+    >>> axes = [MeshAxis("data", 4), *(MeshAxis(f"axis{number}", 1) for number in range(11))]
+    >>> mesh_words(Mesh(tuple(axes))), mesh_words(Mesh(tuple(axes[:2]))), mesh_words(Mesh(tuple(axes[1:2])))
+    ('data=4 and 11 axes of size 1', 'data=4,axis0=1', 'axis0=1')
+    """
+    divided = tuple(axis for axis in mesh.axes if axis.size > 1)
+    others = len(mesh.axes) - len(divided)
+    if not divided or others <= 1:
+        return mesh_text(mesh)
+    return f"{','.join(f'{axis.name}={axis.size}' for axis in divided)} and {others:,} axes of size 1"
+
+
 def _check_device_count(mesh: Mesh, devices: Devices) -> None:
     if mesh.device_count != devices.count and (devices.is_stated or mesh.device_count < devices.count):
         raise HloError(f"{mesh_text(mesh)} is {mesh.device_count:,} devices, the module has {devices.count:,}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.cost.counting import Cost
     from hlo_cli.analysis.dataflow.dependencies import Value
     from hlo_cli.analysis.dataflow.flat_schedule import Run
-    from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
+    from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate
 
 
 # --- costs and traffic ---
@@ -131,21 +131,28 @@ _OF_UNITS: Final[dict[str, Kind]] = {
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:
     """Whether an expression matches an instruction; None if unknown."""
     from hlo_cli.analysis.query.fields import instruction_fields
-    from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
-    from hlo_cli.syntax.conditions import parse_where
 
-    return predicate(parse_where(expression), instruction_fields(module, ATTRIBUTE_NAMES))
+    return _matches(expression, instruction_fields(module, _attribute_names()))
 
 
 def values_where(expression: str, module: Module) -> Predicate[Value]:
     """Whether an expression matches a value: its own shape, and the instruction that defines it."""
     from hlo_cli.analysis.query.fields import value_fields
+
+    return _matches(expression, value_fields(module, _attribute_names()))
+
+
+def _matches(expression: str, fields: Fields[_T]) -> Predicate[_T]:
     from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.conditions import parse_where
 
-    return predicate(parse_where(expression), value_fields(module, ATTRIBUTE_NAMES))
+    return predicate(parse_where(expression), fields)
+
+
+def _attribute_names() -> Collection[str]:
+    from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
+
+    return ATTRIBUTE_NAMES
 
 
 def chosen(
@@ -187,13 +194,11 @@ def matching_rows(expression: str, table: Table) -> tuple[tuple[int, ...], tuple
     ((1,), ())
     """
     from hlo_cli.analysis.query.fields import row_fields
-    from hlo_cli.analysis.query.where import predicate
-    from hlo_cli.syntax.conditions import parse_where
 
     kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}
     at = next((at for at, column in enumerate(table.columns) if column.name == "opcode"), None)
     opcodes = () if at is None else tuple({str(row[at]) for row in table.rows})
-    test = predicate(parse_where(expression), row_fields(kinds, opcodes))
+    test = _matches(expression, row_fields(kinds, opcodes))
     fields = [[_field_value(cell) for cell in row] for row in table.rows]
     return chosen(lambda at: test(fields[at]), range(len(fields)), table.noun)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import option
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_table import Chip
     from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.ir.module import Module
-
-
-_F = TypeVar("_F", bound=Callable[..., object])
 
 
 def chip_option(purpose: str, **rules: Unpack[Rules]) -> Any:

@@ -66,7 +66,8 @@ if TYPE_CHECKING:
 # --- an option for click ---
 
 
-_F = TypeVar("_F", bound=Callable[..., object])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., object])
+"""A function that becomes a command, with the parameters that are declared for it."""
 
 INPUT: Final = "Input"
 OUTPUT: Final = "Output"
@@ -224,14 +225,16 @@ def declarations(options: Any) -> dict[str, Declaration]:
     return {field.name: field.metadata[_KEY] for field in dataclasses.fields(options) if _KEY in field.metadata}
 
 
-def with_options(options: type, *, only: Collection[str] = (), **changes: Mapping[str, Any]) -> Callable[[_F], _F]:
+def with_options(
+    options: type, *, only: Collection[str] = (), **changes: Mapping[str, Any]
+) -> Callable[[CommandFunction], CommandFunction]:
     """The decorator that adds the options of a class to a command, or `only` some, in the order of the fields.
 
     Their values are passed to the command by the names of the fields. `changes` are settings for click of single
     fields, for a command that differs in these.
     """
 
-    def add(function: _F) -> _F:
+    def add(function: CommandFunction) -> CommandFunction:
         for field, declaration in reversed(declarations(options).items()):
             if only and field not in only:
                 continue

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +14,7 @@ from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import (
     INPUT,
     OUTPUT,
+    CommandFunction,
     Declaration,
     declarations,
     flag,
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 # --- input and output ---
 # The options for input and output that all commands have.
 
-
-_F = TypeVar("_F", bound=Callable[..., object])
 
 COLOR_CHOICES: Final = ("auto", "always", "never")
 _USUAL_WIDTH: Final = 80  # of pipes and files, and of terminals that do not tell theirs
@@ -208,7 +207,7 @@ def format_options(options: Iterable[tuple[str, str | None]]) -> str:
     return " ".join(f"{option} {quote(value)}".lstrip() for option, value in options if value is not None)
 
 
-def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
+def io_options_of(*kinds: Kind) -> Callable[[CommandFunction], CommandFunction]:
     """The options for input and output, parsed by `io_of`; the help of `--format` lists formats of these kinds."""
 
     def names() -> tuple[str, ...]:
@@ -222,7 +221,7 @@ def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
         "help": lambda: f"Set the output format: {joined_by_or(names())}.",
     }
 
-    def add(function: _F) -> _F:
+    def add(function: CommandFunction) -> CommandFunction:
         return with_options(InputOptions)(with_options(OutputOptions, format=format_of_command)(function))
 
     return add

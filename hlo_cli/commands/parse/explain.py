@@ -258,12 +258,12 @@ def _collective_numbers(collective: Collective) -> dict[str, Cell]:
 
 def _axes_in_words(collective: Collective, module: Module) -> str | None:
     from hlo_cli.analysis.sharding.collectives import mesh_of
-    from hlo_cli.analysis.sharding.meshes import mesh_text
+    from hlo_cli.analysis.sharding.meshes import mesh_words
 
     known = mesh_of(module)
     if known is None or collective.groups is None or known.is_inferred:
         return None
-    mesh = f"of mesh {mesh_text(known.mesh)} ({known.origin})"
+    mesh = f"of mesh {mesh_words(known.mesh)} ({known.origin})"
     if collective.axis is None:
         return f"no axes {mesh}"
     return f"{', '.join(map(str, collective.shifts)) or collective.axis} {mesh}"

@@ -118,12 +118,12 @@ def lone_instruction(module: Module) -> Instruction | None:
 
 
 def _next(argument: str, opcodes: Counter[str]) -> tuple[str, ...]:
-    """The commands that answer the other questions about a module."""
+    """The commands that answer the next questions about a module: what it costs, and what is most of it."""
     if any(opcode.endswith("-start") or opcode in COLLECTIVES for opcode in opcodes):
         further = f"hlo schedule {argument}"
     else:
         further = f"hlo fuse {argument}" if opcodes[FUSION] else f"hlo parse {argument} --tree"
-    return f"hlo memspace {argument}", f"hlo layout {argument}", further, f"hlo lint {argument}"
+    return f"hlo overview {argument}", further
 
 
 def _summary_answer(module: Module, target: str | None) -> str:

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.sharding.meshes import axes_text, coordinates_by_device, mesh_text
+from hlo_cli.analysis.sharding.meshes import axes_text, coordinates_by_device, mesh_text, mesh_words
 from hlo_cli.analysis.sharding.placement import (
     Shard,
     ShardedArray,
@@ -418,7 +418,9 @@ def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
     if axes is not None:
         forms += [(str(kind), f"along {axes_text(names)}") for kind, names in axes.subgroups]
     if mesh is not None:
-        forms.append(("mesh", f"{mesh_text(mesh)} ({'inferred from the tiles' if array.is_mesh_of_tiles else origin})"))
+        forms.append(
+            ("mesh", f"{mesh_words(mesh)} ({'inferred from the tiles' if array.is_mesh_of_tiles else origin})")
+        )
     if axes is not None and not axes.subgroups and not array.is_mesh_of_tiles and not has_parts(axes.dimensions):
         forms.append(("spec", spec_text(axes.dimensions, rank=array.shape.rank)))
     if array.placement.kind is not ShardingType.UNKNOWN:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import lcm
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, mesh_text
+from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, mesh_words
 from hlo_cli.analysis.sharding.placement import (
     Placement,
     array_of,
@@ -177,7 +177,7 @@ def _constraint_text(by: Placement, mesh: Mesh | None, rank: int, value: str, *,
     if is_given:
         return (Run(code, "name"),)
     order = "" if mesh.device_ids is None else ", in the order of the device list"
-    return (Run(code, "name"), f" where the mesh is {mesh_text(mesh)}{order}")
+    return (Run(code, "name"), f" where the mesh is {mesh_words(mesh)}{order}")
 
 
 # --- --to: the collectives ---

@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_verifier import deadlocks
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, has_unreadable_groups, lists_groups
-from hlo_cli.analysis.sharding.meshes import axes_of_groups, device_groups, devices_of, known_mesh, mesh_text
+from hlo_cli.analysis.sharding.meshes import axes_of_groups, device_groups, devices_of, known_mesh, mesh_words
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode
 from hlo_cli.ir.attributes.sharding import AnySharding, Groups, MaximalMesh, NamedSharding, Sharding, TupleSharding
@@ -581,7 +581,7 @@ def groups_off_axes(context: LintContext) -> Iterator[Finding]:
         if not are_axes[groups]:
             yield context.finding(
                 f"the groups of {collective.opcode} {context.user_name(collective)} are not along axes of the mesh "
-                f"{mesh_text(known.mesh)}",
+                f"{mesh_words(known.mesh)}",
                 collective,
                 attribute_span(collective, "replica_groups"),
             )
