@@ -752,7 +752,7 @@ class _ModuleReport:
 def fuse_each(
     many: Many, reading: InputOptions, jobs: int | None, timing: TimingColumns | None, output: OutputOptions
 ) -> int:
-    """Writes the table, modules with most avoided traffic first, and returns the exit code."""
+    """Writes the table and returns the exit code."""
     results = list(map_inputs(many, reading, jobs, _ModuleReport(timing)))
     answers = [each.answer for each in results if each.answer is not None]
     unfinished = sum(not each.is_program for each in answers)

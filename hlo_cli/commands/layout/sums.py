@@ -123,7 +123,7 @@ _MODULE_COLUMNS: tuple[Column[_Padding], ...] = (
 
 
 def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
-    """Writes the table, modules with most padding first, and returns the exit code."""
+    """Writes the table and returns the exit code."""
     results = list(map_inputs(many, reading, jobs, _padding))
     answers = [each.answer for each in results if each.answer is not None]
     padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)

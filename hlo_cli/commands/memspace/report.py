@@ -868,7 +868,7 @@ class _UsageOfModule:
 
 
 def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, output: OutputOptions) -> int:
-    """Writes the table, highest usage of the limit or of memory first, and returns the exit code."""
+    """Writes the table and returns the exit code."""
     if options.chip is not None:
         find_chip(options.chip)
     results = list(map_inputs(many, reading, options.jobs, _UsageOfModule(options)))

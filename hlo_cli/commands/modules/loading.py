@@ -43,7 +43,7 @@ Answer = TypeVar("Answer")
 # no module is ignored silently.
 
 
-_NAMED = 3
+_MAX_INPUTS_IN_ERROR = 3
 """How many inputs an error names."""
 
 
@@ -110,7 +110,7 @@ def no_module(many: Many, reading: InputOptions) -> HloError:
     arguments = many.arguments
     if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
         return no_dumps_error(arguments[0])
-    place = " ".join(arguments[:_NAMED]) + (" …" if len(arguments) > _NAMED else "")
+    place = " ".join(arguments[:_MAX_INPUTS_IN_ERROR]) + (" …" if len(arguments) > _MAX_INPUTS_IN_ERROR else "")
     stage = "" if reading.stage is None else f" of stage '{reading.stage}'"
     if reading.module is None:
         return HloError(f"no modules{stage} found in {place}")

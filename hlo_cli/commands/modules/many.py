@@ -1,4 +1,7 @@
-"""How do many dumps become one table? A row for each module, and the inputs that could not be read."""
+"""How do many dumps become one table? A row for each module, by cost, and the inputs that could not be read.
+
+The order is the same in all commands, so that a module is found where it was: what fails, then by cost, helpers last.
+"""
 
 from __future__ import annotations
 

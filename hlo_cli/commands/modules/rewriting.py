@@ -74,7 +74,7 @@ _MAX_BYTES: Final = 2 << 30  # all arrays that are live at once
 _MAX_OPERATIONS: Final = 2_000_000_000  # some seconds, see `_SECONDS_PER_OPERATION` of `hlo run`
 _MAX_ITERATIONS: Final = 100_000  # each has a cost of its own in Python, however small its arrays
 _MAX_SECONDS: Final = 60.0  # if the estimate was wrong
-_LISTED: Final = 3
+_MAX_NAMES: Final = 3
 """The largest number of names in a sentence, so that it fits a line."""
 
 
@@ -182,7 +182,9 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
                 left = f"{found.coverage.undecided[0][1].name} has another direction and never compared equal operands"
             return Verification(verdict, f"verified in part: results agree, but {left}{assumed}", is_assumed=True)
         names = list(dict.fromkeys(each.name for each in found.coverage.missing)) or ["elements of results"]
-        listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} others" if len(names) > _LISTED else "")
+        listed = ", ".join(names[:_MAX_NAMES]) + (
+            f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
+        )
         left = f"{listed} never ran" if found.coverage.missing else f"{listed} are NaN in both modules"
         return Verification(verdict, f"verified in part: results agree, but {left}{assumed}", is_assumed=True)
     match verdict:

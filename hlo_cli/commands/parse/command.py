@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 # Options of `hlo parse`.
 
 
-_FILTERS: Final = ("--where", "--computation", "--operands", "--users")
+_NARROWING: Final = ("--where", "--computation", "--operands", "--users")
 """The options that narrow a report; given alone, the first two imply --instructions."""
-_STEPS: Final = 1
-"""The default number of steps in a slice: the neighbors, which show how an instruction is used."""
+_DEFAULT_LEVELS: Final = 1
+"""The default levels of operands and users in a slice: the neighbors, which show how an instruction is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ParseOptions:
         is_common=True,
         help="Show loops, branches, and calls as a tree with trip counts.",
         one_of="report",
-        excludes=_FILTERS,
+        excludes=_NARROWING,
         about="one",
     )
     explain: str | None = option(
@@ -80,7 +80,7 @@ class ParseOptions:
         complete=completion.instructions,
         help="Explain one instruction, given by name or as HLO text (- for stdin).",
         one_of="report",
-        excludes=_FILTERS,
+        excludes=_NARROWING,
         about="one",
     )
     why: str | None = option(
@@ -91,7 +91,7 @@ class ParseOptions:
         complete=completion.instructions,
         help="Show where an instruction comes from: source lines, argument, and compiler pass.",
         one_of="report",
-        excludes=_FILTERS,
+        excludes=_NARROWING,
         about="one",
     )
     select: str | None = option(
@@ -120,7 +120,7 @@ class ParseOptions:
         "N",
         group="Reports",
         least=0,
-        default_text=str(_STEPS),
+        default_text=str(_DEFAULT_LEVELS),
         help="Include N levels of operands in --slice.",
         about="one",
         needs="--slice",
@@ -131,7 +131,7 @@ class ParseOptions:
         "N",
         group="Reports",
         least=0,
-        default_text=str(_STEPS),
+        default_text=str(_DEFAULT_LEVELS),
         help="Include N levels of users in --slice.",
         about="one",
         needs="--slice",
@@ -343,7 +343,7 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
     if options.part is not None:
         from hlo_cli.commands.parse.instruction_list import print_slice
 
-        up, down = (_STEPS if steps is None else steps for steps in (options.operands, options.users))
+        up, down = (_DEFAULT_LEVELS if steps is None else steps for steps in (options.operands, options.users))
         within = options.computation
         return print_slice(
             loaded, options.part, output, operands=up, users=down, computation=within, verify=options.verify

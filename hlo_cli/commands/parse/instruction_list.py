@@ -329,12 +329,12 @@ _MODULE_COLUMNS: tuple[Column[Mapping[str, SummaryValue]], ...] = (
 
 _DEVICES = "devices_together"
 """The name of a number that is for a note and has no column."""
-_NAMED = 3
+_MAX_INPUTS_REPEATED = 3
 """The most inputs that a next command repeats."""
 
 
 def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
-    """Writes the table, the module that costs most first, and returns the exit code."""
+    """Writes the table and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _overview))
     ranking, read = ranking_of(found)
     main = read[ranking.main] if read else None
@@ -371,7 +371,7 @@ def _next(
     report = f"hlo parse {arguments_of(many, reading, found, main)}"
     if len(many.arguments) == len(found) == 2:
         return f"hlo diff {names}", report
-    return (report, f"hlo memspace {names}") if len(many.arguments) <= _NAMED else (report,)
+    return (report, f"hlo memspace {names}") if len(many.arguments) <= _MAX_INPUTS_REPEATED else (report,)
 
 
 def _overview(module: Module, given: Input) -> Mapping[str, SummaryValue]:

@@ -606,7 +606,7 @@ class _OverlapOfModule:
 def schedule_each(
     many: Many, reading: InputOptions, jobs: int | None, throughput: ChipSpec | None, output: OutputOptions
 ) -> int:
-    """Writes the table, most exposed modules first, and returns the exit code."""
+    """Writes the table and returns the exit code."""
     results = list(map_inputs(many, reading, jobs, _OverlapOfModule(throughput)))
     answers = [each.answer for each in results if each.answer is not None]
     unfinished = sum(not each.is_program for each in answers)

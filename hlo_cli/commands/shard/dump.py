@@ -627,7 +627,7 @@ def _module_columns() -> tuple[Column[_Sharded], ...]:
 
 
 def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output: OutputOptions) -> int:
-    """Writes one row for each module, those with the most bytes to save first, and returns the exit code."""
+    """Writes one row for each module and returns the exit code."""
     results = list(map_inputs(many, reading, options.jobs, partial(_sharded, options)))
     answers = [result.answer for result in results if result.answer is not None]
     saving = sum(result.totals.saving_bytes for result in answers)
