@@ -226,8 +226,8 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
     Reported for transfers of at least min_transfer_bytes in scheduled modules, because compilers for GPU convert after
     the collective themselves.
 
-    Why: Sent in the narrow type and converted after the transfer, it needs at most half the bytes. Not
-    reported are reductions, because they may need the wider type, and modules for CPU, which transfers bf16 as f32.
+    Why: Sent in the narrow type and converted after the transfer, it needs at most half the bytes. Reductions are not
+    reported, because they may need the wider type; modules for CPU are not, because it transfers bf16 as f32.
 
     Example:
         a = f32[8192,64] convert(x)
@@ -534,8 +534,8 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}
 
-    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data"). The hint has the size that the
-    argument needs then; operations that need all of it gather it first.
+    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data"). The hint gives the resulting size;
+    operations that need the whole argument gather it first.
 
     Reference: https://openxla.org/shardy
     """
@@ -568,8 +568,8 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
 def partly_replicated_argument(context: LintContext) -> Iterator[Finding]:
     """Several devices hold the same shard of an argument, and could divide it further.
 
-    Reported if a device would save at least min_replicated_bytes. Arguments that are replicated on every device are
-    those of HLO504.
+    Reported if a device would save at least min_replicated_bytes. HLO504 reports arguments that are replicated on every
+    device.
 
     Why: Each copy needs memory on its own device. With tensor parallelism, weights are often divided along one axis of
     the mesh and copied along the axis of the data.

@@ -336,8 +336,8 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         HloModule step, is_scheduled=true
         ENTRY main { w = f32[512,512]{1,0} parameter(0)  ROOT n = f32[512,512]{1,0} negate(w) }
 
-    Fix: Donate the argument: in JAX, jit(step, donate_argnums=0). The hint has the bytes that this saves. If the caller
-    needs the old value, as in inference, add the finding to a baseline.
+    Fix: Donate the argument: in JAX, jit(step, donate_argnums=0). The hint gives the bytes that this saves. If the
+    caller needs the old value, as in inference, add the finding to a baseline.
 
     Reference: https://openxla.org/xla/aliasing; `hlo memspace DUMP --value NAME`
     """

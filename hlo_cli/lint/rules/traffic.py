@@ -53,8 +53,8 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[65536,2]{1,0:T(8,128)} negate(x)
 
-    Fix: For arguments and results, use the dimension order or the merged dimensions in the hint, which has the size
-    that they need then. For other values, the compiler chooses the layout.
+    Fix: For arguments and results, use the dimension order or the merged dimensions in the hint, which gives the
+    resulting size. For other values, the compiler chooses the layout.
 
     Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
