@@ -24,7 +24,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table, rows_from
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
@@ -371,15 +371,15 @@ def _next_step(error: CompilerError, found: Sequence[FoundInstruction], named: M
 # --- the shapes that differ ---
 
 _ELEMENT_COLUMNS: Final = (
-    Column("element", "element"),
-    Column("expected", "expected", "shape"),
-    Column("part", "in"),
-    Column("found", "found", "shape"),
-    Column("difference", "difference"),
+    Column("element", "element", of=lambda label, index, one, other, words: index_text(index) if index else None),
+    Column("expected", "expected", "shape", of=lambda label, index, one, other, words: _text(one, words)),
+    Column("part", "in", of=lambda label, index, one, other, words: _TITLES.get(label, label)),
+    Column("found", "found", "shape", of=lambda label, index, one, other, words: _text(other, words)),
+    Column("difference", "difference", of=lambda label, index, one, other, words: words),
 )
 _SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
 _MOST_SHAPES: Final = 20  # a message that quotes a module has thousands
-_TITLES: Final = {
+_TITLES: Final[dict[str, str]] = {
     "actual": "text",
     "first": "branch 0",
     "other": "other branch",
@@ -398,12 +398,14 @@ def _differences_table(error: CompilerError) -> Table | None:
     if len(shapes) < 2:
         return None
     expected = _expected_of(shapes)
-    rows = list[Row]()
-    for label, shape in shapes.items():
-        for index, one, other, words in shape_differences(shapes[expected], shape) if label != expected else ():
-            shown = (_text(one, words), _TITLES.get(label, label), _text(other, words), words)
-            rows.append((index_text(index) if index else None, *shown))
-    return Table("shape_differences", _ELEMENT_COLUMNS, tuple(rows), noun="differences", main=False) if rows else None
+    differences = (
+        (label, *difference)
+        for label, shape in shapes.items()
+        if label != expected
+        for difference in shape_differences(shapes[expected], shape)
+    )
+    rows = rows_from_tuples(_ELEMENT_COLUMNS, differences)
+    return Table("shape_differences", _ELEMENT_COLUMNS, rows, noun="differences", main=False) if rows else None
 
 
 def _shapes_of(error: CompilerError) -> dict[str, Shape]:
@@ -457,17 +459,18 @@ def _text(shape: Shape | None, words: str) -> str | None:
 
 
 _SLOW_COLUMNS: Final = (
-    Column("warnings", "warnings", "count", total="sum"),
-    Column("seconds", "time", "seconds"),
-    Column("operation", "operation", rank=6),
-    Column("instruction", "instruction", "name", role="name"),
-    Column("evaluations", "evaluations", "count"),
-    Column("operand_elements", "operand elements", "count", person=False),
-    Column("bytes", "result", "bytes"),
-    Column("shape", "shape", "shape"),
-    Column("op_name", "op_name", "op_name", rank=3, from_width=120),
-    Column("source", "source", "source", rank=4),
-)
+    Column("warnings", "warnings", "count", total="sum", of=lambda group: group.warnings),
+    Column("seconds", "time", "seconds", of=lambda group: group.seconds),
+    Column("operation", "operation", rank=6, of=lambda group: _WORDS[group.first.kind]),
+    Column("instruction", "instruction", "name", role="name", of=lambda group: group.name or None),
+    Column("evaluations", "evaluations", "count", of=lambda group: group.evaluations),
+    Column("operand_elements", "operand elements", "count", person=False, of=lambda group: group.operand_elements),
+    Column("bytes", "result", "bytes", of=lambda group: group.bytes),
+    Column("shape", "shape", "shape", of=lambda group: str(group.found.instruction.shape) if group.found else None),
+    Column("op_name", "op_name", "op_name", rank=3, from_width=120,
+           of=lambda group: group.found.op_name or None if group.found else None),
+    Column("source", "source", "source", rank=4, of=lambda group: group.found.source or None if group.found else None),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,6 +493,11 @@ class SlowGroup:
         return evaluations(self.found.instruction) if self.found and self.first.kind == "folding" else None
 
     @property
+    def operand_elements(self) -> int | None:
+        """The elements of all operands."""
+        return operand_elements(self.found.instruction) if self.found else None
+
+    @property
     def bytes(self) -> int | None:
         """The size of the result."""
         return self.found.instruction.shape.logical_bytes if self.found else None
@@ -501,11 +509,8 @@ def slow_operation_report(pasted: PastedText) -> Report:
     if not groups:
         return compiler_error_report(pasted)
     first = groups[0]
-    parts: list[Part] = [
-        Table(
-            "operations", _SLOW_COLUMNS, tuple(map(_row, groups)), noun="operations", limit=10, person=len(groups) > 1
-        )
-    ]
+    rows = rows_from(_SLOW_COLUMNS, groups)
+    parts: list[Part] = [Table("operations", _SLOW_COLUMNS, rows, noun="operations", limit=10, person=len(groups) > 1)]
     if first.found is not None:
         parts += explained_parts([first.found])
     parts.append(Passage("advice", tuple(_advice(first))))
@@ -544,24 +549,7 @@ def _group(text: str, group: Sequence[SlowOperation]) -> SlowGroup:
     return SlowGroup(len(group), group[0], max(times) if times else None, instruction)
 
 
-def _row(group: SlowGroup) -> Row:
-    instruction = group.found.instruction if group.found else None
-    operands: Cell = operand_elements(instruction) if instruction is not None else None
-    return (
-        group.warnings,
-        group.seconds,
-        _WORDS[group.first.kind],
-        group.name or None,
-        group.evaluations,
-        operands,
-        group.bytes,
-        str(instruction.shape) if instruction is not None else None,
-        group.found.op_name or None if group.found else None,
-        group.found.source or None if group.found else None,
-    )
-
-
-_WORDS: Final = {
+_WORDS: Final[dict[str, str]] = {
     "folding": "constant folding",
     "compilation": "compilation",
     "unoptimized build": "compilation",

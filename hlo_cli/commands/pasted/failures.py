@@ -19,7 +19,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table, rows_from
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, nearest
 from hlo_cli.syntax.compiler_files.flags import CompilerFlag, compiler_flags
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
@@ -112,16 +112,16 @@ def _argument_size(pasted: PastedText, text: str) -> Report | None:
         ".compile(), an exported or a cached one) takes only the shapes that it was lowered for."
     )
     columns = (
-        Column("array", "array"),
-        Column("bytes", "size", "bytes", exact=True),
-        Column("shape", "shape", "shape"),
+        Column("array", "array", of=lambda array, size, shape: array),
+        Column("bytes", "size", "bytes", exact=True, of=lambda array, size, shape: size),
+        Column("shape", "shape", "shape", of=lambda array, size, shape: shape),
     )
-    rows = (("compiled for", expected, match["expected_shape"]), ("passed", actual, match["actual_shape"]))
+    arrays = (("compiled for", expected, match["expected_shape"]), ("passed", actual, match["actual_shape"]))
     return text_report(
         pasted,
         f"Argument {match['number']}{program} does not fit: {words}",
         means=("The program is compiled; the check is before it runs, so nothing was computed.",),
-        tables=(Table("named_arguments", columns, rows, noun="arrays"),),
+        tables=(Table("named_arguments", columns, rows_from_tuples(columns, arrays), noun="arrays"),),
         advice=(fix,),
         numbers={
             "program": fields.get("program"),

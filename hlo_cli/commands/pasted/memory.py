@@ -83,12 +83,12 @@ _ROW: Final = lazy_regex(
 _REST: Final = lazy_regex(r"^[ \t]*The rest (\d{1,18}) values are less than", re.MULTILINE)
 _TOTAL: Final = lazy_regex(r"Total bytes(?: used)?: (\d[\d,]{0,24})")
 _USAGE: Final = (
-    Column("space", "space", "name"),
-    Column("allocation", "allocation", "count"),
-    Column("bytes", "size", "bytes"),
-    Column("offset", "offset", "address"),
-    Column("values", "values", "count"),
-    Column("shapes", "shapes"),
+    Column("space", "space", "name", of=lambda space, number, used: space.name),
+    Column("allocation", "allocation", "count", of=lambda space, number, used: number),
+    Column("bytes", "size", "bytes", of=lambda space, number, used: used.size_bytes),
+    Column("offset", "offset", "address", of=lambda space, number, used: used.offset_bytes),
+    Column("values", "values", "count", of=lambda space, number, used: used.values),
+    Column("shapes", "shapes", of=lambda space, number, used: used.shapes),
 )
 
 
@@ -122,8 +122,8 @@ def _usage_report(pasted: PastedText) -> Report | None:
     spaces = list(_spaces(text))
     if not any(space.allocations for space in spaces) or (not _SPACE.search(text) and _OLD_ALLOCATION.search(text)):
         return _old_usage_report(pasted)
-    rows = tuple(
-        (space.name, number, used.size_bytes, used.offset_bytes, used.values, used.shapes)
+    offsets = (
+        (space, number, used)
         for space in spaces
         for number, allocation in enumerate(space.allocations)
         for used in allocation
@@ -139,7 +139,7 @@ def _usage_report(pasted: PastedText) -> Report | None:
         pasted,
         f"Memory usage report: {', '.join(_space_words(space, at) for at, space in enumerate(spaces))}",
         means=_MEANING,
-        tables=(Table("usage", _USAGE, rows, noun="offsets", sorted_by=""),),
+        tables=(Table("usage", _USAGE, rows_from_tuples(_USAGE, offsets), noun="offsets", sorted_by=""),),
         advice=(f"The report has shapes but no names: {_WITH_MODULE}.",),
         numbers=numbers,
         notes=notes,
@@ -226,13 +226,18 @@ _OLD_ALLOCATION: Final = lazy_regex(
     re.MULTILINE,
 )
 _KINDS: Final = (
-    Column("allocation", "allocation", "count"),
-    Column("kind", "kind"),
-    Column("bytes", "size", "bytes"),
-    Column("share", "share", "percent"),
-    Column("shape", "shape", "shape"),
+    Column("allocation", "allocation", "count", of=lambda index, size, flags, total: index),
+    Column("kind", "kind", of=lambda index, size, flags, total: _kind(flags)),
+    Column("bytes", "size", "bytes", of=lambda index, size, flags, total: size),
+    Column("share", "share", "percent", of=lambda index, size, flags, total: size / total if total else 0.0),
+    Column("shape", "shape", "shape", of=lambda index, size, flags, total: _quoted_shape(flags)),
 )
 _QUOTED_SHAPE: Final = lazy_regex(r"\|([^|\n]+)\|")
+
+
+def _quoted_shape(flags: str) -> str | None:
+    match = _QUOTED_SHAPE.search(flags)
+    return match[1] if match is not None else None
 
 
 def _kind(flags: str) -> str:
@@ -270,10 +275,8 @@ def _old_usage_report(pasted: PastedText) -> Report | None:
     if not found and not stated:
         return None
     total = int(stated[1].replace(",", "")) if stated else sum(size for size, _ in found.values())
-    rows = tuple(
-        (index, _kind(flags), size, size / total if total else 0.0, (_QUOTED_SHAPE.search(flags) or [None, None])[1])
-        for index, (size, flags) in sorted(found.items(), key=lambda each: -each[1][0])
-    )
+    largest_first = sorted(found.items(), key=lambda each: -each[1][0])
+    rows = rows_from_tuples(_KINDS, ((index, size, flags, total) for index, (size, flags) in largest_first))
     kinds = _by_kind((_kind(flags), size) for size, flags in found.values())
     return text_report(
         pasted,
@@ -315,12 +318,12 @@ _STATISTIC: Final = lazy_regex(
     rf"^[ \t]*(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +({_SIZE})", re.MULTILINE
 )
 _BUFFERS: Final = (
-    Column("bytes", "size", "bytes"),
-    Column("value", "value", "name", role="name"),
-    Column("allocation", "allocation", "count"),
-    Column("kind", "kind"),
-    Column("offset", "offset", "address"),
-    Column("shape", "shape", "shape"),
+    Column("bytes", "size", "bytes", of=lambda allocation, value: value.size_bytes),
+    Column("value", "value", "name", role="name", of=lambda allocation, value: value.name),
+    Column("allocation", "allocation", "count", of=lambda allocation, value: allocation.index),
+    Column("kind", "kind", of=lambda allocation, value: allocation.kind),
+    Column("offset", "offset", "address", of=lambda allocation, value: value.offset_bytes),
+    Column("shape", "shape", "shape", of=lambda allocation, value: value.shape),
 )
 
 
@@ -355,16 +358,16 @@ def _assignment(pasted: PastedText) -> Report | None:
     notes = []
     if stated and int(stated[1].replace(",", "")) != total:
         notes.append(f"the text states {int(stated[1].replace(',', '')):,} bytes, its allocations have {total:,}")
-    rows = sorted(
-        ((v.size_bytes, v.name, a.index, a.kind, v.offset_bytes, v.shape) for a in allocations for v in a.values),
-        key=lambda row: (-row[0], row[2], row[4]),
+    values = sorted(
+        ((allocation, value) for allocation in allocations for value in allocation.values),
+        key=lambda each: (-each[1].size_bytes, each[0].index, each[1].offset_bytes),
     )
     return text_report(
         pasted,
         f"Buffer assignment: {total:,} bytes "
         f"in {format_count(len(allocations), 'allocations')}{_kind_words_exact(kinds)}",
         means=tuple(_assignment_words(allocations)),
-        tables=(Table("buffers", _BUFFERS, tuple(rows), noun="values"),),
+        tables=(Table("buffers", _BUFFERS, rows_from_tuples(_BUFFERS, values), noun="values"),),
         advice=(f"The text has no instructions: {_WITH_MODULE}.",),
         numbers={"total_bytes": total, "allocations": len(allocations), **{f"{k}_bytes": n for k, n in kinds.items()}},
         notes=notes,
@@ -411,14 +414,15 @@ def _assignment_statistics(pasted: PastedText) -> Report | None:
     found = {match[1]: size_of(match[2]) for match in _STATISTIC.finditer(pasted.text)}
     if not found:
         return None
-    rows = tuple((kind.replace("_", "-"), size) for kind, size in found.items())
+    columns = (
+        Column("kind", "kind", of=lambda kind, size: kind.replace("_", "-")),
+        Column("bytes", "size", "bytes", of=lambda kind, size: size),
+    )
     total = found.get("total", sum(found.values()))
     return text_report(
         pasted,
         f"Buffer assignment: {format_bytes(total)} in all allocations",
-        tables=(
-            Table("allocation_sizes", (Column("kind", "kind"), Column("bytes", "size", "bytes")), rows, noun="kinds"),
-        ),
+        tables=(Table("allocation_sizes", columns, rows_from_tuples(columns, found.items()), noun="kinds"),),
         advice=(f"The text has only totals: {_WITH_MODULE}.",),
         numbers={"total_bytes": total},
         next=("hlo help memory",),
@@ -432,10 +436,10 @@ _RANGE: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(?:\{([\d,]*)\})?:(\d{1,18})-(\d{
 _PEAK_HEAD: Final = lazy_regex(r"Live ranges at (\d{1,18})(?: \(peak\))?:")
 _PEAK: Final = lazy_regex(r"^[ \t]*([^\s{}:]+)(\{[\d,]*\})?: (\d{1,18}) bytes", re.MULTILINE)
 _LIVE: Final = (
-    Column("bytes", "size", "bytes", total="sum"),
-    Column("value", "value", "name", role="name"),
-    Column("start", "from step", "step"),
-    Column("end", "to step", "step"),
+    Column("bytes", "size", "bytes", total="sum", of=lambda name, size, steps: size),
+    Column("value", "value", "name", role="name", of=lambda name, size, steps: name),
+    Column("start", "from step", "step", of=lambda name, size, steps: steps[0] if steps else None),
+    Column("end", "to step", "step", of=lambda name, size, steps: steps[1] if steps else None),
 )
 
 
@@ -448,7 +452,7 @@ def _live_range(pasted: PastedText) -> Report | None:
         if not ranges and not steps:
             return None
         lived = sorted(ranges.items(), key=lambda each: each[1][0] - each[1][1])
-        rows = tuple((None, name, start, end) for (name, _), (start, end) in lived)
+        rows = rows_from_tuples(_LIVE, ((name, None, span) for (name, _), span in lived))
         return text_report(
             pasted,
             f"Live ranges of {format_count(len(ranges), 'values')} over {format_count(steps, 'steps')}, without sizes",
@@ -459,7 +463,7 @@ def _live_range(pasted: PastedText) -> Report | None:
     peak = [(m[1], (m[2] or "").strip("{}"), int(m[3])) for m in _PEAK.finditer(text, head.end())]
     total = sum(size for _, _, size in peak)
     peak.sort(key=lambda each: -each[2])
-    rows = tuple((size, name, *ranges.get((name, index), (None, None))) for name, index, size in peak)
+    rows = rows_from_tuples(_LIVE, ((name, size, ranges.get((name, index))) for name, index, size in peak))
     names = ", ".join(name for name, _, _ in peak[:_MOST_NAMED])
     more = f", and {len(peak) - _MOST_NAMED} more" if len(peak) > _MOST_NAMED else ""
     of_steps = f" of {steps:,}" if steps else ""
@@ -480,28 +484,28 @@ _USED: Final = lazy_regex(r"^<(\d{1,18}) ([^\s@{>]+)(\{[\d,]*\})?[^>\n]*>\n((?:(
 _USE: Final = lazy_regex(r"^[ \t]+[^\n]*, operand \d{1,18}", re.MULTILINE)
 _FROM: Final = lazy_regex(r"from instruction: (?:ROOT )?%?[\w.\-]+ = ((?:\([^\n]*?\)|\S+)) [a-z][\w\-]*\(")
 _LISTED_VALUES: Final = (
-    Column("bytes", "size", "bytes"),
-    Column("value", "value", "name", role="name"),
-    Column("uses", "uses", "count"),
-    Column("shape", "shape", "shape"),
+    Column("bytes", "size", "bytes", of=lambda name, uses, shape: _bytes_of(shape)),
+    Column("value", "value", "name", role="name", of=lambda name, uses, shape: name),
+    Column("uses", "uses", "count", of=lambda name, uses, shape: uses),
+    Column("shape", "shape", "shape", of=lambda name, uses, shape: shape),
 )
 
 
 def _values(pasted: PastedText) -> Report | None:
     stated = _TOTAL.search(pasted.text)
-    rows = []
+    values = list[tuple[str, int, str | None]]()
     for match in _USED.finditer(pasted.text):
         origin = _FROM.search(match[4])
         shape = origin[1] if origin and not match[3] else None
-        rows.append((_bytes_of(shape), f"{match[2]}{match[3] or ''}", len(_USE.findall(match[4])), shape))
-    if not rows and stated is None:
+        values.append((f"{match[2]}{match[3] or ''}", len(_USE.findall(match[4])), shape))
+    if not values and stated is None:
         return None
     total = int(stated[1].replace(",", "")) if stated else None
-    rows.sort(key=lambda row: -(row[0] or 0))
+    values.sort(key=lambda value: -(_bytes_of(value[2]) or 0))
     size = f", {total:,} bytes in total" if total is not None else ""
     return text_report(
         pasted,
-        f"List of {format_count(len(rows), 'buffer values')} (part of a buffer assignment){size}",
+        f"List of {format_count(len(values), 'buffer values')} (part of a buffer assignment){size}",
         means=(
             (
                 "Each value has the positions that hold it and the operands that use it. Values that "
@@ -509,9 +513,9 @@ def _values(pasted: PastedText) -> Report | None:
                 "once in the total."
             ),
         ),
-        tables=(Table("buffer_values", _LISTED_VALUES, tuple(rows), noun="values"),),
+        tables=(Table("buffer_values", _LISTED_VALUES, rows_from_tuples(_LISTED_VALUES, values), noun="values"),),
         advice=(f"The text has no offsets: {_WITH_MODULE}.",),
-        numbers={"values": len(rows), "total_bytes": total},
+        numbers={"values": len(values), "total_bytes": total},
         next=("hlo help memory",),
     )
 

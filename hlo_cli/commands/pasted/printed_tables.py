@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
@@ -310,39 +310,48 @@ _PREVIOUS: Final = lazy_regex(r"prev=([\d, ]+)")
 _KERNEL: Final = lazy_regex(r"kernel = ([\w.\-$]+)")
 _WORD: Final = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _LISTED_THUNKS: Final = (
-    Column("thunk", "thunk", "name"),
-    Column("kind", "kind"),
-    Column("after", "after"),
-    Column("name", "name", "name", role="name"),
+    Column("thunk", "thunk", "name", of=lambda thunk: thunk.number),
+    Column("kind", "kind", of=lambda thunk: thunk.kind),
+    Column("after", "after", of=lambda thunk: thunk.after),
+    Column("name", "name", "name", role="name", of=lambda thunk: thunk.name),
 )
 
 
+class _Thunk(NamedTuple):
+    """A thunk: its number, its kind, the numbers of those before it, and what it runs."""
+
+    number: str
+    kind: str
+    after: str | None
+    name: str | None
+
+
 def _thunks(pasted: PastedText) -> Report | None:
-    rows = list[tuple[str, str, str | None, str | None]]()
+    thunks = list[_Thunk]()
     nested = 0
     for match in _THUNK.finditer(pasted.text):
         previous = _PREVIOUS.search(match["links"] or "")
         before = ", ".join(previous[1].replace(",", " ").split()) if previous else None
         nested += bool(match["indent"])
-        rows.append((match["id"], _kind(match["kind"]), before, _thunk_name(match["rest"])))
-    if not rows:
+        thunks.append(_Thunk(match["id"], _kind(match["kind"]), before, _thunk_name(match["rest"])))
+    if not thunks:
         return None
-    words = [f"{kind} {name}" if kind == "kernel" and name else kind for _, kind, _, name in rows]
-    listed = ", ".join(words) if len(words) <= _MOST_THUNKS else _counted(kind for _, kind, _, _ in rows)
-    chains = [f"{number} after {before}" for number, _, before, _ in rows if before]
+    words = [f"{each.kind} {each.name}" if each.kind == "kernel" and each.name else each.kind for each in thunks]
+    listed = ", ".join(words) if len(words) <= _MOST_THUNKS else _counted(each.kind for each in thunks)
+    chains = [f"{each.number} after {each.after}" for each in thunks if each.after]
     order = "; ".join(chains[:8]) + ("; …" if len(chains) > 8 else "")
     depends = f"Order: {order}. Thunks without an order may run at the same time."
     inside = f" ({nested:,} inside others)" if nested else ""
     return text_report(
         pasted,
-        f"Thunk sequence of {format_count(len(rows), 'thunks')}{inside}: {listed}",
+        f"Thunk sequence of {format_count(len(thunks), 'thunks')}{inside}: {listed}",
         means=(
             "A thunk is one step that the runtime executes: a kernel, a library call, a copy, or a collective.",
             *((depends,) if chains else ()),
         ),
-        tables=(Table("thunks", _LISTED_THUNKS, tuple(rows), noun="thunks"),),
+        tables=(Table("thunks", _LISTED_THUNKS, rows_from(_LISTED_THUNKS, thunks), noun="thunks"),),
         advice=("The dump of the same program has the instructions: `hlo fuse DUMP` lists its kernels.",),
-        numbers={"thunks": len(rows), "kernels": sum(kind == "kernel" for _, kind, _, _ in rows)},
+        numbers={"thunks": len(thunks), "kernels": sum(each.kind == "kernel" for each in thunks)},
     )
 
 
@@ -380,35 +389,45 @@ _PROFILED: Final = lazy_regex(
 )
 _BANDWIDTH: Final = lazy_regex(r"(\d{1,15}(?:\.\d{1,9})?)\s?(B|KiB|MiB|GiB|TiB)/s")
 _PROFILE_COLUMNS: Final = (
-    Column("seconds", "measured", "seconds"),
-    Column("optimal_seconds", "possible", "seconds", like="seconds"),
-    Column("share", "share", "percent"),
-    Column("rate", "memory traffic"),
-    Column("instruction", "instruction", "name", role="name"),
+    Column("seconds", "measured", "seconds", of=lambda line: line.seconds),
+    Column("optimal_seconds", "possible", "seconds", like="seconds", of=lambda line: line.optimal_seconds),
+    Column("share", "share", "percent", of=lambda line: line.share),
+    Column("rate", "memory traffic", of=lambda line: line.rate),
+    Column("instruction", "instruction", "name", role="name", of=lambda line: line.name),
 )
 
 
+class _ProfileLine(NamedTuple):
+    """The measured time of an instruction, the time of the cost model, its share, and its memory traffic in words."""
+
+    seconds: float
+    optimal_seconds: float | None
+    share: float
+    rate: str | None
+    name: str
+
+
 def _execution_profile(pasted: PastedText) -> Report | None:
-    rows = list[tuple[float, float | None, float, str | None, str]]()
+    lines = list[_ProfileLine]()
     for match in _PROFILED.finditer(pasted.text):
         best = float(match["best"]) * 1e-6 if (match["best"] or "").strip(".") else None
         rate = _BANDWIDTH.search(match["rates"])
         digits = f"{float(rate[1]):,.0f}" if rate and float(rate[1]) >= 100 else f"{float(rate[1]):.3g}" if rate else ""
         words = f"{digits} {rate[2]}/s" if rate else None
-        rows.append((float(match["us"]) * 1e-6, best, float(match["share"]) / 100, words, match["name"]))
-    if not rows:
+        lines.append(_ProfileLine(float(match["us"]) * 1e-6, best, float(match["share"]) / 100, words, match["name"]))
+    if not lines:
         return None
-    rows.sort(key=lambda row: -row[0])
-    first = rows[0]
-    possible = f", {format_seconds(first[1])} possible" if first[1] is not None else ""
-    rate_words = f", {first[3]}" if first[3] else ""
-    count = "" if len(rows) == 1 else f"{format_count(len(rows), 'instructions')}, the longest "
+    lines.sort(key=lambda line: -line.seconds)
+    first = lines[0]
+    possible = f", {format_seconds(first.optimal_seconds)} possible" if first.optimal_seconds is not None else ""
+    rate_words = f", {first.rate}" if first.rate else ""
+    count = "" if len(lines) == 1 else f"{format_count(len(lines), 'instructions')}, the longest "
     return text_report(
         pasted,
-        f"Execution profile: {count}{first[4]}: {format_seconds(first[0])} measured{possible}{rate_words}",
+        f"Execution profile: {count}{first.name}: {format_seconds(first.seconds)} measured{possible}{rate_words}",
         means=("TensorFlow printed this until 2022 (xla_hlo_profile); possible is the time of its cost model.",),
-        tables=(Table("measured_times", _PROFILE_COLUMNS, tuple(rows), noun="instructions"),),
-        numbers={"instructions": len(rows), "seconds": first[0], "optimal_seconds": first[1]},
+        tables=(Table("measured_times", _PROFILE_COLUMNS, rows_from(_PROFILE_COLUMNS, lines), noun="instructions"),),
+        numbers={"instructions": len(lines), "seconds": first.seconds, "optimal_seconds": first.optimal_seconds},
     )
 
 
@@ -585,11 +604,13 @@ def _cut_header(pasted: PastedText) -> Report | None:
         words.append(f"{least}{format_count(len(arguments), 'arguments')} ({format_bytes(size)})")
     if results:
         words.append(f"first result {results[0]}")
-    rows = (
-        *(("argument", each, _bytes_of(each)) for each in arguments),
-        *(("result", each, _bytes_of(each)) for each in results),
+    columns = (
+        Column("kind", "kind", of=lambda kind, shape: kind),
+        Column("shape", "shape", "shape", of=lambda kind, shape: shape),
+        Column("bytes", "size", "bytes", of=lambda kind, shape: _bytes_of(shape)),
     )
-    columns = (Column("kind", "kind"), Column("shape", "shape", "shape"), Column("bytes", "size", "bytes"))
+    listed = (*(("argument", shape) for shape in arguments), *(("result", shape) for shape in results))
+    rows = rows_from_tuples(columns, listed)
     return text_report(
         pasted,
         f"The text ends inside the header of {match['name']}{': ' if words else ''}{', '.join(words)}",
@@ -616,15 +637,24 @@ _RESIDUAL: Final = lazy_regex(
     re.MULTILINE,
 )
 _SAVED: Final = (
-    Column("bytes", "size", "bytes", total="sum"),
-    Column("shape", "shape", "shape"),
-    Column("saved_from", "saved from"),
-    Column("source", "source", "source"),
+    Column("bytes", "size", "bytes", total="sum", of=lambda value: value.size_bytes),
+    Column("shape", "shape", "shape", of=lambda value: value.shape),
+    Column("saved_from", "saved from", of=lambda value: value.saved_from),
+    Column("source", "source", "source", of=lambda value: value.source),
 )
 
 
+class _SavedValue(NamedTuple):
+    """A value that is kept for the backward pass: its size, its shape, what made it, and where."""
+
+    size_bytes: int | None
+    shape: str
+    saved_from: str
+    source: str | None
+
+
 def _residuals(pasted: PastedText) -> Report | None:
-    rows = list[tuple[int | None, str, str, str | None]]()
+    values = list[_SavedValue]()
     kinds = defaultdict[str, int](int)
     places = defaultdict[tuple[str, str], int](int)
     for match in _RESIDUAL.finditer(pasted.text):
@@ -639,20 +669,20 @@ def _residuals(pasted: PastedText) -> Report | None:
             kind, origin = "computed", f"output of {match['op']}" if match["op"] else f"named {match['label']}"
             places[file, match["line"]] += size or 0
         kinds[kind] += size or 0
-        rows.append((size, match["shape"], origin, source))
-    if not rows:
+        values.append(_SavedValue(size, match["shape"], origin, source))
+    if not values:
         return None
-    rows.sort(key=lambda row: -(row[0] or 0))
+    values.sort(key=lambda value: -(value.size_bytes or 0))
     parts = [f"{kind} {format_bytes(size)}" for kind, size in kinds.items()]
     listed = ", ".join(
         f"{file}:{line} {format_bytes(size)}"
         for (file, line), size in sorted(places.items(), key=lambda each: -each[1])[:4]
     )
     total = sum(kinds.values())
-    unknown = sum(size is None for size, *_ in rows)
+    unknown = sum(value.size_bytes is None for value in values)
     return text_report(
         pasted,
-        f"{format_count(len(rows), 'saved values')}, {format_bytes(total)}:"
+        f"{format_count(len(values), 'saved values')}, {format_bytes(total)}:"
         f" {', '.join(parts)}{f' ({listed})' if listed else ''}",
         means=(
             (
@@ -661,7 +691,7 @@ def _residuals(pasted: PastedText) -> Report | None:
                 "ones are added."
             ),
         ),
-        tables=(Table("residuals", _SAVED, tuple(rows), noun="values"),),
+        tables=(Table("residuals", _SAVED, rows_from(_SAVED, values), noun="values"),),
         advice=(
             (
                 "To keep fewer, use jax.checkpoint with a policy, such as dots_with_no_batch_dims_saveable, "
@@ -670,7 +700,7 @@ def _residuals(pasted: PastedText) -> Report | None:
             ),
         ),
         notes=[f"{format_count(unknown, 'values')} of unknown size not counted"] if unknown else [],
-        numbers={"values": len(rows), "bytes": total, **{f"{kind}_bytes": size for kind, size in kinds.items()}},
+        numbers={"values": len(values), "bytes": total, **{f"{kind}_bytes": size for kind, size in kinds.items()}},
     )
 
 
@@ -778,33 +808,30 @@ def _stablehlo(pasted: PastedText) -> Report | None:
     reducers = list(_reducers(pasted.text))
     for _, inner in reducers:
         operations.subtract(inner)
-    rows = tuple((name.replace("_", "-"), count) for name, count in operations.most_common() if count > 0)
+    counts = [(name.replace("_", "-"), count) for name, count in operations.most_common() if count > 0]
+    columns = (
+        Column("operation", "operation", of=lambda name, count: name),
+        Column("count", "count", "count", of=lambda name, count: count),
+    )
     named = [(name, found[0]) for name, inner in reducers if len(found := [e for e in inner if e != "convert"]) == 1]
     found = [f"{'an' if name[0] in 'aeiou' else 'a'} {name.replace('_', '-')} by {inner}" for name, inner in named]
     refused = [(name, inner) for name, inner in named if name in _COLLECTIVE and inner not in _REDUCTIONS]
-    listed = ", ".join(found) if found else ", ".join(f"{count} {name}" for name, count in rows[:4])
+    listed = ", ".join(found) if found else ", ".join(f"{count} {name}" for name, count in counts[:4])
     words = ""
     if refused:
         words = ", which XLA:GPU does not support (only sum, product, min, max, and, or)"
     return text_report(
         pasted,
-        f"StableHLO of {format_count(sum(count for _, count in rows), 'operations')}: {listed}{words}",
+        f"StableHLO of {format_count(sum(count for _, count in counts), 'operations')}: {listed}{words}",
         means=(("The text is StableHLO, not HLO; each operation converts to the HLO instruction of its name."),),
-        tables=(
-            Table(
-                "stablehlo_operations",
-                (Column("operation", "operation"), Column("count", "count", "count")),
-                rows,
-                noun="operations",
-            ),
-        ),
+        tables=(Table("stablehlo_operations", columns, rows_from_tuples(columns, counts), noun="operations"),),
         advice=(
             (
                 "For the HLO of this stage, use lowered.as_text(dialect='hlo'); for optimized HLO, "
                 "lowered.compile().as_text()."
             ),
         ),
-        numbers={"operations": sum(count for _, count in rows), "defects": len(refused)},
+        numbers={"operations": sum(count for _, count in counts), "defects": len(refused)},
     )
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.sharding.meshes import axes_of_groups, axes_of_pairs, axes_text, inferred_mesh, mesh_text
 from hlo_cli.analysis.sharding.placement import (
@@ -36,7 +36,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.figure import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Cell, Column, Row, Table, rows_from, rows_from_tuples
+from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
@@ -55,11 +55,11 @@ _DEVICES = (
     Column("copy", "copy", "count", of=lambda device: device.copy),
 )
 _LEAVES = (
-    Column("element", "element", "name"),
-    Column("devices", "devices", "count"),
-    Column("parts", "parts", "index"),
-    Column("copies", "copies", "count"),
-    Column("sharding", "sharding"),
+    Column("element", "element", "name", of=lambda leaf: str(leaf.element)),
+    Column("devices", "devices", "count", of=lambda leaf: leaf.devices),
+    Column("parts", "parts", "index", of=lambda leaf: leaf.parts),
+    Column("copies", "copies", "count", of=lambda leaf: leaf.copies),
+    Column("sharding", "sharding", of=lambda leaf: leaf.words),
 )
 _DIMENSIONS = (
     Column("dimension", "dimension", "name", of=lambda at, axes: str(at)),
@@ -100,7 +100,7 @@ def _of_one(sharding: Sharding | NamedSharding) -> Report:
 
 
 def _of_tuple(sharding: TupleSharding) -> Report:
-    rows = tuple(_leaf(at, each) for at, each in enumerate(sharding.elements))
+    rows = rows_from(_LEAVES, [_leaf(at, each) for at, each in enumerate(sharding.elements)])
     return Report(
         "parse",
         _sentence(describe_sharding(sharding)),
@@ -137,12 +137,23 @@ def _next(sharding: Sharding | NamedSharding, placement: Placement) -> tuple[str
     return ("hlo help sharding",)
 
 
-def _leaf(at: int, sharding: Sharding | NamedSharding) -> Row:
+class _Leaf(NamedTuple):
+    """The sharding of an element of a tuple: its devices, its parts and copies if it is valid, and its meaning."""
+
+    element: int
+    devices: int | None
+    words: str
+    parts: tuple[int, ...] | None = None
+    copies: int | None = None
+
+
+def _leaf(at: int, sharding: Sharding | NamedSharding) -> _Leaf:
+    devices = devices_of(sharding)
     try:
-        numbers = _numbers(sharding, placement_of(sharding))
+        placement = placement_of(sharding)
     except HloError as error:
-        return str(at), devices_of(sharding), None, None, f"invalid: {error.diagnostic.message}"
-    return str(at), *numbers.values(), describe_sharding(sharding)
+        return _Leaf(at, devices, f"invalid: {error.diagnostic.message}")
+    return _Leaf(at, devices, describe_sharding(sharding), placement.parts or None, placement.sharers)
 
 
 def _of_axes(given: GivenSharding, name: str) -> Report:

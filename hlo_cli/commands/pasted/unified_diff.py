@@ -19,15 +19,15 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.read_input import read_module
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Column, Table
+from hlo_cli.report.table import Column, Table, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError, Source
 
 _SIDES: Final = ("old", "new")
 _FILE: Final = lazy_regex(r"(?:diff --git a/(\S++)|\+\+\+ (?:b/)?(\S++))")
 _FILES: Final = (
-    Column("file", "file"),
-    Column("added", "added", "count", total="sum"),
-    Column("removed", "removed", "count", total="sum"),
+    Column("file", "file", of=lambda file, added, removed: file),
+    Column("added", "added", "count", total="sum", of=lambda file, added, removed: added),
+    Column("removed", "removed", "count", total="sum", of=lambda file, added, removed: removed),
 )
 
 
@@ -87,10 +87,10 @@ def _notes(pairs: Sequence[tuple[Module, Module]], chosen: tuple[Module, Module]
 
 def _of_one_side(pasted: PastedText, versions: Sequence[str], has_hlo: Sequence[bool]) -> Report:
     """The files of a diff of which at most one side has HLO, and the instructions there."""
-    rows = _file_rows(pasted.text)
+    files = _changed_files(pasted.text)
     found = [each for text, known in zip(versions, has_hlo, strict=True) if known for each in instructions_in(text)]
-    added, removed = sum(row[1] for row in rows), sum(row[2] for row in rows)
-    size = f"{format_count(added, 'lines')} added, {removed:,} removed in {format_count(len(rows), 'files')}"
+    added, removed = sum(lines for _, lines, _ in files), sum(lines for *_, lines in files)
+    size = f"{format_count(added, 'lines')} added, {removed:,} removed in {format_count(len(files), 'files')}"
     side = next((side for side, known in zip(_SIDES, has_hlo, strict=True) if known), "")
     what = (
         f"Only the {side} side of the diff has HLO, {format_count(len(found), 'instructions')}"
@@ -100,14 +100,15 @@ def _of_one_side(pasted: PastedText, versions: Sequence[str], has_hlo: Sequence[
     return Report(
         "diff",
         f"{what} ({size})",
-        numbers={"added_lines": added, "removed_lines": removed, "files": len(rows), "side": side or None},
-        parts=(Table("files", _FILES, rows, noun="files"), *explained_parts(found)),
+        numbers={"added_lines": added, "removed_lines": removed, "files": len(files), "side": side or None},
+        parts=(Table("files", _FILES, rows_from_tuples(_FILES, files), noun="files"), *explained_parts(found)),
         next=("hlo help dump",),
         input={"path": pasted.name},
     )
 
 
-def _file_rows(text: str) -> tuple[tuple[str, int, int], ...]:
+def _changed_files(text: str) -> tuple[tuple[str, int, int], ...]:
+    """The files of a diff, each with the numbers of lines that were added and removed."""
     counts, file = dict[str, list[int]](), "-"
     for line in text.split("\n"):
         if (match := _FILE.match(line)) is not None:
