@@ -86,6 +86,18 @@ def test_several_modules_are_one_file(dumps: Path) -> None:
     ]
 
 
+def test_links_tell_modules_of_one_name_apart(dumps: Path) -> None:
+    for number in (3, 7):
+        path = dumps / f"module_000{number}.jit_b.after_optimizations.txt"
+        path.write_text(module("jit_b", 8 * number), encoding="utf-8")
+    names = ("0.txt", "module_0003.jit_b.after_optimizations.txt", "module_0007.jit_b.after_optimizations.txt")
+    _, err, code = run(*names, "-o", "all.html", folder=dumps)
+    assert code == 0, err
+    page = (dumps / "all.html").read_text(encoding="utf-8")
+    links = page[page.index('id="modules"') : page.index('id="page"')]
+    assert re.findall(r'module=\d"[^>]*>([^<]*)<', links) == ["jit_b (0007)", "jit_b (0003)", "jit_a"]
+
+
 def test_small_modules_are_left_out_of_the_file_and_counted(dumps: Path) -> None:
     """A module below 1% of the cost has a row in the table, and no page."""
     (dumps / "2.txt").write_text(BUSY, encoding="utf-8")

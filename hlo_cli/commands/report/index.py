@@ -15,7 +15,7 @@ from uuid import uuid4
 from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.memory.memory_analysis import memory_fits
 from hlo_cli.commands.memspace.usage import chosen_spaces
-from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, unique_name
+from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, module_words
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs, ranking_of
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import (
@@ -310,7 +310,7 @@ class _Pages:
         left = [at for at in read if at not in chosen]
         share = sum(share_of[at] for at in left)
         words = f"{format_count(len(left), 'smaller modules')} omitted ({format_percent(share)}% of the cost)"
-        names = tuple(unique_name(found, at) or found[at].module or "module" for at in chosen)
+        names = tuple(module_words(found, at) for at in chosen)
         return _Pages(names, tuple(paths), tuple(chosen), words if left else "")
 
     def write(self, report: Report, output: OutputOptions, errors: Sequence[Diagnostic], *, read: str) -> int:
