@@ -431,3 +431,31 @@ def test_a_step_that_memspace_asks_for_is_pinned(chromium: Browser, tmp_path: Pa
         assert ", the peak" not in found.page.locator(".live h3").inner_text()
         assert found.page.locator("svg .pin:not([visibility=hidden])").count() == 1
         assert found.messages == []
+
+
+def test_the_timeline_of_a_trace_follows_search_and_selection(chromium: Browser, tmp_path: Path) -> None:
+    """The search dims other bars, Enter zooms to the next one, and a click selects the instruction in all sections."""
+    written = tmp_path / "trace.html"
+    trace = DUMP.parent.parent / "traces" / "cpu_steps" / "trace.xplane.pb"
+    cli.main(["report", str(trace), "-q", "-o", str(written)], standalone=False)
+    with opened(chromium, written) as found:
+        page = found.page
+        picture = page.locator("#timeline svg.wide")
+        whole = picture.get_attribute("data-view")
+        page.keyboard.press("/")
+        page.keyboard.type("psum")
+        page.wait_for_selector(".links .found")
+        settle(page)
+        bars = page.locator("#timeline svg.wide [data-t]:not(.dim)")
+        assert {bars.nth(at).get_attribute("data-v") for at in range(bars.count())} == {"psum.7"}
+        page.keyboard.press("Enter")
+        settle(page)
+        assert picture.get_attribute("data-view") != whole
+        page.keyboard.press("Escape")
+        page.locator('#timeline svg.wide [data-v="ynn_fusion.1"] rect >> visible=true').first.click()
+        settle(page)
+        assert page.locator("#details h3").inner_text() == "ynn_fusion.1"
+        assert page.locator("#measured tr.on").count() == 1
+        lit = page.locator("#timeline svg.wide .lit")
+        assert {lit.nth(at).get_attribute("data-v") for at in range(lit.count())} == {"ynn_fusion.1"}
+        assert found.messages == []

@@ -21,6 +21,7 @@ export function searchField(store, links) {
       apply();
       store.flush();
       showFirstFound(links);
+      document.dispatchEvent(new CustomEvent("find-next")); // a timeline goes to its next bar
     }
     if (event.key === "Escape") {
       event.stopPropagation();
