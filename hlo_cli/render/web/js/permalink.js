@@ -12,15 +12,19 @@ export function keepPermalink({store, axis}) {
   const initial = {space: store.state.space, grouping: store.state.grouping};
   let section = "";
   let timer = 0;
+  let known = location.hash; // what was read or written last
   const write = () => {
+    if (location.hash !== known) return; // a link was followed, and is read next
     const address = addressOfState(section, store.state, initial);
     if (address !== location.hash) history.replaceState(null, "", address || location.pathname + location.search);
+    known = location.hash;
   };
   const later = () => {
     clearTimeout(timer);
     timer = setTimeout(write, REST);
   };
   const read = (event = null) => {
+    known = location.hash;
     const [key, query = ""] = location.hash.slice(1).split("?");
     section = byId(key)?.matches("section") ? key : "";
     applyAddress(new URLSearchParams(query), store, axis);
