@@ -35,8 +35,16 @@ def entry(bad: str, good: str, *lines: str, header: str = "", before: str = "") 
     return first, second
 
 
+def aliased(entries: str, orders: str) -> str:
+    """TWO with these aliases, and the dimension orders of its parameter and its result in the header."""
+    (given, returned) = (f"f32[4,8]{{{','.join(order)}}}" for order in orders.split("->"))
+    return TWO.format(f", input_output_alias={entries}, entry_computation_layout={{({given})->{returned}}}", "")
+
+
 X = "x = f32[4,8] parameter(0)"
 V = "v = f32[8] parameter(1)"
+Z = "z = f32[4,8] parameter(2)"
+PAIR = "ROOT y = (f32[4,8], f32[4,8]) tuple(x, z)"
 SCALED = """HloModule m
 ENTRY e {{
   a = bf16[128,64]{{1,0}} parameter(0)
@@ -76,7 +84,14 @@ ENTRY e {{
   ROOT y = f32[8] all-reduce(x), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add
 }}
 """
+FOUR = "f32[4,8], f32[4,8], f32[4,8], f32[4,8]"
 CONTEXT = "(f32[4], u32[], token[])"
+ALIASED = """HloModule m{}
+ENTRY e {{
+  x = f32[4,8]{{1,0}} parameter(0)
+  ROOT y = f32[4,8]{{0,1}} custom-call(x), custom_call_target="f", output_to_operand_aliasing={}{{{{}}: (0, {{}})}}{}
+}}
+"""
 GROUP = f"""HloModule m
 w {{{{
   a = f32[4] parameter(0)
@@ -278,6 +293,11 @@ CASES = (
             V,
         ),
     ),
+    Case(  # layouts are compared once the module is scheduled
+        "HLO032",
+        ALIASED.format(", is_scheduled=true", "«", "»"),
+        ALIASED.format("", "", ""),
+    ),
     Case(
         "HLO033",
         *entry(
@@ -418,6 +438,15 @@ CASES = (
         ),
     ),
     Case("HLO055", *entry(f"«{PERMUTE.format('short')}»", PERMUTE.format("at"), *EXCHANGE)),
+    Case(  # without slice_sizes, four operands are four transfers
+        "HLO055",
+        *entry(
+            f"«{PERMUTE.format('short')}»",
+            f"ROOT y = ({FOUR}) collective-permute(z, z, z, z), source_target_pairs={{{{0,1}}}}",
+            *EXCHANGE,
+            Z,
+        ),
+    ),
     Case(
         "HLO060",
         module(X, "«s = (f32[4,8], f32[4,8], u32[]) copy-start(x)»", "ROOT y = f32[4,8] negate(x)"),
@@ -475,6 +504,19 @@ CASES = (
         TWO.format(", input_output_alias=«{ {0}: (0, {}, may-alias) }»", ""),
         TWO.format(", input_output_alias={ {}: (0, {}, must-alias) }", ""),
     ),
+    *(
+        Case("HLO071", aliased(f"«{{ {bad} }}»", orders), aliased(f"{{ {good} }}", well))
+        for bad, orders, good, well in (
+            ("{}: (0, {}, must-alias)", "01->10", "{}: (0, {}, must-alias)", "01->01"),
+            ("{}: (0, {}, must-alias)", "10->01", "{}: (0, {}, may-alias)", "10->01"),
+            ("{}: (0, {}, may-alias), {}: (0, {}, may-alias)", "10->10", "{}: (0, {}, may-alias)", "10->10"),
+        )
+    ),
+    Case(
+        "HLO071",
+        module(X, V, Z, PAIR, header=", input_output_alias=«{ {0}: (0, {}, may-alias), {1}: (0, {}, may-alias) }»"),
+        module(X, V, Z, PAIR, header=", input_output_alias={ {0}: (0, {}, may-alias), {1}: (2, {}, may-alias) }"),
+    ),
     Case("HLO072", TWO.format(", buffer_donor=«{ (0, {1}) }»", ""), TWO.format(", buffer_donor={ (0, {}) }", "")),
     Case(
         "HLO073",
@@ -491,6 +533,10 @@ CASES = (
             V,
         ),
     ),
+    Case(  # XLA reads `{}` as an empty tuple, and `{{}}` as an array without an original value
+        "HLO074", *entry("y = f32[8] negate(v), origin=«{}»", "y = f32[8] negate(v), origin={{}}", X, V)
+    ),
+    Case("HLO074", *entry("y = f32[8] negate(v), origin=«{ }»", "y = () tuple(), origin={ }", X, V)),
     Case(
         "HLO075",
         *entry(
@@ -547,6 +593,23 @@ CASES = (
             V,
         ),
     ),
+    Case(  # what is of one type in all groups, and in one tile, has no rank
+        "HLO080",
+        *entry(
+            "y = f32[8] negate(v), sharding=«{devices=[1,1,2,2]<=[4] last_tile_dims={manual,replicated}}»",
+            "y = f32[8] negate(v), sharding={devices=[1,1,2]<=[2] last_tile_dims={manual}}",
+            X,
+            V,
+        ),
+    ),
+    Case(  # nor has a tuple of nothing
+        "HLO080",
+        *entry(
+            "y = f32[4,8] negate(x), sharding=«{mesh['a'=2], [{'a'}]}»",
+            "y = () tuple(), sharding={mesh['a'=2], [{'a'}]}",
+            X,
+        ),
+    ),
     Case("HLO082", MESHED.format("«{{0,3},{1,2}}»"), MESHED.format("{{0,2},{1,3}}")),
     Case("HLO082", MESHED.format("«{{0,1,2},{3}}»"), MESHED.format("[1,4]<=[2,2]T(1,0)")),
     Case(
@@ -582,6 +645,20 @@ CASES = (
         ),
     ),
     Case("HLO090", *entry("«y = f32[4,8]{0,1} negate(x)»", "y = f32[4,8]{0,1} copy(x)", X), LintSettings(("HLO090",))),
+    *(
+        Case(
+            "HLO090",
+            module(f"x = {kind}[8]{{0:{bad}}} parameter(0)", f"«y = {kind}[8] negate(x)»"),
+            module(f"x = {kind}[8]{{0:{good}}} parameter(0)", f"y = {to}[8] {opcode}(x)"),
+            LintSettings(("HLO090",)),
+        )
+        for bad, good, kind, to, opcode in (
+            ("E(4)", "T(128)", "s4", "s4", "negate"),
+            ("E(4)", "E(4)", "s4", "s8", "convert"),
+            ("L(128)", "S(1)", "f32", "f32", "negate"),
+            ("SC(0:4)", "T(8)S(1)", "f32", "f32", "negate"),
+        )
+    ),
     Case(
         "HLO091",
         *entry(
@@ -632,5 +709,13 @@ CASES = (
     Case(
         "HLO102",
         *entry("y = «f32[256,256]{0,1}» copy(x)", "y = f32[256,256]{1,0} copy(x)", "x = f32[256,256] parameter(0)"),
+    ),
+    Case(
+        "HLO102",
+        *entry(
+            "s = «(f32[256,256]{0,1}, f32[256,256]{1,0}, u32[])» copy-start(x)\n  d = f32[256,256]{0,1} copy-done(s)",
+            "s = (f32[256,256]{1,0}, f32[256,256]{1,0}, u32[]) copy-start(x)\n  d = f32[256,256]{1,0} copy-done(s)",
+            "x = f32[256,256]{1,0} parameter(0)",
+        ),
     ),
 )

@@ -46,6 +46,8 @@ ENTRY e {{
   ROOT l = (s32[]{{:T(128)}}, f32[8,128]{{1,0:T(8,128)}}, f32[8,128]{{1,0:T(8,128)}}) while(t), condition=test, body=body
 }}
 """
+UNENDING = ROUNDS.replace("constant(10)", "get-tuple-element(q), index=0")
+"""ROUNDS whose number is not in the text."""
 SUMMED = "y = f32[8,128]{1,0:T(8,128)} add(w, x)"
 CALLED = f"y = f32[8,128]{TILED} custom-call(x), {CALLBACK}"
 COLLECTED = (
@@ -96,6 +98,16 @@ MEMORY = (
         module("«x = f32[512,512]{1,0} parameter(0)»", "ROOT y = f32[512,512]{1,0} negate(x)", header=SCHEDULED),
         module(WIDE, "ROOT y = f32[256,512]{1,0} negate(x)", header=SCHEDULED),
         LintSettings(max_peak_bytes=1024**2),
+    ),
+    Case(  # 32 GiB on a device of 16, and 8
+        "HLO201",
+        module(
+            "«x = f32[4194304,1024]{1,0} parameter(0)»", "ROOT y = f32[4194304,1024]{1,0} negate(x)", header=SCHEDULED
+        ),
+        module(
+            "x = f32[1048576,1024]{1,0} parameter(0)", "ROOT y = f32[1048576,1024]{1,0} negate(x)", header=SCHEDULED
+        ),
+        LintSettings(chip="v5e"),
     ),
     Case(
         "HLO202",
@@ -168,6 +180,23 @@ FUSION = (
             "ROOT b = f32[65536]{0} reverse(a), dimensions={0}",
             LINE,
             "a = f32[65536]{0} exponential(x)",
+            header=SCHEDULED,
+        ),
+    ),
+    Case(
+        "HLO301",
+        module(LINE, "a = f32[65536]{0} exponential(x)", "«ROOT b = f32[65536]{0} negate(a)»", header=SCHEDULED),
+        module(
+            LINE, "a = f32[65536]{0} reverse(x), dimensions={0}", "ROOT b = f32[65536]{0} negate(a)", header=SCHEDULED
+        ),
+    ),
+    Case(  # of other sizes, the user is another loop
+        "HLO301",
+        module(LINE, "a = f32[65536]{0} exponential(x)", "«ROOT b = f32[65536]{0} negate(a)»", header=SCHEDULED),
+        module(
+            LINE,
+            "a = f32[65536]{0} exponential(x)",
+            "ROOT b = (f32[65536]{0}, f32[2]{0}) tuple(a, a)",
             header=SCHEDULED,
         ),
     ),
@@ -316,6 +345,12 @@ COLLECTIVES = (
         "HLO505",
         ROUNDS.format("", "", f"«{COLLECTED[0]}»\n  {COLLECTED[1]}", "w, y", ""),
         ROUNDS.format("", "", "\n  ".join(COLLECTED), "y, w", ""),
+        SMALL,
+    ),
+    Case(  # an unknown number of iterations counts as one
+        "HLO505",
+        UNENDING.format("", "", f"«{COLLECTED[0]}»\n  {COLLECTED[1]}", "w, y", ""),
+        UNENDING.format("", "", "\n  ".join(COLLECTED), "y, w", ""),
         SMALL,
     ),
     Case(

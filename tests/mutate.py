@@ -159,12 +159,17 @@ def tests_of(path: str) -> list[str]:
         scores[f"tests/{test.name}"] = score + 3 * any(part in test.stem.split("_") for part in stem.split("_"))
     for package, usual in _USUAL.items():
         if path.startswith(f"hlo_cli/{package}"):
-            scores |= {f"tests/{name}.py": scores.get(f"tests/{name}.py", 0) + 2 for name in usual}
+            weight = 2 + 20 * ("/" in package)  # what is named for a chapter comes before what is for a whole package
+            scores |= {f"tests/{name}.py": scores.get(f"tests/{name}.py", 0) + weight for name in usual}
     return sorted((name for name, score in scores.items() if score), key=lambda name: (-scores[name], name))
 
 
 _USUAL = {
     "lint": ("test_lint_rules", "test_lint_costs", "test_lint", "test_lint_programs"),
+    "lint/finding_facts": ("test_lint_cost_of_findings", "test_lint_groups", "test_lint_order"),
+    "lint/advice": ("test_boundaries", "test_lint_order"),
+    "lint/rules/communication": ("test_shard_lint",),
+    "lint/rules/memory": ("test_lint_costs", "test_lint_order"),
     "analysis/shapes": ("test_shape_inference", "test_strict"),
     "analysis/cost": ("test_cost", "test_compilers_costs"),
     "analysis/schedule": ("test_schedule", "test_sugar"),

@@ -271,8 +271,68 @@ def test_a_copy_changes_the_order_or_the_tiles(read: str, written: str, change: 
     text = f"HloModule m  ENTRY e {{ x = bf16[8,128]{read} parameter(0)  ROOT y = bf16[8,128]{written} copy(x) }}"
     found = lint_module(parse_module(text), LintSettings(select=("HLO102",), min_copy_bytes=1))
     assert [each.message for each in found] == (
-        [f"x, bf16[8,128] (2 KiB), is copied to change {change}"] if change else []
+        [f"x (bf16[8,128], 2 KiB) is copied to change {change}"] if change else []
     )
+
+
+ORDER = "in dimension order {{{}}}: in JAX, {}=Format(Layout(({})), sharding)"
+PASSED = "pass x " + ORDER.format("0,1", "in_shardings", "1, 0")
+RETURNED = "return it " + ORDER.format("1,0", "out_shardings", "0, 1")
+DONATED = ", input_output_alias={ {}: (0, {}, may-alias) }"
+READ = 'ROOT r = f32[256,512]{1,0} custom-call(c), custom_call_target="f"'
+AGAIN = READ.replace("(c)", "(c, x)")
+NEGATED = "n = f32[256,512]{1,0} negate(x)  "
+COPY = "c = f32[256,512]{0,1} copy(x)  "
+TURNED = 'c = f32[512,256]{1,0} transpose(x), dimensions={1,0}, metadata={op_name="jit(f)/transpose"}  '
+CONVERTED = "c = bf16[256,512]{1,0:T(8,128)(2,1)} convert(x)  "
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "header", "hint"),
+    [
+        ("HLO102", COPY + READ, "", PASSED),
+        ("HLO102", COPY + READ, DONATED, None),  # has to keep the layout of the result
+        ("HLO102", COPY + AGAIN, "", None),  # is read in its layout, too
+        ("HLO102", f"ROOT {COPY}", "", None),  # is an argument and a result: which one is not known
+        ("HLO102", COPY + "ROOT t = (f32[256,512]{0,1}) tuple(c)", "", None),
+        ("HLO102", NEGATED + "ROOT c = f32[256,512]{0,1} copy(n)", "", RETURNED),
+        ("HLO102", NEGATED + "ROOT c = f32[256,512]{0,1} copy(n)", DONATED, None),
+        ("HLO102", NEGATED + "c = f32[256,512]{0,1} copy(n)  ROOT t = (f32[256,512]{0,1}) tuple(c)", "", RETURNED),
+        ("HLO102", NEGATED + "c = f32[256,512]{0,1} copy(n)  " + READ, "", None),  # is of the program alone
+        ("HLO103", TURNED + READ, "", "pass x transposed, and remove the transpose"),
+        ("HLO103", TURNED + READ, DONATED, None),
+        ("HLO103", TURNED + AGAIN, "", None),
+        ("HLO103", f"ROOT {TURNED}", "", None),
+        ("HLO103", TURNED.replace("/transpose", "/dot") + READ, "", None),  # the compiler added it
+        ("HLO103", NEGATED + TURNED.replace("(x)", "(n)") + READ, "", None),
+        ("HLO106", "ROOT c = f32[256,512]{0,1} negate(x)", "", RETURNED),
+        ("HLO106", "ROOT c = f32[256,512]{0,1} negate(x)", DONATED, None),
+        ("HLO106", "c = f32[256,512]{0,1} negate(x)  " + READ, "", None),
+        ("HLO302", CONVERTED + READ, "", "pass x as bf16"),
+        ("HLO302", CONVERTED + READ, DONATED, None),
+        ("HLO302", CONVERTED + AGAIN, "", None),
+        ("HLO302", f"ROOT {CONVERTED}", "", None),
+        ("HLO302", NEGATED + CONVERTED.replace("(x)", "(n)") + READ, "", None),
+    ],
+)
+def test_what_can_be_changed_of_arguments_and_results(code: str, lines: str, header: str, hint: str | None) -> None:
+    """A layout or a type of an argument only if nothing else needs it, and none of what is donated."""
+    text = f"HloModule m, is_scheduled=true{header}  ENTRY e {{ x = f32[256,512]{{1,0}} parameter(0)  {lines} }}"
+    found = lint_module(parse_module(text), LintSettings(select=(code,), min_copy_bytes=1, min_kernel_bytes=1))
+    assert [each.hint for each in found] == [hint]
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "is_told"), [("{1,0}", "{0,1}", True), ("{0,1}", "{1,0}", False)], ids=["less", "more"]
+)
+def test_no_layout_is_advised_that_pads_more(read: str, written: str, is_told: bool) -> None:
+    """f32[4096,8] has 16 times the bytes with its short dimension in the tiles' long one."""
+    before, after = (f"f32[4096,8]{order[:-1]}:T(8,128)}}" for order in (read, written))
+    passed = f'x = {before} parameter(0)  c = {after} copy(x)  ROOT r = f32[] custom-call(c), custom_call_target="f"'
+    returned = f"x = {after} parameter(0)  n = {after} negate(x)  ROOT c = {before} copy(n)"
+    for lines in (passed, returned):
+        [found] = lint_module(parse_module(f"HloModule m  ENTRY e {{ {lines} }}"), LintSettings(select=("HLO102",)))
+        assert bool(found.hint) is is_told
 
 
 def test_what_else_a_kernel_takes_is_not_used_by_it() -> None:

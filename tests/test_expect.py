@@ -182,6 +182,16 @@ def test_a_memory_that_the_target_does_not_have_is_not_asked_for(tmp_path: Path,
     }
 
 
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (3, ""), (4, ", and 1 more"), (1005, ", and 1,002 more")])
+def test_the_first_few_that_fail_are_named(count: int, more: str, elsewhere: Path, capsys: Capture) -> None:
+    copies = "".join(f"  c{number} = f32[2] copy(p)\n" for number in range(count))
+    elsewhere.joinpath("m.hlo").write_text(f"HloModule m\nENTRY e {{\n  p = f32[2] parameter(0)\n{copies}}}\n")
+    elsewhere.joinpath("e.toml").write_text('expect = ["none(opcode == copy)"]')
+    assert lint("m.hlo", "--expect", "e.toml", "--select", "HLO9", "--format", "concise") == 1
+    named = ", ".join(f"c{number} (line {number + 4})" for number in range(min(count, 3)))
+    assert f"found {count:,}: {named}{more}\n" in capsys.readouterr().out.replace(" required by", "\n")
+
+
 def test_exit_codes_and_where_expectations_come_from(elsewhere: Path, capsys: Capture) -> None:
     well = elsewhere / "well.hlo"
     well.write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }\n")

@@ -262,6 +262,17 @@ def test_conversions_of_arrays_of_one_rank_are_one_cause_in_a_function() -> None
     assert all("norm" not in group.message for group in found), "single findings keep their own message"
 
 
+def test_causes_without_a_narrower_one_are_those_of_a_function() -> None:
+    """Kernels that are not fused are of any shapes."""
+    body = "  x = f32[65536]{0} parameter(0)\n" + "".join(
+        f"  a{line} = f32[65536]{{0}} exponential(x), <{line}>\n  b{line} = f32[65536]{{0}} negate(a{line}), <{line}>\n"
+        for line in (3, 4)
+    )
+    found = groups_in(with_functions({3: "f", 4: "f"}, body), LintSettings(("HLO301",)))
+    expected = "2 elementwise kernels on arrays in f are not fused with their users, at m.py:3 and 1 other line"
+    assert [group.message for group in found] == [expected]
+
+
 def test_synchronous_collectives_of_a_kind_are_one_cause() -> None:
     """An option turns them all into asynchronous ones; the kinds have options of their own."""
     body = "  x = f32[65536]{0:T(1024)} parameter(0)\n" + "".join(

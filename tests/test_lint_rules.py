@@ -18,7 +18,7 @@ from hlo_cli.report.findings import Finding
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict_reader import check_strictly
 from lint_cases import CASES as FORM_CASES
-from lint_cases import Case, X, entry
+from lint_cases import NEGATE, PAIR, TWO, Case, V, X, Z, entry, module
 from lint_cost_cases import COST_CASES
 from lint_examples import CONTEXTS
 from strategies import dump_text, dumps, name_of
@@ -123,6 +123,51 @@ def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
         "y = f32[5,8] negate(x)", "", X, "z = f32[4,8] negate(lost)", "s = (f32[4,8], f32[4,8], u32[]) copy-start(x)"
     )
     assert {found.code for found in found_in(text)} == {"HLO001", "HLO010"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("s = (f32[4,8], f32[4,8], u32[]) async-start(x), calls=f\n  d = f32[4,8] async-done(s)", set()),
+        ("y = token[] copy(x)", {"HLO010"}),
+        ("s = (token[], f32[4,8], u32[]) copy-start(x)\n  d = token[] copy-done(s)", {"HLO060"}),
+        ("y = f32[4,8] collective-permute(x), source_target_pairs={{0,1}}, slice_sizes={{4,8}}", set()),
+        ("y = token[] after-all(), sharding={mesh['a'=2], [{'a'}]}", set()),
+        ("y = f32[4,8] call(x), to_apply=f, output_to_operand_aliasing={{}: (0, {})}", set()),
+    ],
+)
+def test_shapes_and_operands_of_no_valid_program(lines: str, expected: set[str]) -> None:
+    """Rules that read parts of a shape, or operands, may find that there are none."""
+    text, _ = entry(lines, "", X, header=", is_scheduled=true", before=NEGATE)
+    assert expected <= {found.code for found in found_in(text.replace("[4,8]", "[4,8]{1,0}"), LintSettings(("ALL",)))}
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("{ {}: (0, {1}, may-alias) }", "parameter 0 (f32[4,8]{1,0}) has no array at {1}"),
+        ("{ {}: (1, {}, may-alias) }", "the entry computation has 1 parameter"),
+        ("{ {1}: (0, {}, may-alias) }", "the result has no array at {1}"),
+        ("{ {}: (0, {}, may-alias), {}: (0, {}, may-alias) }", "the result is already aliased"),
+    ],
+)
+def test_what_an_alias_refers_to(header: str, expected: str) -> None:
+    [found] = found_in(TWO.format(f", input_output_alias={header}", ""))
+    assert (found.code, found.message.partition("alias): ")[2]) == ("HLO071", expected)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "expected"),
+    [
+        ("f32[4,8], f32[8], f32[4,8])->(f32[4,8])", {"HLO070"}),  # has no second result
+        (")->(f32[4,8], f32[4,8])", {"HLO070"}),  # has no parameters
+        ("f32[4,8], f32[8], f32[4,8])->(f32[4,8], f32[8,4])", {"HLO070", "HLO071"}),
+        ("f32[4,8], f32[8], f32[4,8])->(f32[4,8], f32[4,8])", set()),
+    ],
+)
+def test_aliases_are_compared_with_what_the_header_has(layouts: str, expected: set[str]) -> None:
+    header = f", input_output_alias={{ {{1}}: (0, {{}}, must-alias) }}, entry_computation_layout={{({layouts}}}"
+    assert {found.code for found in found_in(module(X, V, Z, PAIR, header=header))} == expected
 
 
 def test_groups_along_a_mesh_of_other_devices() -> None:

@@ -118,6 +118,39 @@ def test_permutes_there_and_back(pairs: str, between: str, code: str | None, is_
 
 
 @pytest.mark.parametrize(
+    ("body", "operands", "codes"),
+    [
+        ("b = f32[512,512] broadcast(q), dimensions={}  ROOT r = f32[512,512] multiply(p, b)", "a, k", ["HLO509"]),
+        ("ROOT r = f32[512,512] tanh(p)", "a, o", ["HLO509"]),
+        ("ROOT r = f32[512,512] multiply(p, q)", "a, x", []),
+        ("ROOT r = f32[512,512] tanh(p)", "a, x", []),  # it is read, if for nothing
+        ("ROOT r = f32[512,512] transpose(p), dimensions={1,0}", "a, k", ["HLO503", "HLO509"]),
+        ("ROOT r = f32[512,512] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "a, k", []),
+    ],
+)
+def test_what_a_fusion_makes_of_one_collective_and_single_elements(body: str, operands: str, codes: list[str]) -> None:
+    """Single elements are the same in every sharding; arrays are in one that they have already."""
+    shapes = {"k": "f32[]", "o": "f32[1,1]"}
+    given = "  ".join(
+        f"{name} = {shapes.get(operand, 'f32[512,512]')} parameter({number})"
+        for number, (name, operand) in enumerate(zip("pq", operands.split(", "), strict=True))
+    )
+    exchange = "all-to-all({}), dimensions={{0}}, replica_groups={{{{0,1,2,3}}}}"
+    module = hlo_cli.parse_module(f"""HloModule m, replica_count=4
+f {{ {given}  {body} }}
+ENTRY e {{
+  x = f32[512,512] parameter(0)
+  k = f32[] parameter(1)
+  o = f32[1,1] parameter(2)
+  a = f32[512,512] {exchange.format("x")}
+  t = f32[512,512] fusion({operands}), kind=kLoop, calls=f
+  ROOT b = f32[512,512] {exchange.format("t")}
+}}""")
+    found = lint_module(module, LintSettings(select=("HLO503", "HLO509")))
+    assert sorted(each.code for each in found) == codes
+
+
+@pytest.mark.parametrize(
     ("gathered", "used", "is_found"),
     [
         ("all-gather(x), dimensions={0}", "f32[1024,128] dynamic-slice(g, z, i), dynamic_slice_sizes={1024,128}", True),

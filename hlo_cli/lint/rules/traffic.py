@@ -409,7 +409,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
     """
     for kernel in _writing_kernels(context):
         user = _only_user(context, kernel)
-        if user is None or not _same_sizes(user, kernel) or not _is_elementwise(kernel):
+        if user is None or _sizes(user) != _sizes(kernel) or not _is_elementwise(kernel):
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
             yield context.finding(
@@ -583,7 +583,7 @@ def _passing_hint(context: LintContext, kernel: Instruction, kind: str) -> str |
     argument = argument_of(kernel.operands[0])
     if argument is None or context.module.is_part or is_donated(context, argument) or is_result(context, kernel):
         return None
-    if not _same_sizes(argument, kernel) or not is_only_reader(context, kernel, argument):
+    if _sizes(argument) != _sizes(kernel) or not is_only_reader(context, kernel, argument):
         return None
     return f"pass {context.user_name(argument)} as {kind}"
 
@@ -601,11 +601,9 @@ def _only_user(context: LintContext, kernel: Instruction) -> Instruction | None:
     return users[0] if len(users) == 1 and not kernel.is_root else None
 
 
-def _same_sizes(a: Instruction, b: Instruction) -> bool:
-    first, second = a.shape, b.shape
-    if not isinstance(first, ArrayShape) or not isinstance(second, ArrayShape):
-        return False
-    return first.dimensions == second.dimensions
+def _sizes(instruction: Instruction) -> tuple[int, ...] | None:
+    """The sizes of an array; None if a value is no array."""
+    return instruction.shape.dimensions if isinstance(instruction.shape, ArrayShape) else None
 
 
 def _is_elementwise(kernel: Instruction) -> bool:
