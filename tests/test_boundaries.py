@@ -311,13 +311,23 @@ CONVERTED = "c = bf16[256,512]{1,0:T(8,128)(2,1)} convert(x)  "
         ("HLO302", CONVERTED + READ, "", "pass x as bf16"),
         ("HLO302", CONVERTED + READ, DONATED, None),
         ("HLO302", CONVERTED + AGAIN, "", None),
+        (
+            "HLO302",
+            "c = bf16[512,256]{1,0:T(8,128)(2,1)} fusion(x), kind=kLoop, calls=f  " + READ,
+            "",
+            None,
+        ),  # in other dimensions
         ("HLO302", f"ROOT {CONVERTED}", "", None),
         ("HLO302", NEGATED + CONVERTED.replace("(x)", "(n)") + READ, "", None),
     ],
 )
 def test_what_can_be_changed_of_arguments_and_results(code: str, lines: str, header: str, hint: str | None) -> None:
     """A layout or a type of an argument only if nothing else needs it, and none of what is donated."""
-    text = f"HloModule m, is_scheduled=true{header}  ENTRY e {{ x = f32[256,512]{{1,0}} parameter(0)  {lines} }}"
+    body = (
+        "p = f32[256,512]{1,0} parameter(0)  q = bf16[256,512]{1,0} convert(p)  ROOT r = bf16[512,256]{1,0} reshape(q)"
+    )
+    entry = f"ENTRY e {{ x = f32[256,512]{{1,0}} parameter(0)  {lines} }}"
+    text = f"HloModule m, is_scheduled=true{header}  f {{ {body} }}  {entry}"
     found = lint_module(parse_module(text), LintSettings(select=(code,), min_copy_bytes=1, min_kernel_bytes=1))
     assert [each.hint for each in found] == [hint]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,8 +129,10 @@ def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ("s = (f32[4,8], f32[4,8], u32[]) async-start(x), calls=f\n  d = f32[4,8] async-done(s)", set()),
+        ("s = (u32[], f32[4,8], u32[]) async-start(), calls=f\n  d = f32[4,8] async-done(s)", {"HLO060"}),
+        ("s = ((f32[4,8])) async-start(x), calls=f\n  d = f32[4,8] async-done(s)", {"HLO060"}),
         ("y = token[] copy(x)", {"HLO010"}),
+        ("t = token[] after-all()\n  y = f32[4,8] copy(t)", {"HLO010"}),
         ("s = (token[], f32[4,8], u32[]) copy-start(x)\n  d = token[] copy-done(s)", {"HLO060"}),
         ("y = f32[4,8] collective-permute(x), source_target_pairs={{0,1}}, slice_sizes={{4,8}}", set()),
         ("y = token[] after-all(), sharding={mesh['a'=2], [{'a'}]}", set()),
@@ -139,7 +142,9 @@ def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
 def test_shapes_and_operands_of_no_valid_program(lines: str, expected: set[str]) -> None:
     """Rules that read parts of a shape, or operands, may find that there are none."""
     text, _ = entry(lines, "", X, header=", is_scheduled=true", before=NEGATE)
-    assert expected <= {found.code for found in found_in(text.replace("[4,8]", "[4,8]{1,0}"), LintSettings(("ALL",)))}
+    of_all_sizes = {name: 0 for name, (kind, _) in MEANINGS.items() if kind == "bytes" and name.startswith("min_")}
+    settings = replace(LintSettings(("ALL",)), **of_all_sizes)  # type: ignore[arg-type]
+    assert expected <= {found.code for found in found_in(text.replace("[4,8]", "[4,8]{1,0}"), settings)}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +173,13 @@ def test_what_an_alias_refers_to(header: str, expected: str) -> None:
 def test_aliases_are_compared_with_what_the_header_has(layouts: str, expected: set[str]) -> None:
     header = f", input_output_alias={{ {{1}}: (0, {{}}, must-alias) }}, entry_computation_layout={{({layouts}}}"
     assert {found.code for found in found_in(module(X, V, Z, PAIR, header=header))} == expected
+
+
+def test_an_alias_is_not_compared_with_a_parameter_of_other_structure() -> None:
+    header = ", input_output_alias={ {}: (0, {0}, must-alias) }, entry_computation_layout={(())->f32[4,8]}"
+    given = "q = (f32[4,8]) parameter(0)"
+    text = module(given, "ROOT y = f32[4,8] get-tuple-element(q), index=0", header=header)
+    assert {found.code for found in found_in(text)} == {"HLO070"}
 
 
 def test_groups_along_a_mesh_of_other_devices() -> None:

@@ -409,7 +409,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
     """
     for kernel in _writing_kernels(context):
         user = _only_user(context, kernel)
-        if user is None or _sizes(user) != _sizes(kernel) or not _is_elementwise(kernel):
+        if user is None or not _is_elementwise(kernel):
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
             yield context.finding(
