@@ -173,9 +173,9 @@ _USUAL = {
     "analysis/shapes": ("test_shape_inference", "test_strict"),
     "analysis/cost": ("test_cost", "test_compilers_costs"),
     "analysis/schedule": ("test_schedule", "test_sugar"),
-    "transform/fus": ("test_fuse_pass", "test_fuse_by_hand", "test_fuse_several"),
-    "transform/unfuse": ("test_fuse_by_hand", "test_fuse_several"),
-    "transform/sched": ("test_reorder",),
+    "transform/fusion/gpu": ("test_gpu_fuse",),
+    "transform/fusion": ("test_fuse_pass", "test_fuse_by_hand", "test_fuse_several"),
+    "transform/schedule": ("test_reorder",),
     "analysis": ("test_golden",),
 }
 """Tests that look at many modules of a package, which they do not name."""

@@ -127,6 +127,44 @@ def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) 
         fuse_pair(parse_module(CHAIN), producer, consumer)
 
 
+@pytest.mark.parametrize(
+    ("layout", "sizes", "other", "says"),
+    [
+        ("{1,0:T(8,128)}", "8,9", "{1,0:T(8,128)}", None),
+        ("{1,0:T(8,128)}", "8,9", "{0,1:T(8,128)}", None),  # TPUs and GPUs compute each result in its own layout
+        ("{1,0:T(8,128)}", "8,8", "{1,0:T(8,128)}", "their shapes differ"),
+        ("{1,0}", "8,9", "{1,0}", None),
+        ("{1,0}", "8,9", "{0,1}", "their shapes differ"),
+        ("{1,0}", "8,8", "{1,0}", "their shapes differ"),
+    ],
+)
+def test_results_of_one_fusion_are_of_one_size(layout: str, sizes: str, other: str, says: str | None) -> None:
+    """On CPU of one layout, too: its kernels are one loop over all results."""
+    ends = sizes.split(",")
+    module = parse_module(f"""ENTRY e {{ p = f32[8,9]{layout} parameter(0)  n = f32[8,9]{layout} negate(p)
+      s = f32[{sizes}]{other} slice(p), slice={{[0:{ends[0]}], [0:{ends[1]}]}}
+      ROOT r = (f32[8,9]{layout}, f32[{sizes}]{other}) tuple(n, s) }}""")
+    if says is None:
+        assert is_sound(fuse_pair(module, "n", "s"))
+    else:
+        with pytest.raises(HloError, match="cannot fuse n and s") as refused:
+            fuse_pair(module, "n", "s")
+        assert says in str(refused.value.diagnostics[0].hint)
+
+
+def test_two_updates_of_one_array_are_taken_apart_in_their_order() -> None:
+    """Each should come after the other, which reads what it overwrites: copies keep what is read."""
+    text = """HloModule m, is_scheduled=true
+    f { a = f32[8] parameter(0)  u = f32[2] parameter(1)  i = s32[] parameter(2)  v = f32[8] dynamic-update-slice(a, u, i)
+      w = f32[8] dynamic-update-slice(a, u, i)  ROOT s = f32[8] subtract(v, w) }
+    ENTRY e { p = f32[8] parameter(0)  q = f32[2] parameter(1)  i = s32[] parameter(2)  n = f32[8] negate(p)
+      ROOT r = f32[8] fusion(n, q, i), kind=kLoop, calls=f }"""
+    made = unfuse(parse_module(text))
+    assert [name for name in names(made) if "copy" not in name] == ["p", "q", "i", "n", "v", "w", "s"]
+    assert made.instruction("v").operands[0] is not made.instruction("w").operands[0]
+    assert is_sound(made)
+
+
 def test_what_is_no_fusion_cannot_be_taken_apart() -> None:
     with pytest.raises(HloError, match=r"'x' is not a fusion: its opcode"):
         unfuse(parse_module(CHAIN), ["x"])

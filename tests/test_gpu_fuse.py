@@ -71,6 +71,24 @@ def test_both_passes_together_differ_in_marked_ties_only() -> None:
     assert sum(same) / len(same) > 0.9
 
 
+def test_multi_output_fusion_of_what_priority_fusion_would_take_in() -> None:
+    """Users are in the order that priority fusion leaves, but of a kernel that it would not have left."""
+    shape = "f32[4096,256]"
+    made = gpu_fuse(
+        parse_module(f"""HloModule m
+f {{ x = {shape} parameter(0)  ROOT y = {shape} exponential(x) }}
+g {{ x = {shape} parameter(0)  ROOT y = {shape} tanh(x) }}
+ENTRY e {{ p = {shape} parameter(0)  a = {shape} negate(p)  b = {shape} fusion(a), kind=kLoop, calls=f
+  c = {shape} fusion(a), kind=kLoop, calls=g  ROOT r = ({shape}, {shape}) tuple(b, c) }}"""),
+        "h100",
+        passes=("multi-output",),
+    ).module
+    [fusion] = [each for each in made.entry.instructions if each.opcode == "fusion"]
+    assert [each.opcode for each in fusion.called_computations[0].instructions] == [
+        "parameter", "negate", "exponential", "tanh", "tuple"
+    ]  # fmt: skip
+
+
 def test_few_fusions_are_ties() -> None:
     certain = Counter(
         label for program in MODELED for label in _fused(program, "before_priority_fusion", BOTH).certainty.values()

@@ -95,6 +95,10 @@ WHOLE = {
     "a result behind its update": """p = f32[8] parameter(0)  n = f32[8] negate(p)  u = f32[2] slice(p), slice={[1:3]}
   i = s32[] constant(2)  d = f32[8] dynamic-update-slice(n, u, i)  a = f32[8] sine(d)
   ROOT r = (f32[8], f32[8]) tuple(n, a)""",
+    "seen through an element": """p = f32[8] parameter(0)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
+  m = f32[8] negate(p)  k = f32[8] cosine(p)  t = (f32[8], f32[8]) tuple(m, k)  n = f32[8] get-tuple-element(t), index=1
+  d = f32[8] dynamic-update-slice(n, u, i)  a = f32[8] sine(d)  b = f32[8] get-tuple-element(t), index=1
+  ROOT r = (f32[8], f32[8]) tuple(b, a)""",
     "seen through a bitcast": """p = f32[8] parameter(0)  n = f32[8] negate(p)  u = f32[2] slice(p), slice={[1:3]}
   i = s32[] constant(2)  d = f32[8] dynamic-update-slice(n, u, i)  b = f32[2,4] bitcast(n)
   a = f32[8] sine(d)  l = f32[8] bitcast(b)  ROOT r = (f32[8], f32[8]) tuple(l, a)""",
@@ -180,6 +184,14 @@ def test_a_copy_has_the_shape_of_its_operand_and_says_what_it_is_for() -> None:
     copy = fix_in_place_hazards(parse_module(text), NOTHING).module.instruction("copy")
     assert str(copy.shape) == "f32[8]{0}"
     assert copy.metadata.op_name == "put"
+
+
+def test_what_is_forwarded_after_the_update_is_copied_where_it_was_made() -> None:
+    """The element that is read, and not another of the tuple."""
+    made = fix_in_place_hazards(parse_module(TEXTS["seen through an element"]), NOTHING).module
+    [read] = made.instruction("copy").operands
+    assert read.name == "k" or (read.operands[0].name, read.integer("index")) == ("t", 1)
+    assert made.instruction("copy").index < made.instruction("d").index
 
 
 def test_donated_arguments_are_overwritten() -> None:
