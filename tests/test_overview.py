@@ -172,15 +172,23 @@ def test_without_source_lines_the_largest_values_are_shown(tmp_path: Path, hlo: 
     assert (code, json.loads(out)["answer"]["module"]) == (0, "m")
 
 
-def test_code_is_read_from_the_working_directory(
+def test_code_is_that_of_the_program_that_was_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hlo: Callable[..., Answer]
 ) -> None:
+    """Of a file below the working directory, and of no other line once it is edited."""
+    program = (FIXTURES / "training.py").read_text()
+
+    def code_of(line: int) -> str | None:
+        rows = json.loads(hlo(TRAINING, "--json")[1])["tables"]["lines"]["rows"]
+        text: str | None = next(row["source_text"] for row in rows if row["source"] == f"training.py:{line}")
+        return text
+
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "training.py").write_text("\n" * 33 + "    masked = here()\n")
-    _, out, _ = hlo(TRAINING, "--json")
-    texts = {row["source"]: row["source_text"] for row in json.loads(out)["tables"]["lines"]["rows"]}
-    assert texts["training.py:34"] == "masked = here()"
-    assert texts["training.py:42"] is None
+    assert code_of(42) is None
+    (tmp_path / "training.py").write_text(program)
+    assert code_of(42) == program.split("\n")[41].strip()
+    (tmp_path / "training.py").write_text("# a comment on top\n" * 30 + program)
+    assert code_of(42) is None
 
 
 @pytest.mark.parametrize("line", ["parse {} --explain", "parse {} --why", "memspace {} --value", "graph {} --around"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -43,8 +43,10 @@ from hlo_cli.commands.report.page import title_of
 from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.inputs.input import Input, target_texts
-from hlo_cli.ir.attributes.metadata import is_library_file
+from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
+from hlo_cli.ir.module import Module
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.findings import Group as FindingGroup
 from hlo_cli.report.numbers import (
@@ -168,8 +170,6 @@ def _time_words(steps: Report | None, chip: Chip | None) -> str:
 
 _LINES: Final = 3
 """The lines that are shown: what comes after is seldom what to change first, and the screen has 24 lines."""
-_MAX_FILE_BYTES: Final = 1 << 22
-"""Files of source code are smaller; a path of a dump may name anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _costs_by(loaded: Loaded, by: By, spec: ChipSpec | None, argument: str) -> l
     table = next((part for part in report.parts if isinstance(part, Table) and part.name == f"by_{by}"), None)
     if table is None:
         return []
-    at = {column.name: number for number, column in enumerate(table.columns)}
+    at, code_of = {column.name: number for number, column in enumerate(table.columns)}, _code_of(loaded.module)
 
     def cell(row: Sequence[Cell], name: str) -> float | None:
         return number_of(row[at[name]]) if name in at else None
@@ -229,24 +229,28 @@ def _costs_by(loaded: Loaded, by: By, spec: ChipSpec | None, argument: str) -> l
             round(cell(row, "total_flops") or 0),
             round(cell(row, "kernels") or 0),
             (cell(row, measure) or 0) / (whole[measure] or 1),
-            _code_at(key) if by == "source" else None,
+            code_of(key) if by == "source" else None,
         )
         for row in table.rows
     ]
     return sorted(costs, key=lambda cost: (cost.key in OTHER_KEYS or is_library_file(cost.key), -cost.share))
 
 
-def _code_at(place: str) -> str | None:
-    """The code on a line of the program; None if the file is not there.
+def _code_of(module: Module) -> Callable[[str], str | None]:
+    """The code on a line of the program, as `file:line`; None if it is not at hand or not what was compiled."""
+    tables, lines = module.stack_frames, ProgramLines()
+    places: dict[str, list[SourceLocation]] = {}
+    for number in range(1, len(tables.frames) + 1):
+        if (location := tables.innermost(number)) is not None:
+            places.setdefault(str(location), []).append(location)
 
-    >>> _code_at("/no/such/file.py:3") is None
-    True
-    """
-    path, colon, line = place.rpartition(":")
-    if not (colon and line.isdigit() and os.path.isfile(path) and os.path.getsize(path) <= _MAX_FILE_BYTES):
-        return None
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return next((text.strip() or None for number, text in enumerate(file, 1) if number == int(line)), None)
+    def code_of(key: str) -> str | None:
+        file, _, line = key.rpartition(":")
+        known = places.get(key) or ([SourceLocation(file, int(line))] if line.isdigit() else [])
+        texts = (lines.of(each.file, each.line, each.function, each.columns) for each in known)
+        return next(filter(None, texts), None)
+
+    return code_of
 
 
 # --- the worst finding ---
