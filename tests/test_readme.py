@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from console import BLOCK, COMMAND, ROOT, outputs
+from hlo_cli.commands.help.catalog import TOPICS
+from hlo_cli.lint.run import RULES
 
 README = ROOT / "README.md"
 LONGEST = 230  # lines: what is longer is in `hlo help`
@@ -37,6 +39,12 @@ def test_a_newcomer_reads_it_in_one_go() -> None:
     assert lines[2].startswith("**Why ")
     assert "$ hlo fixtures/tpu/v5e_conv/" in lines[:10]
     assert re.search(r"`make test`[^.]* minutes", " ".join(lines))
+
+
+def test_what_it_counts_is_right() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert f"Its {len(RULES)} rules " in text
+    assert f"lists {len(TOPICS)} pages" in text
 
 
 def test_the_demo_shows_the_first_screen() -> None:
