@@ -11,10 +11,10 @@ from hlo_cli import HloError, parse_module, parse_shape
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir.instruction import users_among
-from hlo_cli.lint.rule import structure_of
+from hlo_cli.lint.rule import LintContext, structure_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.lint.value_flow import transitive_uses
+from hlo_cli.lint.value_flow import carry_index, loop_invariants, passes_through, producer_through, transitive_uses
 from lint_cases import CASES, Case
 from lint_cost_cases import COST_CASES, ROUNDS
 
@@ -343,6 +343,78 @@ def test_no_layout_is_advised_that_pads_more(read: str, written: str, is_told: b
     for lines in (passed, returned):
         [found] = lint_module(parse_module(f"HloModule m  ENTRY e {{ {lines} }}"), LintSettings(select=("HLO102",)))
         assert bool(found.hint) is is_told
+
+
+@pytest.mark.parametrize(
+    ("line", "is_same"),
+    [
+        ("v = f32[2] negate(x)", True),
+        ("v = f32[2] negate(y)", False),
+        ("v = f32[2] add(x, y)", False),
+        ("v = f32[2] add(x, x)", True),
+        ("v = f32[2] constant({1, 2})", True),
+        ("v = f32[2] get-tuple-element(p), index=2", False),  # carried at another place
+        ('v = f32[2] custom-call(x), custom_call_target="f"', False),
+        ("v = u32[2] rng-bit-generator(x), algorithm=rng_default", False),
+        ("v = f32[2] call(x), to_apply=f", False),
+        ("v = f32[2] fusion(x), kind=kLoop, calls=f", True),
+        ("v = f32[2] all-reduce(x), to_apply=g", True),
+        ("v = f32[2] all-reduce(y), to_apply=g", False),
+    ],
+)
+def test_values_of_a_loop_that_are_the_same_in_every_iteration(line: str, is_same: bool) -> None:
+    carried = "(f32[2], f32[2], f32[2])"
+    body = parse_module(f"""HloModule m
+    f {{ a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }}
+    g {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT n = f32[] add(a, b) }}
+    ENTRY e {{ p = {carried} parameter(0)  x = f32[2] get-tuple-element(p), index=0
+      y = f32[2] get-tuple-element(p), index=1  {line}  ROOT r = {carried} tuple(x, x, y) }}""").entry
+    assert passes_through(body) == {0}
+    assert (body.instruction("v") in loop_invariants(body)) is is_same
+
+
+@pytest.mark.parametrize(
+    ("line", "index"),
+    [
+        ("get-tuple-element((f32[2], f32[2]) p), index=1", 1),
+        ("get-tuple-element(), index=0", None),
+        ("negate(f32[2] p)", None),
+    ],
+)
+def test_what_is_an_element_of_the_parameter(line: str, index: int | None) -> None:
+    root = parse_module(f"ROOT r = f32[2] {line}").entry.root
+    assert root is not None
+    assert carry_index(root) == index
+
+
+FUSED = """HloModule m
+f {{ a = f32[2] parameter(0)  b = f32[2] parameter(1)  n = f32[2] negate(b)  s = f32[2] sine(a)
+  ROOT t = (f32[2], f32[2]) tuple(n, s) }}
+g {{ c = f32[2] parameter(0)  ROOT d = f32[2] bitcast(c) }}
+ENTRY e {{ p = f32[2] parameter(0)  q = f32[2] parameter(1)  two = (f32[2], f32[2]) fusion(p, q), kind=kLoop, calls=f
+  x = f32[2] get-tuple-element(two), index=0  y = f32[2] get-tuple-element(two), index=1
+  one = f32[2] fusion(y), kind=kLoop, calls=g  {0}ROOT r = f32[2] copy(one) }}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "producer"),
+    [
+        ("x", "", "n"),  # the first result of the fusion, and not the first parameter
+        ("y", "", "s"),
+        ("one", "", "s"),  # out of one fusion, and into another
+        ("d", "", "s"),
+        ("a", "", "p"),
+        ("b", "", "q"),
+        ("r", "", "r"),  # copies are no bitcasts
+        ("two", "", "two"),  # of two results there is no producer
+        ("d", "w = f32[2] fusion(p), kind=kLoop, calls=g  ", "c"),  # which of two operands is not known
+    ],
+)
+def test_what_produces_a_value_through_fusions(name: str, more: str, producer: str) -> None:
+    module = parse_module(FUSED.format(more))
+    context = LintContext(module, LintSettings())
+    [value] = [each for each in module.instructions if each.name == name]
+    assert producer_through(context, value).name == producer
 
 
 def test_what_else_a_kernel_takes_is_not_used_by_it() -> None:

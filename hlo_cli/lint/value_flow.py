@@ -207,12 +207,9 @@ def loop_invariants(body: Computation) -> frozenset[Instruction]:
     found: set[Instruction] = set()
     for index in instruction_post_order(body):
         instruction = body.instructions[index]
-        carried = carry_index(instruction)
-        # In post-order, operands are decided before users.
-        if carried in unchanged or (
-            carried is None
-            and instruction.opcode not in _CHANGING
-            and all(operand in found for operand in instruction.operands)
+        # In post-order, operands are decided before users. The parameter changes, and so do all its other elements.
+        if carry_index(instruction) in unchanged or (
+            instruction.opcode not in _CHANGING and all(operand in found for operand in instruction.operands)
         ):
             found.add(instruction)
     return frozenset(found)
