@@ -16,7 +16,7 @@ from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import carry_index, loop_invariants, passes_through, producer_through, transitive_uses
 from lint_cases import CASES, Case
-from lint_cost_cases import COST_CASES, ROUNDS
+from lint_cost_cases import COLLECTED, COST_CASES, ROUNDS
 
 
 def codes(text: str, **settings: int) -> set[str]:
@@ -343,6 +343,61 @@ def test_no_layout_is_advised_that_pads_more(read: str, written: str, is_told: b
     for lines in (passed, returned):
         [found] = lint_module(parse_module(f"HloModule m  ENTRY e {{ {lines} }}"), LintSettings(select=("HLO102",)))
         assert bool(found.hint) is is_told
+
+
+LINE = "f32[65536]{0:T(1024)}"
+REDUCED = f"y = {LINE} all-reduce(x), replica_groups={{{{0,1}}}}, to_apply=add"
+
+
+def with_reduction(lines: str, *, header: str = ", is_scheduled=true", before: str = "") -> str:
+    add = "add { i = f32[] parameter(0)  j = f32[] parameter(1)  ROOT k = f32[] add(i, j) }"
+    entry = f"ENTRY e {{ x = {LINE} parameter(0)  {lines} }}"
+    return f"HloModule m, replica_count=2{header}\n{add}\n{before}\n{entry}"
+
+
+@pytest.mark.parametrize(
+    ("space", "more", "transfer", "prefetch", "is_found"),
+    [
+        (1, "", 1 << 18, 1 << 18, True),
+        (1, "", 1 << 18, (1 << 18) + 1, False),  # within a device both bounds count
+        (1, "", (1 << 18) + 1, 1 << 18, False),
+        (5, "", 1 << 18, 1 << 30, True),  # to the host only the first
+        (5, "", (1 << 18) + 1, 1, False),
+        (1, ", cross_program_prefetch_index=0", 1, 1, False),  # made once, for the next execution
+    ],
+)
+def test_which_transfers_are_told_of(space: int, more: str, transfer: int, prefetch: int, is_found: bool) -> None:
+    there = f"f32[65536]{{0:T(1024)S({space})}}"
+    start = f"s = ({there}, {LINE}, u32[]{{:S(2)}}) copy-start(x){more}"
+    text = with_reduction(f"{start}  d = {there} copy-done(s)  ROOT n = {LINE} negate(d)")
+    settings = LintSettings(select=("HLO402",), min_transfer_bytes=transfer, min_prefetch_bytes=prefetch)
+    assert bool(lint_module(parse_module(text), settings)) is is_found
+
+
+@pytest.mark.parametrize(
+    ("text", "kernels"),
+    [
+        (with_reduction(f"{REDUCED}  n = {LINE} negate(x)"), 1),
+        (with_reduction(f"{REDUCED}  n = {LINE} negate(x)  m = {LINE} sine(n)  ROOT a = {LINE} add(m, y)"), 2),
+        (with_reduction(f"{REDUCED}  ROOT n = {LINE} negate(y)"), 0),
+        (with_reduction(f"n = {LINE} negate(x)  {REDUCED.replace('(x)', '(n)')}"), 0),
+        (with_reduction(f"{REDUCED}  n = {LINE} negate(x)", header=""), 0),  # in no order yet
+        (with_reduction(f"{REDUCED}  n = {LINE} negate(x)").replace(":T(1024)", ""), 0),  # CPUs have no others
+    ],
+)
+def test_what_could_run_beside_a_synchronous_collective(text: str, kernels: int) -> None:
+    found = lint_module(parse_module(text), LintSettings(select=("HLO403",), min_transfer_bytes=1 << 18))
+    words = f"{kernels} independent kernel{'s' if kernels > 1 else ''} could run concurrently"
+    assert [words in each.message for each in found] == [True] * bool(kernels)
+    assert not lint_module(parse_module(text), LintSettings(select=("HLO403",), min_transfer_bytes=(1 << 18) + 1))
+
+
+@pytest.mark.parametrize(("rounds", "moved"), [(0, 0), (10, 10 * 16 * 1024)])
+def test_a_collective_costs_what_all_rounds_move(rounds: int, moved: int) -> None:
+    """The gathered 16 KiB in each round, and nothing in a loop that ends before its first."""
+    text = ROUNDS.format("", "", "\n  ".join(COLLECTED), "w, y", "").replace("constant(10)", f"constant({rounds})")
+    found = lint_module(parse_module(text), LintSettings(select=("HLO403",), min_transfer_bytes=0))
+    assert [(each.instruction, each.cost_bytes) for each in found] == [("g", moved)]
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     independent = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
-            # An unreached computation has no count; its bytes are then those of one run.
+            # The body of a loop without iterations never runs, and moves nothing.
             often = context.executions(collective.computation).count or 1
             several = f"{COUNT} {plural(collective.opcode)}"
             what = _moved(context, collective)
