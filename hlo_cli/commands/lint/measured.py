@@ -131,7 +131,7 @@ def _programs(
         try:
             program = named[0] if len(named) == 1 else _fitting(path, name, kernels.profile, one) if named else None
         except HloError as error:
-            notes.append(Diagnostic("note", str(error), hint="its findings have no measured time"))
+            notes.append(Diagnostic("note", str(error.diagnostic), hint="its findings have no measured time"))
             continue
         if program is not None:
             found[path] = program
