@@ -272,10 +272,14 @@ def _worst_finding(groups: Sequence[FindingGroup]) -> Passage | None:
     if not groups:
         return None
     group = groups[0]
-    cost = f" ({format_bytes(group.cost_bytes)})" if group.cost_bytes else ""
     role: Role = "alarm" if group.severity == "error" else "waste" if group.severity == "warning" else "strong"
-    place = group.worst.location
-    where = f" at {os.path.basename(place)}" if place and os.path.basename(place) not in group.message else ""
+    place = os.path.basename(group.worst.location or "")
+    line = place if place not in group.message else ""
+    # The message of several ends with their places: the line of the worst is beside the cost.
+    where, worst = (f" at {line}", "") if len(group.members) == 1 else ("", f"the worst at {line}")
+    words = (format_bytes(group.cost_bytes) if group.cost_bytes else "", worst if line else "")
+    cost = f" ({'; '.join(filter(None, words))})" if any(words) else ""
+    where = where if line else ""
     text = (Run(f"{group.severity} {group.code}", role), f": {group.message}{where}{cost}")
     return Passage("finding", (text,))
 
