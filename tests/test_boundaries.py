@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from io import BytesIO
 
@@ -147,6 +148,33 @@ def test_what_is_stored_wide_and_read_narrow(target: str, to: str, is_found: boo
     assert ("HLO304" in codes(text, min_kernel_bytes=1)) == is_found
     root = text.replace("c = ", "ROOT c = ").split("ROOT r")[0].replace("ROOT c", "c").replace("k = ", "ROOT k = ")
     assert "HLO304" not in codes(root + "}", min_kernel_bytes=1)
+
+
+@pytest.mark.parametrize(
+    ("header", "tiles", "is_found"),
+    [
+        (", is_scheduled=true", ":T(8,128)", True),
+        ("", ":T(8,128)", False),  # later passes remove most of them
+        (", is_scheduled=true", "", False),  # CPUs compute bf16 in f32
+        ("", "", False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("HLO302", "ROOT c = NARROW convert(x)"),
+        ("HLO303", "b = NARROW CALL(x)  a = WIDE convert(b)  t = WIDE transpose(a)TURN  ROOT c = NARROW convert(t)"),
+        ("HLO304", "n = WIDE negate(x)  c = NARROW convert(n)  ROOT r = NARROW CALL(c)"),
+    ],
+)
+def test_conversions_are_told_of_in_final_programs(
+    code: str, lines: str, header: str, tiles: str, is_found: bool
+) -> None:
+    lines = lines.replace("TURN", ", dimensions={1,0}").replace("WIDE", f"f32[512,512]{{1,0{tiles}}}")
+    lines = lines.replace("NARROW", f"bf16[512,512]{{1,0{tiles}}}")
+    lines = re.sub(r"CALL(\(.\))", r'custom-call\1, custom_call_target="f"', lines)
+    text = f"HloModule m{header}  ENTRY e {{ x = f32[512,512]{{1,0{tiles}}} parameter(0)  {lines} }}"
+    assert (code in codes(text, min_kernel_bytes=1)) is is_found
 
 
 def test_a_buffer_may_be_made_of_nothing() -> None:
