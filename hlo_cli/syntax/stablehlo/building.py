@@ -387,14 +387,15 @@ class Body:
         With `is_decorated`, it has the sharding and the attributes for frontends.
         """
         decorations = self.decorations(operation) if is_decorated else []
-        step = Step(opcode, following(opcode, shape, operands), list(operands), list(pairs))
+        step = Step(opcode, shape, list(operands), list(pairs), self._joined)
         if not is_exact and not decorations and operation.name:
             found = simplified(step)
             if isinstance(found, Splat):
                 return self.splat(operation, shape, found.text)
             if found is not None:
                 return found
-        opcode, shape, operands = step.opcode, step.shape, step.operands
+        opcode, operands = step.opcode, step.operands
+        shape = following(opcode, step.shape, operands)
         listed = [*step.pairs, *decorations]
         metadata = self.program.frames.metadata(operation.location)
         if metadata:
@@ -405,11 +406,20 @@ class Body:
         made.called_computations = tuple(called)
         return made
 
+    def _joined(self, parts: Sequence[Instruction], dimension: int) -> Instruction:
+        """Appends a concatenation of some parts of another."""
+        shapes = [each.shape for each in parts if isinstance(each.shape, ArrayShape)]
+        sizes = list(shapes[0].dimensions)
+        sizes[dimension] = sum(each.dimensions[dimension] for each in shapes)
+        shape = default_layout(
+            ArrayShape(shapes[0].element_type, tuple(sizes), (False,) * len(sizes), shapes[0].layout)
+        )
+        text = InstructionText((Attribute("dimensions", f"{{{dimension}}}"),), span=parts[0].span)
+        return self._append("concatenate", shape, parts, text)
+
     def splat(self, operation: Operation, shape: Shape, text: str) -> Instruction:
         """A constant with one value for all elements; XLA broadcasts it to more than one element."""
-        if isinstance(shape, ArrayShape) and shape.rank:
-            order = tuple(reversed(range(shape.rank)))
-            shape = ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, Layout(order))
+        shape = default_layout(shape)
         known = self.constants.get((text, shape))
         if known is not None:
             return known
@@ -501,8 +511,16 @@ class Body:
         return computation
 
 
-_SAME_LAYOUT: Final = ELEMENTWISE - {"select", "clamp"} | {"reverse", "dynamic-update-slice"}
+_SAME_LAYOUT: Final = ELEMENTWISE - {"select", "clamp"} | {"reverse", "dynamic-update-slice", "scatter"}
 """Opcodes whose result is laid out as their first operand (`ShapeInference` of xla/service)."""
+
+
+def default_layout(shape: Shape) -> Shape:
+    """A shape with its first dimension as the major one, as types of MLIR have it."""
+    if not isinstance(shape, ArrayShape):
+        return shape
+    order = tuple(reversed(range(shape.rank)))
+    return ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, Layout(order))
 
 
 def following(opcode: str, shape: Shape, operands: Sequence[Instruction]) -> Shape:

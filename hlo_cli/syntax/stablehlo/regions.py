@@ -15,7 +15,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.notation import index_text, quoted
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, compatible
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
-from hlo_cli.syntax.stablehlo.building import Body, Unfit, decorations
+from hlo_cli.syntax.stablehlo.building import Body, Unfit, decorations, default_layout
 from hlo_cli.syntax.stablehlo.conversion import (
     SCATTER,
     Handler,
@@ -189,6 +189,7 @@ def _state_region(
 
 def _parts(body: Body, operation: Operation, shapes: Sequence[Shape], name: str) -> list[Instruction]:
     """The parameter of a computation that takes values in a tuple, unless there is one: its elements."""
+    shapes = [default_layout(each) for each in shapes]
     if len(shapes) == 1:
         return [body.parameter(name, shapes[0], operation.span)]
     taken = body.parameter(name, TupleShape(tuple(shapes)), operation.span)

@@ -31,6 +31,7 @@ class Step:
     shape: Shape
     operands: list[Instruction]
     pairs: list[tuple[str, str]]
+    join: Callable[[Sequence[Instruction], int], Instruction]
 
     def attribute(self, name: str) -> str:
         """The text of an attribute; empty if it is absent."""
@@ -410,7 +411,7 @@ def _slice(step: Step, shape: ArrayShape) -> Simplified:
 
 
 def _slice_of_parts(step: Step, joined: Instruction) -> None:
-    """A slice of a concatenation of which it needs one part takes that part."""
+    """A slice of a concatenation takes the parts that it needs."""
     ranges = [list(map(int, (a, b, c or "1"))) for a, b, c in _RANGE.findall(step.attribute("slice"))]
     dimension = int((joined.attribute("dimensions") or "{0}").strip("{}") or 0)
     if dimension >= len(ranges):
@@ -425,6 +426,23 @@ def _slice_of_parts(step: Step, joined: Instruction) -> None:
             step.pairs = [(n, _ranges_text(ranges) if n == "slice" else v) for n, v in step.pairs]
             return
         start += size
+    _take_parts(step, joined, dimension, ranges)
+
+
+def _take_parts(step: Step, joined: Instruction, dimension: int, ranges: list[list[int]]) -> None:
+    start, kept, before = 0, list[Instruction](), 0
+    for part in joined.operands:
+        size = part.shape.dimensions[dimension] if isinstance(part.shape, ArrayShape) else 0
+        if start + size <= ranges[dimension][0]:
+            before = start + size
+        elif start < ranges[dimension][1]:
+            kept.append(part)
+        start += size
+    if 1 < len(kept) < len(joined.operands):
+        ranges[dimension][0] -= before
+        ranges[dimension][1] -= before
+        step.operands = [step.join(kept, dimension)]
+        step.pairs = [(n, _ranges_text(ranges) if n == "slice" else v) for n, v in step.pairs]
 
 
 def _ranges_text(ranges: Iterable[Sequence[int]]) -> str:
