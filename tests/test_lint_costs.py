@@ -20,7 +20,8 @@ from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.lint.advice import Donations, donations_of
+from hlo_cli.ir.attributes.value_types import Alias
+from hlo_cli.lint.advice import Donation, Donations, donations_of
 from hlo_cli.lint.rules.overlap import Pair, independent_kernels
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
@@ -167,6 +168,14 @@ def beside(pair: Pair) -> int:
     bound |= reached([done], lambda each: users[each]) if done in users else {}
     free = (each for each in start.computation.instructions if each not in bound)
     return sum(is_launched(each) and not each.opcode.endswith("-start") for each in free)
+
+
+@pytest.mark.parametrize(("saved", "expected"), [(200, 100), (190, 100), (189, None), (0, None)])
+def test_what_one_donation_saves_is_known_where_all_together_save_their_sum(saved: int, expected: int | None) -> None:
+    """But for a twentieth, as offsets are rounded up."""
+    argument = parse_module("ENTRY e { p = f32[25] parameter(0)  ROOT n = f32[25] negate(p) }").entry.parameters[0]
+    each = Donation(argument, argument, 100, Alias((), 0, (), "may-alias"))
+    assert Donations((each, each), saved).saved_by(each) == expected
 
 
 def test_donations_are_computed_once_for_all_copies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,17 @@ def test_texts_that_keep_a_rule_break_no_other(case: Case) -> None:
     assert not [f.message for f in found_in(case.good, case.settings) if f.code == "HLO001"]
 
 
+_APART = ("HLO010", "HLO011", "HLO012", "HLO030", "HLO060", "HLO401", "HLO402")
+"""Rules of which one alone reports an instruction: shapes, precision, fusions, and async operations."""
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.code in _APART], ids=lambda case: case.code)
+def test_one_defect_is_reported_by_one_rule(case: Case) -> None:
+    settings = replace(case.settings, select=_APART)
+    found = found_in(case.bad.replace("«", "").replace("»", ""), settings)
+    assert {each.code for each in found} == {case.code}
+
+
 @each_rule
 def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
     page = rule.page
@@ -269,6 +280,7 @@ def test_findings_are_in_plain_words(case: Case) -> None:
         if case.code[:5] not in ("HLO00", "HLO01", "HLO03", "HLO06"):  # messages of other packages
             assert not _BANNED.search(f"{found.message} {found.hint or ''}")
         assert not found.message.endswith(".")
+        assert not re.search(r"\bNone\b", f"{found.message} {found.hint or ''}")
 
 
 @pytest.mark.parametrize("name", [name for name, (kind, _) in MEANINGS.items() if kind in ("bytes", "fraction")])
