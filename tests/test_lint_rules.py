@@ -91,6 +91,20 @@ def test_one_defect_is_reported_by_one_rule(case: Case) -> None:
     assert {each.code for each in found} == {case.code}
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("s = (f32[9], f32[4,8], u32[]) copy-start(x)\n  d = f32[9] copy-done(s)", "HLO060"),
+        ("s = (f32[4,8], f32[4,8], u32[]) copy-start(x)\n  d = f32[9] copy-done(s)", "HLO060"),
+        ("y = f32[9] fusion(x), kind=kLoop, calls=f", "HLO030"),
+        ("y = f32[9] negate(x)", "HLO010"),
+    ],
+)
+def test_a_shape_of_two_rules_is_reported_by_the_one_that_knows_more(line: str, code: str) -> None:
+    found = found_in(module(X, line, before=NEGATE), LintSettings(_APART))
+    assert {each.code for each in found} == {code}
+
+
 @each_rule
 def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
     page = rule.page
