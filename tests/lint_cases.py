@@ -593,6 +593,15 @@ CASES = (
             V,
         ),
     ),
+    Case(
+        "HLO080",
+        *entry(
+            "y = f32[8] negate(v), sharding=«{devices=[2]1,1}»",
+            "y = f32[8] negate(v), sharding={devices=[2]1,0}",
+            X,
+            V,
+        ),
+    ),
     Case(  # what is of one type in all groups, and in one tile, has no rank
         "HLO080",
         *entry(

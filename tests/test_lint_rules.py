@@ -105,6 +105,12 @@ def test_a_shape_of_two_rules_is_reported_by_the_one_that_knows_more(line: str, 
     assert {each.code for each in found} == {code}
 
 
+def test_a_fusion_takes_as_many_operands_as_its_body() -> None:
+    text = module(X, "y = f32[4,8] fusion(x, x), kind=kLoop, calls=f", before=NEGATE)
+    [found] = found_in(text, LintSettings(("HLO031",)))
+    assert found.message == "y has 2 operands, but its body f has 1 parameter"
+
+
 @each_rule
 def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
     page = rule.page

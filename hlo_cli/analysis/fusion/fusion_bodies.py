@@ -345,7 +345,8 @@ def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> I
     """
     given, taken = len(fusion.operands), len(body.parameters)
     if given != taken:
-        message = f"{fusion.name} has {given} operands, but its body {body.name} has {taken} parameters"
+        operands, parameters = (f"{n} {word}{'s' * (n != 1)}" for n, word in ((given, "operand"), (taken, "parameter")))
+        message = f"{fusion.name} has {operands}, but its body {body.name} has {parameters}"
         # XLA accepts operands beyond the parameters: it checks parameter by parameter.
         yield Problem(fusion, message, "error" if taken > given else "warning", code="fusion-parameters")
     for number, parameter in enumerate(body.parameters[:given]):
