@@ -131,7 +131,7 @@ def test_the_command_reports_both_peaks_from_the_proto_and_next_to_it(dump: str)
     assert list(numbers["xprof_peak_bytes"].values()) == [answer[color]["peak_bytes"] for color in (0, 1, 2)]
     more = answer[0]["peak_bytes"] - numbers["peak_bytes"]["HBM"]
     assert more == 15 * 1024
-    assert "XProf's memory viewer adds all arguments, results, and constants" in notes
+    assert "it counts all arguments, results, and constants" in notes
     assert "199.8 MiB of HBM (15 KiB more)" in notes
 
 

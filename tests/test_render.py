@@ -44,7 +44,7 @@ def test_no_line_is_ever_wider_than_the_screen(report: Report, ascii_only: bool)
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 @pytest.mark.parametrize("format_name", ["screen", "md", "html"])
 def test_a_next_command_is_one_line_at_any_width(format_name: str, width: int) -> None:
-    commands = (f"hlo memspace '{'dump/' * 60}' --value 'x y' --limit 2MiB", "hlo parse 'a b' --tree", "hlo lint d")
+    commands = (f"hlo memspace '{'dump/' * 60}' --value 'x y' --limit 2MiB", "hlo parse 'a b' --tree")
     report = Report("memspace", "It fits", parts=(Table("t", (Column("n", "n"),), ((1,),)),), next=commands)
     lines = "".join(renderer(format_name, person=True)(report, Style(width=width))).splitlines()
     for command in commands:

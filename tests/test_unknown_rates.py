@@ -117,7 +117,7 @@ def test_no_number_is_zero_where_a_rate_is_unknown(chip: str, words: tuple[str, 
 @each_chip
 def test_unknown_parts_are_named_in_the_answer(chip: str, files: tuple[Path, Path]) -> None:
     sentence = asked(files, chip, "schedule", "--format", "md").splitlines()[0]
-    assert "unknown" in sentence.lower()
+    assert "at least" in sentence or "unknown" in sentence, "a part of unknown time makes the total a lower bound"
     assert ("(unknown time)" in sentence) is (throughput(chip).links is None)
     assert " 0 s" not in sentence
 

@@ -31,6 +31,7 @@ from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.report.page import dump_name, exposed_of, platform_of, report_of
 from hlo_cli.commands.report.sources import Sources, sources_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import MAX_FILE_BYTES, read_utf8
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
@@ -319,8 +320,7 @@ class _Pages:
             return write_report(report, output, errors, read=read)
         pages = list[PagePieces]()
         for path in self.paths:
-            with open(path, encoding="utf-8") as file:
-                pages.append(PagePieces(*json.load(file)))
+            pages.append(PagePieces(*json.loads(read_utf8(path, limit=MAX_FILE_BYTES))))
         arranged = report.arrange(columns=output.columns, sort=output.sort)
         is_ascii = output.style(1).ascii
         chunks = pages_in_one(pages, self.names, arranged, self.remark)

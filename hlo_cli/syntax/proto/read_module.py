@@ -445,9 +445,16 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None, Message | None]:
         if not inner:
             break
         # in an unoptimized snapshot, the field has arguments, whose messages share no field with a configuration
-        config = Message("HloModuleConfigProto", settings) if settings is not None else None
+        config = _config_of(settings)
         data = inner
     raise HloError(NO_MODULE, hint=AS_PROTO)
+
+
+def _config_of(settings: bytes | None) -> Message | None:
+    """The configuration in a field that may be something else."""
+    with suppress(WireError):
+        return Message("HloModuleConfigProto", settings) if settings is not None else None
+    return None
 
 
 def _bytes_or_none(value: int | bytes | None) -> bytes | None:
