@@ -107,7 +107,7 @@ def _other_facts(others: Others | None) -> Iterator[Fact]:
     main = read.index(others.main)
     share = format_percent(ranking.bytes_shares[main])
     yield Fact(
-        "modules", remark=f"{len(others.results):,} in {others.place}; this one accesses {share}% of their bytes"
+        "modules", remark=f"{len(others.results):,}; this one accesses {share}% of their bytes"
     )
     if own:
         names = [module_words(others.results, at) for at in own]
