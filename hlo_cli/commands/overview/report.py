@@ -106,9 +106,7 @@ def _other_facts(others: Others | None) -> Iterator[Fact]:
     own = [read[at] for at in ranking.order if read[at] not in helpers and read[at] != others.main]
     main = read.index(others.main)
     share = format_percent(ranking.bytes_shares[main])
-    yield Fact(
-        "modules", remark=f"{len(others.results):,}; this one accesses {share}% of their bytes"
-    )
+    yield Fact("modules", remark=f"{len(others.results):,}; this one accesses {share}% of their bytes")
     if own:
         names = [module_words(others.results, at) for at in own]
         more = f", and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
