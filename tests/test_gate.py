@@ -142,7 +142,7 @@ def modules(count: int) -> Iterator[Module]:
 def test_damaged_modules_keep_the_promises() -> None:
     """Those of `opaque.py`, whatever was read; unless a text leaves out operands or names."""
     checked = 0
-    for module in modules(600):
+    for module in modules(700):
         codes = {note.code for note in module.notes}
         if codes & {"elided", "unresolved"} or is_printed_without_operands(module.computations):
             continue

@@ -24,7 +24,7 @@ NOT_ASKED = frozenset(
 )
 """Rules of mixed precision, layouts and the header, which this verifier is not asked to look at."""
 
-NOT_LOOKED_AT = ("num_", ":E(")
+NOT_LOOKED_AT = ("num_", ":E(", "{0,1} custom-call(x)")
 """What is in bad cases that this verifier takes: the header's numbers, and layouts, which CPUs look at earlier."""
 
 
