@@ -377,8 +377,14 @@ def test_lines_of_the_program_are_in_it(capsys: pytest.CaptureFixture[str], monk
         assert row["source_line"] == program[int(row["source"].rpartition(":")[2]) - 1].strip()
 
 
+USERS = re.findall(r"@program\ndef (\w+)", PROGRAMS.read_text())
+"""The programs; every third is compiled by `make oracle`, all by `make judge`."""
+
+
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", re.findall(r"@program\ndef (\w+)", PROGRAMS.read_text()))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if at % 3 else []) for at, name in enumerate(USERS)]
+)
 def test_first_screens_of_programs_are_about_them(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -386,7 +392,7 @@ def test_first_screens_of_programs_are_about_them(
     pytest.importorskip("jax")
     flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text --xla_force_host_platform_device_count=8"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    subprocess.run([sys.executable, str(PROGRAMS), name], env=environment, check=True, capture_output=True)
+    subprocess.run([sys.executable, str(PROGRAMS), name], env=environment, check=True, capture_output=True, timeout=200)
     main(["lint", str(tmp_path), "--format", "json"], standalone=False)
     tables = json.loads(capsys.readouterr().out)["tables"]
     rows = [row for row in tables["groups"]["rows"] if not row["of_library"]][:10]
@@ -394,7 +400,7 @@ def test_first_screens_of_programs_are_about_them(
     named = [
         row
         for row in rows
-        if f"def {row['path'].split('.')[1].removeprefix('jit_')}(" in text
+        if f"def {Path(row['path']).name.split('.')[1].removeprefix('jit_')}(" in text
         and (row["source"] or "").startswith(f"{PROGRAMS}:")
         and row["source_line"]
     ]
