@@ -98,8 +98,8 @@ def _longest_first(passes: Sequence[PassTime]) -> tuple[PassTime, ...]:
 # A profiler that ran around `.compile()` has the compiler's spans on threads of the host.
 
 
-_ROOTS: Final = ("PjRtCpuClient::Compile", "PjRtStreamExecutorClient::Compile", "TfrtCpuClient::Compile")
-"""Spans in which the compiler of a client runs; all self times inside one add up to it."""
+_ROOTS: Final = ("PjRtCpuClient::Compile",)
+"""Spans in which the compiler of a client runs; all self times inside one add up to it. Seen in traces of CPUs only."""
 
 
 def times_in_trace(trace: Trace) -> CompileTimes | None:

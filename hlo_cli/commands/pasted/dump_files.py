@@ -55,7 +55,7 @@ def _pass_times(pasted: PastedText) -> Report | None:
     if not times.passes:
         return None
     name = _module_name(pasted.name, message.number("canonical_module_id"))
-    found = compile_answer(times, name)
+    found = compile_answer(times, f"Compiling {name}")
     folder = os.path.dirname(pasted.name) or "."
     return text_report(
         pasted,
@@ -187,7 +187,7 @@ def _target(pasted: PastedText) -> Report | None:
     size = f", {_counted(facts, 'chips')} on {_counted(facts, 'hosts')}" if "chips" in facts else ""
     return text_report(
         pasted,
-        f"The target of a compilation: {where}{size}",
+        f"Target: {where}{size}",
         tables=(Table("target", columns, rows_from_tuples(columns, facts.items()), noun="properties"),),
         numbers={"chip": chip},
     )

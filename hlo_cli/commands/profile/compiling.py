@@ -29,13 +29,13 @@ class CompileAnswer(NamedTuple):
 
 
 def compile_answer(times: CompileTimes, name: str) -> CompileAnswer:
-    """The answer to the passes of a compilation, or of all in a trace; `name` is what was compiled."""
+    """The answer to the passes of a compilation, or of all in a trace; `name` is what took the time."""
     writing = next((each for each in times.passes if each.name == _PIPELINE_START and each.dumps), None)
     written = writing.seconds if writing is not None else 0.0
     passes = [each for each in times.passes if each is not writing] or list(times.passes)
     longest, inside = passes[0], times.inside - written
     share = f" ({format_percent(longest.seconds / inside)}%)" if inside else ""
-    whole = f"{format_seconds(times.seconds)} in {format_count(times.runs, 'runs')} of compiler passes"
+    whole = f"{name} took {format_seconds(times.seconds)} in {format_count(times.runs, 'pass runs')}"
     means = []
     if times.changed is not None:
         means.append(f"{times.changed:,} of {format_count(times.runs, 'runs')} changed the module.")
@@ -45,7 +45,7 @@ def compile_answer(times: CompileTimes, name: str) -> CompileAnswer:
             f"the passes take {format_seconds(inside)}."
         )
     return CompileAnswer(
-        f"{name}: {whole}; {longest.name} takes {format_seconds(longest.seconds)}{share}",
+        f"{whole}; {longest.name} took {format_seconds(longest.seconds)}{share}",
         means,
         _table(times, writing, inside),
         {"seconds": times.seconds, "pass_seconds": times.inside, "runs": times.runs, "changed": times.changed},
@@ -81,18 +81,19 @@ def report_of_compiling(path: str) -> Report | None:
     except HloError:
         return None
     found = [times for times in map(times_in_trace, traces) if times is not None]
-    if len(found) != 1:  # a profile of several hosts: each compiles the same
+    if not found:
         return None
-    times = found[0]
+    times = max(found, key=lambda each: each.seconds)
     answer = compile_answer(times, format_count(times.compilations, "compilations"))
-    means = (
+    means = [
         *answer.means,
         "The trace has no timed operations of a program. Threads that generate code are not counted.",
-    )
+    ]
+    means += [f"It is the slowest of {format_count(len(found), 'hosts')}."] if len(found) > 1 else []
     return Report(
         "profile",
         answer.sentence,
         numbers={**answer.numbers, "compilations": times.compilations},
-        parts=(Passage("text", means), answer.table),
+        parts=(Passage("text", tuple(means)), answer.table),
         input={"path": InputOptions().command_line([path])},
     )
