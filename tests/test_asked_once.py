@@ -21,7 +21,7 @@ from hlo_cli.lint.rule import Strictness, shape_problems
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.values.attribute_values import read_replica_groups, read_value_text
+from hlo_cli.syntax.values.attribute_values import GRAMMARS, read_value_text
 
 DUMPS = compiled_dumps()
 
@@ -76,4 +76,4 @@ def test_what_is_remembered_goes_with_its_module() -> None:
 
 @pytest.mark.parametrize("text", ["[2,2]<=[4]", "[1,8]<=[8]", "[16,32]<=[512]"])
 def test_plain_groups_are_read_as_their_grammar_reads_them(text: str) -> None:
-    assert read_value_text(Kind.REPLICA_GROUPS, text) == read_replica_groups(Tokens(Source("", text)))
+    assert read_value_text(Kind.REPLICA_GROUPS, text) == GRAMMARS[Kind.REPLICA_GROUPS](Tokens(Source("", text)))

@@ -8,10 +8,10 @@ import pytest
 
 from hlo_cli.analysis.hardware.chip_specs import gpu_in_trace, traced_gpus
 from hlo_cli.analysis.profile.measure import measure, operation_measures, peaks_of
-from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile
+from hlo_cli.analysis.profile.profile import GivenModule, Profile
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Plane, TracedProgram
+from hlo_cli.ir.traces.trace import PS, Plane, TracedProgram
 from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.syntax.text.parser import parse_module
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, file_of

@@ -20,13 +20,14 @@ import pytest
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.profile.measure import measure, operation_measures
 from hlo_cli.analysis.profile.operation_times import mean_times
-from hlo_cli.analysis.profile.profile import NO_STEP, PS, Profile
+from hlo_cli.analysis.profile.profile import NO_STEP, Profile
 from hlo_cli.commands.lint.measured import MeasuredKernels
 from hlo_cli.commands.profile.by_group import report_of_devices, report_of_groups, report_of_steps, report_of_timeline
 from hlo_cli.commands.profile.by_operation import report_of_exposed, report_of_lost, report_of_operations
 from hlo_cli.commands.profile.instruction import report_of_instruction, report_of_predictions
 from hlo_cli.commands.profile.measured import LoadedProfile, Measured
 from hlo_cli.commands.profile.timed import longest_of
+from hlo_cli.ir.traces.trace import PS
 from hlo_cli.library import parse_module
 from hlo_cli.read_input import read_module
 from hlo_cli.read_traces import read_trace_bytes

@@ -8,9 +8,9 @@ import pytest
 
 from hlo_cli.analysis.profile.measure import measure
 from hlo_cli.analysis.profile.operation_times import TransferTime, transfer_times
-from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile
+from hlo_cli.analysis.profile.profile import GivenModule, Profile
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.ir.traces.trace import PS, TracedProgram
 from hlo_cli.read_input import read_module
 from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import Source

@@ -22,9 +22,9 @@ from hlo_cli.analysis.profile.measure import (
     rates,
     rates_of,
 )
-from hlo_cli.analysis.profile.profile import PS, GivenModule, Operation, Profile, Traffic
+from hlo_cli.analysis.profile.profile import GivenModule, Operation, Profile, Traffic
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import TracedProgram
+from hlo_cli.ir.traces.trace import PS, TracedProgram
 from hlo_cli.read_input import read_module
 from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import Source

@@ -25,6 +25,7 @@ from hlo_cli.ir.attributes.metadata import (
 )
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name, OutputOperandAlias, Window
 from hlo_cli.ir.notation import UnparsedText, dictionary_or_quoted
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, OUTPUT_TO_OPERAND_ALIASING
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, annotate_indices, subshape
 from hlo_cli.source import HloError, Span, missing
 
@@ -319,7 +320,7 @@ class Instruction:
     def control_predecessors(self) -> tuple[str, ...]:
         """The names of instructions that must run before."""
 
-        return tuple(name.name for name in self.items_of("control-predecessors", Name))
+        return tuple(name.name for name in self.items_of(CONTROL_PREDECESSORS, Name))
 
     @property
     def metadata(self) -> Metadata:
@@ -577,5 +578,5 @@ def custom_call(instruction: Instruction) -> CustomCall | None:
         instruction.value_of("schedule", CustomCallSchedule) or CustomCallSchedule.NONE,
         instruction.flag("custom_call_has_side_effect"),
         constraints,
-        instruction.items_of("output_to_operand_aliasing", OutputOperandAlias),
+        instruction.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 # --- a row ---
-# One row of the table of operations: all data on an opcode. The rows are in `ir/operation_table/`.
+# One row of the table of operations: all data on an opcode.
 
 
 ANY: Final = 1 << 30

@@ -37,6 +37,8 @@ OPERAND_COUNTS: Final = {opcode: operation.operand_counts for opcode, operation 
 EXACT_COUNTS: Final = {opcode: least for opcode, (least, most) in OPERAND_COUNTS.items() if least == most}
 """The number of operands of opcodes with a fixed number."""
 
+CONTROL_PREDECESSORS: Final = "control-predecessors"
+OUTPUT_TO_OPERAND_ALIASING: Final = "output_to_operand_aliasing"
 CALLING_ATTRIBUTES: Final = (
     "calls",
     "to_apply",
@@ -157,8 +159,8 @@ def takes(opcode: str, count: int) -> bool:
 # --- traits of attributes ---
 # Which name computations, which only annotate, and where they are allowed.
 #
-# Analyses and rewrites use these; all other data on an attribute is in its row, `syntax/attributes/`. The traits of
-# asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
+# Analyses and rewrites use these; all other data on an attribute is in its row, `syntax/attribute_table.py`. The traits
+# of asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 
 
 AttributeTrait: TypeAlias = Literal[
@@ -175,7 +177,7 @@ _TRAITS: Final[dict[str, tuple[AttributeTrait, ...]]] = {
     "sharding": ("annotates", "of a start", "of a value"),
     "frontend_attributes": ("annotates", "of what is wrapped"),
     "parameter_replication": ("of a start",),
-    "control-predecessors": ("of a start",),
+    CONTROL_PREDECESSORS: ("of a start",),
     "statistics": ("annotates", "of one run", "of what is wrapped"),
     "origin": ("annotates", "of one run", "of what is wrapped"),
     "metadata": ("annotates", "of a value", "of one run", "of what is wrapped"),
@@ -194,7 +196,7 @@ _TRAITS_OF_HEADERS: Final[dict[str, tuple[AttributeTrait, ...]]] = {
     "debug_attributes": ("of one run", "of the whole"),
 }
 
-NAMING_ATTRIBUTES: Final = frozenset((*CALLING_ATTRIBUTES, "control-predecessors"))
+NAMING_ATTRIBUTES: Final = frozenset((*CALLING_ATTRIBUTES, CONTROL_PREDECESSORS))
 """Attributes whose value is names of computations or instructions."""
 
 

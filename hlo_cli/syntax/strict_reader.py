@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NoReturn
 
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.metadata import RecoveryTable
 from hlo_cli.ir.attributes.value_types import ComputationLayout
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, default_layout
 from hlo_cli.ir.notation import index_text
@@ -56,7 +57,7 @@ from hlo_cli.syntax.scanning.tokens import (
     read_name,
     take_shape,
 )
-from hlo_cli.syntax.values.attribute_values import GRAMMARS, read_recovery_table
+from hlo_cli.syntax.values.attribute_values import GRAMMARS
 
 # --- hints for common mistakes ---
 # Errors of strict reading for the most common mistakes, with suggestions.
@@ -672,7 +673,8 @@ class _Checker:
 def _read_recovery_table(tokens: Tokens) -> object:
     """The table with nested modules, which are read strictly too."""
     start = tokens.start
-    table = read_recovery_table(tokens)
+    table = GRAMMARS[Kind.RECOVERY_TABLE](tokens)
+    assert isinstance(table, RecoveryTable)
     for entry in table.entries:
         if entry.module and (errors := check_strictly(Source("recovery module", entry.module))):
             tokens.fail(f"error in an embedded module: {errors[0]}", start, tokens.previous_end)

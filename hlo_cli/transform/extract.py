@@ -19,7 +19,7 @@ from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, NoText, TextReader, Users
 from hlo_cli.ir.module import Module, of_module
-from hlo_cli.ir.operations import CHANNEL_STARTS, attributes_with, header_attributes_with
+from hlo_cli.ir.operations import CHANNEL_STARTS, CONTROL_PREDECESSORS, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place_hazards import RewrittenModule, fix_in_place_hazards
@@ -230,7 +230,7 @@ class _Copy:
     def _attributes(self, instruction: Instruction) -> Iterator[Attribute]:
         """Yields the attributes, without control predecessors that are not in the new module."""
         for attribute in instruction.attributes:
-            if attribute.name != "control-predecessors":
+            if attribute.name != CONTROL_PREDECESSORS:
                 yield attribute
             elif left := [name for name in _INSTRUCTION_NAME.findall(attribute.value) if name in self.names]:
                 yield Attribute(attribute.name, "{" + ", ".join(f"%{name}" for name in left) + "}")

@@ -19,7 +19,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module, of_module
-from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.transform.rewriting import ComputationCopy
 
@@ -185,7 +185,7 @@ class _Normalizer:
             c.name: self.copies[c].computation.name for c in instruction.called_computations if c in self.copies
         }
         return tuple(
-            Attribute(a.name, self._value(a, names if a.name == "control-predecessors" else computations))
+            Attribute(a.name, self._value(a, names if a.name == CONTROL_PREDECESSORS else computations))
             for a in instruction.attributes
             if a.name not in _VOLATILE and a.name not in self.ignored
         )
@@ -195,7 +195,7 @@ class _Normalizer:
         if attribute.name not in NAMING_ATTRIBUTES:
             return attribute.value
         value = renamed_value(attribute.value, names)
-        if attribute.name == "control-predecessors":
+        if attribute.name == CONTROL_PREDECESSORS:
             # A set: XLA gives it no order.
             return "{" + ", ".join(sorted(value.strip("{}").split(", "))) + "}"
         return value

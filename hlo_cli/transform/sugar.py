@@ -13,7 +13,13 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, Users, free_name
 from hlo_cli.ir.module import Module, of_module
-from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, attributes_with, wrapped_opcode
+from hlo_cli.ir.operations import (
+    ASYNC_CONTINUATIONS,
+    CONTROL_PREDECESSORS,
+    OUTPUT_TO_OPERAND_ALIASING,
+    attributes_with,
+    wrapped_opcode,
+)
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, UnknownShape, subshape
 from hlo_cli.transform.rewriting import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
@@ -98,10 +104,6 @@ def _late_output(result: Shape, chain: list[Instruction]) -> Shape:
 # Expands syntax sugar: `slice-start` to an async-start with a computation, `%t#0` to a get-tuple-element.
 #
 # Mirrors `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
-
-
-# XLA prints it after calls.
-_ALIASING = "output_to_operand_aliasing"
 
 
 @of_module
@@ -215,7 +217,9 @@ class _Desugarer:
 
 def _is_start_attribute(attribute: str, wrapped: str) -> bool:
     """Whether an attribute of a sugared start belongs to the start, not to the wrapped operation."""
-    return attribute in START_ATTRIBUTES or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
+    return attribute in START_ATTRIBUTES or (
+        attribute == OUTPUT_TO_OPERAND_ALIASING and wrapped not in ALIASING_THEMSELVES
+    )
 
 
 def _not_repeated(end: Instruction, wrapped: str) -> tuple[Attribute, ...]:
@@ -238,8 +242,9 @@ def _start_attributes(start: Instruction, wrapped: str, calls: Attribute) -> Ite
     kept = [a for a in start.attributes if a.name in SHARED_ATTRIBUTES or _is_start_attribute(a.name, wrapped)]
     yield from (a for a in kept if a.name == THREAD)
     yield calls
-    yield from (a for a in kept if a.name == _ALIASING)
-    yield from (a for a in kept if a.name not in (THREAD, _ALIASING))
+    # XLA prints the aliasing after calls
+    yield from (a for a in kept if a.name == OUTPUT_TO_OPERAND_ALIASING)
+    yield from (a for a in kept if a.name not in (THREAD, OUTPUT_TO_OPERAND_ALIASING))
 
 
 @dataclass(slots=True)
@@ -401,7 +406,7 @@ class _Sugarer:
 
 def _control_predecessors(computation: Computation) -> set[str]:
     """Names of control predecessors, which must stay."""
-    waiting = [i for i in computation.instructions if "control-predecessors=" in i.raw[1]]
+    waiting = [i for i in computation.instructions if CONTROL_PREDECESSORS in i.raw[1]]
     return {name for instruction in waiting for name in instruction.control_predecessors}
 
 

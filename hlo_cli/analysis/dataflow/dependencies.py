@@ -16,9 +16,11 @@ from hlo_cli.ir.operations import (
     ASYNC_COLLECTIVE_START,
     CHANNEL_STARTS,
     COLLECTIVES,
+    CONTROL_PREDECESSORS,
     DONES,
     ELEMENTWISE,
     FORWARDING,
+    OUTPUT_TO_OPERAND_ALIASING,
     RUNNERS,
     wrapped_opcode,
 )
@@ -158,7 +160,6 @@ _DEFINES_NO_ARRAY: Final = (
     | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
 """Opcodes that define no arrays."""
-ALIASING: Final = "output_to_operand_aliasing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
     meanwhile, and ends in one with the root `AsyncCollectiveDone`. Each returns the operand, the output, and semaphores
     again, of which the output (element 1 of the start) alone is an array of its own.
     """
-    if ALIASING not in fusion.raw[1] or not fusion.called_computations:
+    if OUTPUT_TO_OPERAND_ALIASING not in fusion.raw[1] or not fusion.called_computations:
         return False
     root = fusion.called_computations[0].root
     if root is None:
@@ -255,7 +256,7 @@ def passes_on(fusion: Instruction, index: ShapeIndex) -> bool:
         return False
     handed = root.operands[index[0]].opcode
     return (handed == opcodes.PARAMETER or handed in COLLECTIVES) and any(
-        alias.output_index == index for alias in fusion.items_of(ALIASING, OutputOperandAlias)
+        alias.output_index == index for alias in fusion.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias)
     )
 
 
@@ -290,7 +291,6 @@ def _is_sugared_end(opcode: str) -> bool:
 # Mirrors `HloComputation::MakeInstructionPostOrder` of xla/hlo/ir/hlo_computation.cc.
 
 
-_CONTROL_PREDECESSORS: Final = "control-predecessors"
 _T = TypeVar("_T", bound=Hashable)
 
 
@@ -359,11 +359,11 @@ def control_predecessors(computation: Computation, text: str = "") -> dict[int, 
     if (
         text
         and computation.span is not None
-        and text.find(_CONTROL_PREDECESSORS, computation.span.start, computation.span.end) < 0
+        and text.find(CONTROL_PREDECESSORS, computation.span.start, computation.span.end) < 0
     ):
         return predecessors
     for instruction in computation.instructions:
-        if _CONTROL_PREDECESSORS in instruction.raw[1]:
+        if CONTROL_PREDECESSORS in instruction.raw[1]:
             names = names or {i.name: i.index for i in computation.instructions}
             predecessors[instruction.index] = [
                 names[name] for name in instruction.control_predecessors if name in names

@@ -7,14 +7,13 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.dataflow.dependencies import ALIASING
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, ComputationContexts, contexts_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, OUTPUT_TO_OPERAND_ALIASING, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 
 # --- parts of shapes ---
@@ -271,8 +270,8 @@ def async_pairs(member: Instruction, start: Instruction) -> Iterator[InPlacePair
 
 def _declared_pairs(instruction: Instruction) -> Iterator[InPlacePair]:
     """Yields the pairs in the attribute output_to_operand_aliasing."""
-    if ALIASING in instruction.raw[1]:
-        for alias in instruction.items_of(ALIASING, OutputOperandAlias):
+    if OUTPUT_TO_OPERAND_ALIASING in instruction.raw[1]:
+        for alias in instruction.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias):
             yield InPlacePair(alias.operand_number, alias.operand_index, alias.output_index)
 
 

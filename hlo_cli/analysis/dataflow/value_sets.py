@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.dataflow.dependencies import ALIASING, instruction_post_order
+from hlo_cli.analysis.dataflow.dependencies import instruction_post_order
 from hlo_cli.analysis.dataflow.flat_schedule import (
     AsyncChain,
     InPlace,
@@ -25,7 +25,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import FORWARDING, IN_PLACE
+from hlo_cli.ir.operations import FORWARDING, IN_PLACE, OUTPUT_TO_OPERAND_ALIASING
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
 # --- what is forwarded from where ---
@@ -170,7 +170,7 @@ class Sources:
 
     def _contexts(self, update: Instruction) -> None:
         """Forwards the contexts of an update that binds no operands, unless it declares aliases of its own."""
-        if update.operands[0].shape != update.shape or ALIASING in update.raw[1]:
+        if update.operands[0].shape != update.shape or OUTPUT_TO_OPERAND_ALIASING in update.raw[1]:
             return
         parts, operand = self._places.parts(update), self._places.first_of(update.operands[0])
         first = parts.elements[2] if len(parts.elements) > 3 else len(parts)

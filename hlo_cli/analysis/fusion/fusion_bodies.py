@@ -17,10 +17,12 @@ from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     CHANNEL_OPCODES,
     COLLECTIVES,
+    CONTROL_PREDECESSORS,
     ELEMENTWISE,
     HOST_FEEDS,
     MATMULS,
     OPCODE_ARITY,
+    OUTPUT_TO_OPERAND_ALIASING,
     OWN_KERNELS,
     RUNNERS,
 )
@@ -264,7 +266,6 @@ _TUPLE_USERS: Final = (RUNNERS - {opcodes.ASYNC_START}) | {
 """Opcodes that are allowed to use a tuple as a whole."""
 
 _OMITTED_OPERANDS: Final = "...(+"
-_CONTROL: Final = "control-predecessors="
 
 
 @of_module
@@ -370,7 +371,7 @@ def _same(a: Shape, b: Shape, module: Module) -> bool:
 
 def _body_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
     """Yields unused operations, opcodes that cannot be fused, and control dependencies in a body."""
-    is_waited = _may_contain(module, body, _CONTROL)
+    is_waited = _may_contain(module, body, CONTROL_PREDECESSORS)
     used = {operand for instruction in body.instructions for operand in instruction.operands}
     for instruction in body.instructions:
         if instruction is body.root:
@@ -384,7 +385,7 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
                 f"{instruction.name} cannot be in {fusion.name}: {instruction.opcode} cannot be fused",
                 code="fusion-inside",
             )
-        if is_waited and _CONTROL in instruction.raw[1]:
+        if is_waited and instruction.attribute(CONTROL_PREDECESSORS) is not None:
             yield Problem(
                 instruction, f"{instruction.name} has a control dependency inside {fusion.name}", code="fusion-control"
             )
@@ -432,9 +433,9 @@ def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
 
 def _alias_problems(fusion: Instruction) -> Iterator[Problem]:
     """Checks that aliased outputs and operands exist and have the same size."""
-    if "output_to_operand_aliasing=" not in fusion.raw[1]:
+    if OUTPUT_TO_OPERAND_ALIASING not in fusion.raw[1]:
         return
-    for alias in fusion.items_of("output_to_operand_aliasing", OutputOperandAlias):
+    for alias in fusion.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias):
         number = alias.operand_number
         given = fusion.operand_shape(number) if 0 <= number < len(fusion.operands) else None
         place = subshape(given, alias.operand_index) if given is not None else None

@@ -21,6 +21,7 @@ from hlo_cli.ir.operations import (
     ELEMENTWISE,
     HOST_FEEDS,
     NO_KERNELS,
+    OUTPUT_TO_OPERAND_ALIASING,
     RUNNERS,
     TRANSCENDENTAL,
 )
@@ -104,9 +105,6 @@ class Users(Generic[_T]):
 #
 # Mirrors what fusion passes use of `HloInstruction` and `HloFusionInstruction` of xla/hlo/ir/hlo_instructions.h. The IR
 # is not modified; each node refers to its instruction.
-
-
-_ALIASING_ATTRIBUTE: Final = "output_to_operand_aliasing"
 
 
 class Node:
@@ -352,7 +350,11 @@ def _nodes_of(computation: Computation, around: frozenset[Computation] = frozens
 
 
 def _aliasing_of(fusion: Instruction) -> tuple[OutputOperandAlias, ...]:
-    return fusion.items_of(_ALIASING_ATTRIBUTE, OutputOperandAlias) if _ALIASING_ATTRIBUTE in fusion.raw[1] else ()
+    return (
+        fusion.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias)
+        if OUTPUT_TO_OPERAND_ALIASING in fusion.raw[1]
+        else ()
+    )
 
 
 def body_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> FusionBody:

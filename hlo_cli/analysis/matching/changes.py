@@ -16,7 +16,7 @@ from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, index_text
-from hlo_cli.ir.operations import NAMING_ATTRIBUTES
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, NAMING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, TupleShape
 
 # --- kinds of changes ---
@@ -452,7 +452,7 @@ class OperandDiff:
         now = {b for b in map(pairs.two.node, twos) if pairs.before[b] >= 0}
         # Predecessors that only one module has are added or removed themselves.
         if before - {NONE} != now:
-            yield Change("attributes", "control-predecessors", _names(ones), _names(twos))
+            yield Change("attributes", CONTROL_PREDECESSORS, _names(ones), _names(twos))
 
     def _control_predecessors(self, instruction: Instruction) -> list[Instruction]:
         computation = instruction.computation

@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, NAMING_ATTRIBUTES, attributes_with
 
 # --- content of instructions ---
 # Content of an instruction as text: the argument, and the attributes without names of other objects and metadata.
@@ -27,8 +27,6 @@ from hlo_cli.ir.operations import NAMING_ATTRIBUTES, attributes_with
 # of operands, called computations, and control predecessors. Metadata is separate, as it does not affect the computed
 # value.
 
-
-_CONTROL: Final = "control-predecessors"
 
 _NAMES = re.compile(
     # The value of a naming attribute is a name or names in braces; anything else means that the expression does not
@@ -72,7 +70,7 @@ def content_of(instruction: Instruction) -> InstructionContent:
         if match is None:
             return _content_from_attributes(instruction)
         metadata, attributes = f"{{{match[0]}", before + rest[match.end() :]
-    is_controlled = _CONTROL in attributes
+    is_controlled = CONTROL_PREDECESSORS in attributes
     if is_controlled or instruction.called_computations:
         names = [match.start() for match in _NAMES.finditer(attributes)]
         if names and _may_be_quoted(attributes[: names[-1]]):
@@ -119,7 +117,7 @@ def _may_be_quoted(before: str) -> bool:
 def _content_from_attributes(instruction: Instruction) -> InstructionContent:
     """Content of an instruction from its parsed attributes, for texts that a regular expression cannot split safely."""
     kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"]
-    is_controlled = any(a.name == _CONTROL for a in instruction.attributes)
+    is_controlled = any(a.name == CONTROL_PREDECESSORS for a in instruction.attributes)
     return InstructionContent(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)
 
 

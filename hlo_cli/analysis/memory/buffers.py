@@ -27,7 +27,7 @@ from hlo_cli.ir.garbage import DeepCall, run_deep
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING, wrapped_opcode
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING, OUTPUT_TO_OPERAND_ALIASING, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 # --- buffers ---
@@ -341,9 +341,6 @@ def in_place_of(target: Target | None) -> InPlace:
 # Mirrors the alias queries of `CopyInsertion` in xla/service/copy_insertion.cc.
 
 
-_ALIASING: Final = "output_to_operand_aliasing"
-
-
 class SharedBuffers:
     """The shared `buffers` by first value; `fixed` lists their constants and arguments that are not donated.
 
@@ -410,8 +407,8 @@ class SharedBuffers:
         """Returns the buffers that fusions alias explicitly, such as those that start and end collectives on TPU."""
         places, found = self._facts.places, set[int]()
         for instruction in places.instructions:
-            if instruction.opcode == opcodes.FUSION and _ALIASING in instruction.raw[1]:
-                for alias in instruction.items_of(_ALIASING, OutputOperandAlias):
+            if instruction.opcode == opcodes.FUSION and OUTPUT_TO_OPERAND_ALIASING in instruction.raw[1]:
+                for alias in instruction.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias):
                     output = places.parts(instruction).ordinals.get(alias.output_index)
                     if output is not None:
                         found.add(self.buffer(places.first_of(instruction) + output))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Final, Literal, TypeAlias
 
+from hlo_cli.analysis.hardware.chip_table import MIB
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, known_chips
 from hlo_cli.analysis.layout.tpu_layout import (
     LANES,
@@ -637,8 +638,7 @@ def _arguments_and_output(message: OutOfMemory) -> tuple[int | None, int | None,
 # Blocks of operands, the limit of scoped VMEM, arrays in small memories.
 
 
-_MIB: Final = 1 << 20  # bytes of a MiB
-_ROUNDING_BYTES: Final = _MIB // 200
+_ROUNDING_BYTES: Final = MIB // 200
 """Half of the last digit of a size in MiB with two decimals."""
 _WORD_BYTES: Final = WORD_BITS // 8
 
@@ -702,7 +702,7 @@ def _scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     if not used or not limit or used <= limit:
         return
     # Messages round to 0.01 MiB, so a limit of the shown size may be too low by half of that.
-    wanted = -(-(used + _ROUNDING_BYTES) // _MIB) * _MIB
+    wanted = -(-(used + _ROUNDING_BYTES) // MIB) * MIB
     space = TpuMemorySpace.VMEM
     chips = {chip.generation or "": chip.memories[space].bytes for chip in known_chips() if space in chip.memories}
     enough = tuple((name, size) for name, size in chips.items() if size > wanted and size > limit)

@@ -13,9 +13,7 @@ import numpy as np
 from hlo_cli.analysis.profile.events import nested_order, self_times
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_messages import PassRun
-from hlo_cli.ir.traces.trace import Line, Trace
-
-_PS: Final = 1e-12  # traces have picoseconds
+from hlo_cli.ir.traces.trace import PS, Line, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +111,8 @@ def times_in_trace(trace: Trace) -> CompileTimes | None:
             roots += _add_spans(line, found)
     if not roots:
         return None
-    passes = [PassTime(name, runs, own * _PS) for name, (runs, own) in found.items()]
-    return CompileTimes(_longest_first(passes), sum(roots) * _PS, len(roots))
+    passes = [PassTime(name, runs, own * PS) for name, (runs, own) in found.items()]
+    return CompileTimes(_longest_first(passes), sum(roots) * PS, len(roots))
 
 
 def _add_spans(line: Line, found: dict[str, tuple[int, int]]) -> list[int]:

@@ -32,7 +32,6 @@ from hlo_cli.analysis.profile.events import (
 )
 from hlo_cli.analysis.profile.profile import (
     NO_RUN,
-    PS,
     Floats,
     GivenModule,
     InstructionNames,
@@ -58,7 +57,7 @@ from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import EventMetadata, Integers, Plane, Trace, TracedProgram, Value
+from hlo_cli.ir.traces.trace import PS, EventMetadata, Integers, Plane, Trace, TracedProgram, Value
 from hlo_cli.source import HloError, counted, expect
 from hlo_cli.wire import WireError, first_span, spans_of
 

@@ -19,7 +19,6 @@ from hlo_cli.analysis.profile.profile import (
     NO_FLOW,
     NO_RUN,
     NO_STEP,
-    PS,
     Floats,
     Operation,
     Profile,
@@ -34,7 +33,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.traces.trace import Integers, Line
+from hlo_cli.ir.traces.trace import PS, Integers, Line
 
 # --- times of kernels ---
 # Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.

@@ -325,8 +325,6 @@ def _running_intervals(rows: Occurrences, chosen: Integers) -> tuple[Integers, I
 Platform: TypeAlias = Literal["CPU", "GPU", "TPU"]
 StepSource: TypeAlias = Literal["annotation", "line", "executions"]
 NO_STEP: Final = -1  # steps are indices from 0
-PS: Final = 1e-12
-"""Seconds of a picosecond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,6 +53,7 @@ from hlo_cli.ir.operations import (
     HOST_FEEDS,
     NATIVE_DONES,
     NATIVE_ENDS,
+    OUTPUT_TO_OPERAND_ALIASING,
     wrapped_opcode,
 )
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
@@ -63,8 +64,8 @@ from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 # Mirrors how `VerifyAsyncOps` of xla/service/hlo_verifier.cc follows intermediaries.
 
 
-FORWARDING: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
-"""Opcodes that forward their operand, tuples included."""
+TUPLE_FORWARDING: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
+"""Opcodes that forward a tuple whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,11 @@ def _sources(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]
             yield from _results(instruction.called_computations, index)
         # TPU fusions that compute while a collective is in flight hand its buffers through, as their aliasing states.
         case opcodes.FUSION:
-            aliases = instruction.items_of("output_to_operand_aliasing", OutputOperandAlias)
+            aliases = instruction.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias)
             for alias in aliases:
                 if alias.output_index == index and 0 <= alias.operand_number < len(instruction.operands):
                     yield _operand(instruction, alias.operand_number, alias.operand_index)
-        case opcode if instruction.operands and (opcode in FORWARDING or is_annotation(instruction)):
+        case opcode if instruction.operands and (opcode in TUPLE_FORWARDING or is_annotation(instruction)):
             yield _operand(instruction, 0, index)
 
 

@@ -15,7 +15,7 @@ from hlo_cli.analysis.dataflow.executions import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_overlap import (
-    FORWARDING,
+    TUPLE_FORWARDING,
     AsyncPair,
     AsyncPairs,
     async_pairs,
@@ -36,6 +36,7 @@ from hlo_cli.ir.operations import (
     CHANNEL_STARTS,
     COLLECTIVES,
     NATIVE_DONES,
+    OUTPUT_TO_OPERAND_ALIASING,
     RUNNERS,
     taking,
     wrapped_opcode,
@@ -244,14 +245,14 @@ def _check_inferred_shape(member: Instruction, within: AsyncContext) -> Iterator
 # Mirrors the checks of async-start and async-update in xla/service/hlo_verifier.cc.
 
 
-ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
+ALIASING_THEMSELVES: Final = taking(OUTPUT_TO_OPERAND_ALIASING) - ASYNCHRONOUS
 """Sugared operations that may overwrite operands themselves: the index is one in their result."""
 
 
 def _check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports alias pairs of unequal or missing parts: parameters of a start, contexts of an update."""
     for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
-        for alias in member.items_of("output_to_operand_aliasing", OutputOperandAlias):
+        for alias in member.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias):
             operand_part, output = aliased_parts(pair, member, alias)
             if operand_part is None or output is None or not compatible(operand_part, output):
                 words = f"invalid alias {alias}, expected operand and output parts of the same shape"
@@ -320,7 +321,8 @@ def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
 # of updates and dones in hlo_parser.cc.
 
 
-_USER_OPCODES: Final = FORWARDING | {  # `VerifyAsyncOps` follows values through these, and rejects all other users
+# `VerifyAsyncOps` follows values through these, and rejects all other users
+_USER_OPCODES: Final = TUPLE_FORWARDING | {
     opcodes.CALL,
     opcodes.CONDITIONAL,
     opcodes.CUSTOM_CALL,
@@ -450,7 +452,7 @@ def _is_carried(member: Instruction, users: Users) -> bool:
         for user in users.get(worklist.pop(), ()):
             if user.opcode == opcodes.WHILE:
                 return True
-            if user not in seen and user.opcode in FORWARDING | {opcodes.TUPLE}:
+            if user not in seen and user.opcode in TUPLE_FORWARDING | {opcodes.TUPLE}:
                 seen.add(user)
                 worklist.append(user)
     return False

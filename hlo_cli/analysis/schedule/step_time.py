@@ -34,7 +34,7 @@ from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, CONTROL_PREDECESSORS, HOST_FEEDS
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.source import HloError, wrong_type
 
@@ -882,7 +882,7 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, float]
 def _predecessors(instruction: Instruction, instructions: Sequence[Instruction]) -> list[int]:
     """Returns the indices of the operands and control predecessors of an instruction."""
     indices = [operand.index for operand in instruction.operands]
-    if "control-predecessors" in instruction.raw[1]:
+    if CONTROL_PREDECESSORS in instruction.raw[1]:
         names = set(instruction.control_predecessors)
         indices += [each.index for each in instructions if each.name in names]
     return indices

@@ -39,7 +39,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES, NO_KERNELS
+from hlo_cli.ir.operations import COLLECTIVES, NO_KERNELS, OUTPUT_TO_OPERAND_ALIASING
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 
@@ -573,7 +573,7 @@ _OF_COMPILERS: Final = (
 # A tenth: as much as a compiler's names may be missing or merged; chosen, not measured.
 _MAX_SHARE: Final = 0.1
 # kind and aliasing of a fusion are choices of fusion passes (HloFusionInstruction), not of a program.
-_OF_FUSIONS: Final = frozenset(("kind", "output_to_operand_aliasing"))
+_OF_FUSIONS: Final = frozenset(("kind", OUTPUT_TO_OPERAND_ALIASING))
 _FOLLOWING_COMPILER: Final = DIMENSION_NUMBERS | _OF_FUSIONS | {"calls", "index"}
 _WRAPPERS: Final = frozenset((opcodes.BITCAST, opcodes.FUSION))
 _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, By, Key, Keys, keys_of
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, measures
 from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, rows_of, sums_by, window_of
-from hlo_cli.analysis.profile.profile import NO_STEP, PS, MeasuredProgram, Step
+from hlo_cli.analysis.profile.profile import NO_STEP, MeasuredProgram, Step
 from hlo_cli.analysis.query.fields import NO_AXES
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, where_key
 from hlo_cli.commands.options.declaring import cause_of
@@ -28,7 +28,7 @@ from hlo_cli.commands.profile.timed import BLOCKS, NO_INSTRUCTION, Sum, Timed, s
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Integers
+from hlo_cli.ir.traces.trace import PS, Integers
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report

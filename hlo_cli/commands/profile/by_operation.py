@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from hlo_cli.analysis.profile.measure import MAIN, Measure, over_peak, program_rates
 from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles, transfer_times
-from hlo_cli.analysis.profile.profile import PS
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_of, longest_program, rank, sum_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
+from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, list_first, plural
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import KEEP, Cell, Column, Share, Table, columns_of_part, row_from, rows_from, with_cell

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
-from hlo_cli.analysis.profile.profile import PS, GivenModule, Profile, module_name, program_of
+from hlo_cli.analysis.profile.profile import GivenModule, Profile, module_name, program_of
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import Trace, TracedProgram
+from hlo_cli.ir.traces.trace import PS, Trace, TracedProgram
 from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds, list_first
 from hlo_cli.report.table import Cell
 from hlo_cli.report.unknown_choice import unknown_choice_error

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hlo_cli.analysis.profile.profile import PS, Profile
+from hlo_cli.analysis.profile.profile import Profile
 from hlo_cli.analysis.query.fields import fields_of
 from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader, predicate
 from hlo_cli.commands.profile.timed import Timed
 from hlo_cli.ir.expressions import Call, Where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.traces.trace import PS
 from hlo_cli.read_input import read_module
 from hlo_cli.source import Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES

@@ -15,7 +15,7 @@ from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys
 from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times
-from hlo_cli.analysis.profile.profile import MIN_SHARE, PS, Operation, program_of
+from hlo_cli.analysis.profile.profile import MIN_SHARE, Operation, program_of
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.costs import report_of_causes as kernels_by_cause
@@ -46,6 +46,7 @@ from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Row, Table, number_of, rows_from, rows_from_tuples, with_cell

@@ -40,7 +40,7 @@ _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
 _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[ \w+\-.{}=]{0,40}+$", re.MULTILINE)
 _FENCED = lazy_regex(r"^[ \t]*+```(?=HloModule |ENTRY |ROOT |%)|(?<=[\]})])```[ \t]*+$", re.MULTILINE)
 _QUOTE = lazy_regex(r"^(?:[ ]{0,3}>(?!>> )(?<!>>>)[ ]?)++", re.MULTILINE)
-_QUOTABLE_LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
+_WRITTEN_LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_QUOTED = 0.5  # in a mail, answers stand between quoted lines; HLO itself has no line that begins with `>`
 _RAW_STRING = lazy_regex(r"^[^\n]{0,200}?R\"[a-z]{0,16}\((?=[ \t]*+HloModule )", re.MULTILINE)
 _INDENTED_HEADER = lazy_regex(r"^([ \t]++)HloModule [^\n]*+$", re.MULTILINE)
@@ -96,7 +96,7 @@ def _without_quote_marks(text: str) -> str:
     """The text without the `>` of quotes, if most of its lines have one."""
     if not (text.startswith(">") or "\n>" in text or "\n >" in text):
         return text
-    is_quoted = len(_QUOTE.findall(text)) >= _LEAST_QUOTED * len(_QUOTABLE_LINE.findall(text))
+    is_quoted = len(_QUOTE.findall(text)) >= _LEAST_QUOTED * len(_WRITTEN_LINE.findall(text))
     return _QUOTE.sub("", text) if is_quoted else text
 
 
@@ -123,7 +123,6 @@ _NUMBER: Final = lazy_regex(
     re.MULTILINE,
 )
 """The number of a line, after the file that grep names; not that of a thunk (`000: kCopy`), nor the hour of a time."""
-_SCREEN_LINE: Final = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_NUMBERED: Final = 0.75
 """The share of lines with a number: an editor numbers all, but lines that it wrapped and words around have none."""
 _MARGIN: Final = lazy_regex(
@@ -176,7 +175,7 @@ def without_margins(text: str) -> str:
     head = text[:HEAD]
     if not any(bar in head for bar in "\u2502\u2503\u2551|"):
         return text
-    if not _MARGIN.search(head) or len(_LEFT_MARGIN.findall(head)) < _LEAST_BARRED * len(_SCREEN_LINE.findall(head)):
+    if not _MARGIN.search(head) or len(_LEFT_MARGIN.findall(head)) < _LEAST_BARRED * len(_WRITTEN_LINE.findall(head)):
         return text
     return _RIGHT_MARGIN.sub("", _LEFT_MARGIN.sub("", text))
 
@@ -189,7 +188,7 @@ def without_line_numbers(text: str) -> str:
     """
     head = text[:HEAD]
     numbers = [int(match[1]) for match in _NUMBER.finditer(head)]
-    if len(numbers) < 2 or len(numbers) < _LEAST_NUMBERED * len(_SCREEN_LINE.findall(head)):
+    if len(numbers) < 2 or len(numbers) < _LEAST_NUMBERED * len(_WRITTEN_LINE.findall(head)):
         return text
     rising = sum(later > earlier for earlier, later in pairwise(numbers))
     return _NUMBER.sub("", text) if rising >= _LEAST_NUMBERED * (len(numbers) - 1) else text

@@ -20,6 +20,8 @@ from hlo_cli.dataclass import brief_name, dataclass
 Value: TypeAlias = int | float | str | bytes
 """The value of a statistic; a reference to a name is that name, and what is not UTF-8 in a text is U+FFFD."""
 Integers: TypeAlias = NDArray[np.int64]
+PS: Final = 1e-12
+"""Seconds of a picosecond."""
 PS_PER_NS: Final = 1000  # lines of an xplane begin in nanoseconds, events count picoseconds from there
 ABSENT: Final = -1
 """The code of an event without the statistic."""

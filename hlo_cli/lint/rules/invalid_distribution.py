@@ -16,7 +16,7 @@ from hlo_cli.ir.attributes.enumerations import CollectiveOpGroupMode
 from hlo_cli.ir.attributes.sharding import AnySharding, Groups, MaximalMesh, NamedSharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.notation import SHARDING_START, UnparsedText
-from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, PERMUTES
+from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, CONTROL_PREDECESSORS, HOST_FEEDS, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.lint.rule import LintContext, attribute_span, rule
 from hlo_cli.report.findings import Finding
@@ -267,7 +267,7 @@ def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:
 
 
 # What may differ between host transfers of one channel; operands may, too.
-_IGNORED: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
+_IGNORED: Final = ("metadata", CONTROL_PREDECESSORS, "channel_id", "backend_config")
 
 
 @rule("HLO060", "invalid async start/done pair")

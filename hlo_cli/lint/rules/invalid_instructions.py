@@ -14,7 +14,7 @@ from hlo_cli.ir.instruction import Computation, Instruction, custom_call
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.opcodes import CALL, CONDITIONAL, CUSTOM_CALL, FUSION, OPAQUE, PARAMETER, WHILE
-from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, is_known, wrapped_opcode
+from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, OUTPUT_TO_OPERAND_ALIASING, is_known, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, compatible, subshape
 from hlo_cli.lint.rule import LintContext, attribute_span, rule, shape_span, start_around
 from hlo_cli.report.findings import Finding
@@ -375,7 +375,6 @@ def _thread_mismatches(context: LintContext, opcodes: tuple[str, ...]) -> Iterat
 # --- HLO03x: fusions and custom calls ---
 
 
-_ALIASING: Final = "output_to_operand_aliasing"
 # Annotations that passes of XLA insert, not calls of a library with required layouts.
 _UNCONSTRAINED: Final = ("LayoutConstraint", "control_dep")
 # An attribute by which hlo_verifier.cc skips this check.
@@ -435,9 +434,11 @@ def invalid_alias(context: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for instruction in context.with_attribute_text(_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION):
-        aliases = instruction.items_of(_ALIASING, OutputOperandAlias)
-        place = attribute_span(instruction, _ALIASING)
+    for instruction in context.with_attribute_text(
+        OUTPUT_TO_OPERAND_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION
+    ):
+        aliases = instruction.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias)
+        place = attribute_span(instruction, OUTPUT_TO_OPERAND_ALIASING)
         match instruction.opcode:
             case opcodes.CUSTOM_CALL:
                 for alias in aliases:
@@ -446,7 +447,9 @@ def invalid_alias(context: LintContext) -> Iterator[Finding]:
                             f"invalid alias {alias} on {instruction.name}: {message}", instruction, place
                         )
             case opcodes.CALL:
-                yield context.finding(f"{instruction.name}: call does not support {_ALIASING}", instruction, place)
+                yield context.finding(
+                    f"{instruction.name}: call does not support {OUTPUT_TO_OPERAND_ALIASING}", instruction, place
+                )
             # In unscheduled modules layouts are not final.
             case opcodes.FUSION if context.is_layout_sensitive and instruction.computation not in context.fused:
                 for alias in aliases:
@@ -547,13 +550,17 @@ def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | Non
 
 def _asynchronous_layouts(context: LintContext) -> Iterator[Finding]:
     """Aliases of starts and updates that differ only in layout; asynchronous rules report other differences."""
-    for pair in context.async_pairs.pairs if next(context.with_attribute_text(_ALIASING), None) is not None else ():
+    for pair in (
+        context.async_pairs.pairs
+        if next(context.with_attribute_text(OUTPUT_TO_OPERAND_ALIASING), None) is not None
+        else ()
+    ):
         # Other forms have no aliasing on their starts.
         for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
-            for alias in member.items_of(_ALIASING, OutputOperandAlias):
+            for alias in member.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias):
                 if (message := _layout_difference(*aliased_parts(pair, member, alias))) is not None:
                     message = f"invalid alias {alias} on {member.name}: {message}"
-                    yield context.finding(message, member, attribute_span(member, _ALIASING))
+                    yield context.finding(message, member, attribute_span(member, OUTPUT_TO_OPERAND_ALIASING))
 
 
 def _layout_difference(operand: Shape | None, output: Shape | None) -> str | None:
@@ -650,12 +657,12 @@ def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    starts = (start for start in context.of(opcodes.ASYNC_START) if start.attribute("output_to_operand_aliasing"))
+    starts = (start for start in context.of(opcodes.ASYNC_START) if start.attribute(OUTPUT_TO_OPERAND_ALIASING))
     aliased = {called for start in starts for called in start.called_computations}  # starts hold it
     for call in context.with_buffers:
         if call.opcode not in (opcodes.CUSTOM_CALL, "custom-call-start") or call.computation in aliased:
             continue
-        aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
+        aliases = call.items_of(OUTPUT_TO_OPERAND_ALIASING, OutputOperandAlias)
         target = call.string("custom_call_target") or ""
         start = start_around(context.module, call)  # the only one of both in a text with short forms
         named = start if start is not None and len(start.operands) == len(call.operands) else call

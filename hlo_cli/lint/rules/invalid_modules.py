@@ -13,7 +13,7 @@ from hlo_cli.ir.attributes.value_types import Alias, BufferDonor
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.notation import index_text
-from hlo_cli.ir.operations import taking
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, compatible, subshape
 from hlo_cli.lint.rule import LintContext, attribute_span, header_span, rule, shape_span, start_around
 from hlo_cli.lint.rules import invalid_instructions
@@ -150,7 +150,7 @@ def use_before_definition(context: LintContext) -> Iterator[Finding]:
                 later = "itself" if operand is instruction else f"{operand.name}, which is defined later"
                 yield context.finding(f"{instruction.name} uses {later}", instruction)
     names: dict[Computation, dict[str, Instruction]] = {}
-    for instruction in context.with_attribute_text("control-predecessors"):
+    for instruction in context.with_attribute_text(CONTROL_PREDECESSORS):
         computation = instruction.computation
         if computation not in names:
             # Reversed, so that the first of equal names stays.
@@ -159,12 +159,12 @@ def use_before_definition(context: LintContext) -> Iterator[Finding]:
             before = names[computation].get(name.removeprefix("%"))
             if before is None:
                 message = f"control predecessor {name} of {instruction.name} does not exist in {computation.name}"
-                yield context.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
+                yield context.finding(message, instruction, attribute_span(instruction, CONTROL_PREDECESSORS))
             elif before.index >= instruction.index:
                 is_own = before is instruction
                 where = "is its own control predecessor" if is_own else f"precedes its control predecessor {name}"
                 message = f"{instruction.name} {where}"
-                yield context.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
+                yield context.finding(message, instruction, attribute_span(instruction, CONTROL_PREDECESSORS))
 
 
 @rule("HLO074", "original value mismatch")

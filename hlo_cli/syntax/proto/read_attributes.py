@@ -44,7 +44,7 @@ from hlo_cli.syntax.proto.read_values import (
 )
 from hlo_cli.syntax.scanning.attributes import readable_attributes, split_attributes
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.values.attribute_values import typed_value
+from hlo_cli.syntax.values.attribute_values import read_attribute_value
 from hlo_cli.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 
 # --- attributes as XLA prints them ---
@@ -495,7 +495,7 @@ class ProtoReader:
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """The value of an attribute, read from its text."""
-        return typed_value(opcode, attribute, text)
+        return read_attribute_value(opcode, attribute, text)
 
     def span(self, index: int) -> None:
         """None, as a proto has no spans."""

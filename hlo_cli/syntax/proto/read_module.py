@@ -31,7 +31,7 @@ from hlo_cli.syntax.proto.read_attributes import Memo, ProtoReader, Texts, reade
 from hlo_cli.syntax.proto.read_buffers import buffer_assignment_of
 from hlo_cli.syntax.proto.read_values import ShapeReader, original_array_of, sharding_of
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING
-from hlo_cli.syntax.values.attribute_values import Header, parse_stack_tables, typed_header_value
+from hlo_cli.syntax.values.attribute_values import Header, parse_stack_tables, read_header_value
 from hlo_cli.wire import WireError, all_bytes, bytes_in, number_in, packed_field, read_fields, read_numbers
 
 # --- computations ---
@@ -285,7 +285,7 @@ def module_of(
         header.stack_tables,
         parse_stack_tables,
         check=partial(_findings, opaque),
-        read_header_value=typed_header_value,
+        read_header_value=read_header_value,
         spmd_output_sharding=sharding_of(message.message(_OUTPUT)) if message.has(_OUTPUT) else None,
         value_order=tuple([each.computation for each in built.values()]),
     )

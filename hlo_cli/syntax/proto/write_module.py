@@ -15,7 +15,13 @@ from hlo_cli.ir.attributes.value_types import ComputationLayout
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS, attributes_with, wrapped_opcode
+from hlo_cli.ir.operations import (
+    ASYNC_CONTINUATIONS,
+    ASYNCHRONOUS,
+    CONTROL_PREDECESSORS,
+    attributes_with,
+    wrapped_opcode,
+)
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attribute_table import HEADER_ATTRIBUTES
 from hlo_cli.syntax.proto.messages import KIND, MessageBuilder, fields_of
@@ -239,7 +245,7 @@ def _instruction_draft(instruction: Instruction, writing: Writing) -> MessageBui
         draft.include(_metadata_draft(parse_metadata(operation.attribute("metadata") or "")))
     if instruction.opcode == opcodes.OUTFEED and "outfeed_shape=" not in attributes:
         draft.add("outfeed_shape", shape_draft(instruction.operand_shape(0)))
-    if "control-predecessors" in attributes:
+    if CONTROL_PREDECESSORS in attributes:
         draft.add("control_predecessor_ids", writing.predecessors(instruction))
     return draft
 

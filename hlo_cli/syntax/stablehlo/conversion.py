@@ -14,7 +14,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.notation import index_text, quoted
-from hlo_cli.ir.operations import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY, OUTPUT_TO_OPERAND_ALIASING
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_dense import is_splat, literal_of
@@ -799,7 +799,7 @@ def _aliasing(body: Body, operation: Operation) -> list[tuple[str, str]]:
         output, operand, index = (integers(fields.get(name), body.source) for name in names)
         inner = ", ".join(map(str, index))
         texts.append(f"{{{', '.join(map(str, output))}}}: ({operand[0] if operand else 0}, {{{inner}}})")
-    return [("output_to_operand_aliasing", f"{{{', '.join(texts)}}}")] if texts else []
+    return [(OUTPUT_TO_OPERAND_ALIASING, f"{{{', '.join(texts)}}}")] if texts else []
 
 
 def _configuration(body: Body, operation: Operation) -> list[tuple[str, str]]:

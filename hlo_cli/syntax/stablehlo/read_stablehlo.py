@@ -20,7 +20,7 @@ from hlo_cli.syntax.stablehlo.grammar import Document, Operation, read_document,
 from hlo_cli.syntax.stablehlo.regions import fill, read_function
 from hlo_cli.syntax.stablehlo.scanning import AttributeOf, Entries, ListOf, Text, Word
 from hlo_cli.syntax.stablehlo.values import integers, mesh_of
-from hlo_cli.syntax.values.attribute_values import parse_stack_tables, typed_header_value
+from hlo_cli.syntax.values.attribute_values import parse_stack_tables, read_header_value
 
 _MAIN: Final = "main"
 _MODULES: Final = ("module", "builtin.module")
@@ -78,7 +78,7 @@ class _Assembly:
             tables,
             parse_stack_tables,
             check=partial(_findings, opaque, tuple(program.notes)),
-            read_header_value=typed_header_value,
+            read_header_value=read_header_value,
         )
 
     # --- functions ---

@@ -11,7 +11,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.notation import UnparsedText, index_text
-from hlo_cli.ir.operations import is_known, wrapped_opcode
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, is_known, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, counted, did_you_mean
 from hlo_cli.syntax.attribute_table import HEADER_ATTRIBUTES, Kind, attributes_of
@@ -36,7 +36,6 @@ _LONGEST_LITERAL: Final = 300
 """The longest literal to check; longer ones come from compilers, not from hand."""
 _NAMED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 """The characters of names."""
-_WAITS: Final = "control-predecessors="
 
 
 def _note_instructions(module: Module, notes: Notes) -> None:
@@ -160,7 +159,7 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
 def _note_waits(computation: Computation, notes: Notes) -> None:
     """Notes names in control-predecessors; those of unreadable lines are errors already."""
     body, text = computation.span, notes.source.text
-    if body is None or text.find(_WAITS, body.start, body.end) < 0:
+    if body is None or text.find(CONTROL_PREDECESSORS, body.start, body.end) < 0:
         return
     names = {instruction.name for instruction in computation.instructions}
     for instruction, name in _waits(computation):
@@ -172,7 +171,7 @@ def _note_waits(computation: Computation, notes: Notes) -> None:
 
 def _waits(computation: Computation) -> Iterator[tuple[Instruction, str]]:
     for instruction in computation.instructions:
-        if _WAITS in instruction.raw[1]:
+        if CONTROL_PREDECESSORS in instruction.raw[1]:
             yield from ((instruction, name) for name in instruction.control_predecessors)
 
 

@@ -28,7 +28,7 @@ from hlo_cli.syntax.scanning.attributes import (
 from hlo_cli.syntax.scanning.error_help import FORM
 from hlo_cli.syntax.scanning.scanner import SPACE, Scanner
 from hlo_cli.syntax.scanning.shape_reader import MAX_NESTING, listed, read_shape
-from hlo_cli.syntax.values.attribute_values import parse_metadata, typed_value
+from hlo_cli.syntax.values.attribute_values import parse_metadata, read_attribute_value
 
 if TYPE_CHECKING:
     from hlo_cli.ir.module import Module
@@ -206,7 +206,7 @@ class LineReader:
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """The value of an attribute, read from its text."""
-        return typed_value(opcode, attribute, text)
+        return read_attribute_value(opcode, attribute, text)
 
     def span(self, index: int) -> Span:
         """The line without its indentation."""

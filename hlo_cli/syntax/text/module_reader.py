@@ -36,7 +36,7 @@ from hlo_cli.syntax.text.instruction_lines import (
     read_rows,
     read_statement,
 )
-from hlo_cli.syntax.values.attribute_values import SECTIONS, Header, parse_stack_tables, read_header, typed_header_value
+from hlo_cli.syntax.values.attribute_values import SECTIONS, Header, parse_stack_tables, read_header, read_header_value
 
 # --- headers of computations ---
 # The headers of computations, and the beginning of a text: a module or a single instruction.
@@ -191,7 +191,7 @@ class ModuleReader:
             tuple(self.builder.diagnostics),
             partial(_look_through, self.builder.notes),
             is_fully_split,
-            typed_header_value,
+            read_header_value,
             is_part=self._is_part,
             is_truncated=self.builder.cut is self.computations[-1] or (not entries and _is_whole_program(header)),
             has_entry=bool(entries),

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.ir.traces.trace import EventMetadata, Events, Line, Plane, Trace, Value
+from hlo_cli.ir.traces.trace import PS_PER_NS, EventMetadata, Events, Line, Plane, Trace, Value
 from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces.xplane_columns import (
     DOUBLE,
@@ -210,10 +210,20 @@ def _bits(value: Value, texts: Texts) -> tuple[int, int]:
 
 
 HOST: Final = "/host:CPU"
-_PS_PER_MS: Final = 10**9  # origins are whole milliseconds, so that times keep their digits
-_NS_PER_MS: Final = 10**6  # a trace tells its origin in nanoseconds
+_PS_PER_MS: Final = 10**9  # origins are whole milliseconds, see `origin_ps`
 _FAR: Final = 1 << 62
 """Picoseconds: a clock beyond counts from an origin."""
+
+
+def origin_ps(begin_ps: int, far_ps: int) -> int:
+    """The time that a trace counts from, by its first event: 0, or if that begins beyond `far_ps`, its millisecond.
+
+    Whole milliseconds, so that the times of events keep their digits; all in picoseconds.
+
+    >>> origin_ps(1_795_453_653_675_443_111_111, 1 << 62), origin_ps(29_525_000, 1 << 62)
+    (1795453653675000000000, 0)
+    """
+    return begin_ps // _PS_PER_MS * _PS_PER_MS if begin_ps > far_ps else 0
 
 
 class KernelTrace:
@@ -278,7 +288,7 @@ class KernelTrace:
         statistics: Mapping[str, Value],
     ) -> None:
         if self._origin_ps is None:
-            self._origin_ps = begin_ps // _PS_PER_MS * _PS_PER_MS if begin_ps > _FAR else 0
+            self._origin_ps = origin_ps(begin_ps, _FAR)
         found = plane.lines.get(id) or plane.line(id, id, line)
         try:
             found.add(plane.kinds.id_of(name), begin_ps - self._origin_ps, duration_ps, statistics)
@@ -293,7 +303,7 @@ class KernelTrace:
             raise HloError(f"{self.name} contains no kernels{reason}", hint="record it while a program runs")
         if self._skipped:
             self.notes.append(f"omitted {counted(self._skipped, 'rows')} of {self.name} without a valid time")
-        origin_ns = (self._origin_ps or 0) // _PS_PER_MS * _NS_PER_MS
+        origin_ns = (self._origin_ps or 0) // PS_PER_NS
         planes = [self._host] if self._host.lines else []
         planes += [self._devices[number] for number in sorted(self._devices)]
         return Trace(self.name, self._format, [each.plane(origin_ns) for each in planes], notes=tuple(self.notes))

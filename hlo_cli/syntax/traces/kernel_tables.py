@@ -28,7 +28,7 @@ MAX_PREAMBLE: Final = 50
 _LONGEST_CELL: Final = 1 << 20
 _PIECE: Final = 1 << 20  # decoded at once: files of many GB are read without a copy of them
 # the units that nsys has for columns of times: by default ns, as chosen otherwise
-_PS: Final = {"ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
+_PS_PER_UNIT: Final = {"ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 _UNIT: Final = re.compile(r"(.*) \(([^()]{1,20})\)")
 _HEADERS: Final[tuple[tuple[Literal["nsys", "rocprof"], frozenset[str]], ...]] = (
     ("nsys", frozenset(("name", "projected start", "projected duration"))),
@@ -111,7 +111,7 @@ def _header(line: str) -> Header:
         found = _UNIT.fullmatch(cell.strip())
         name = (found[1] if found else cell).strip().lower()
         columns.setdefault(name, at)
-        times.setdefault(name, _PS.get(found[2], 1000) if found else 1000)
+        times.setdefault(name, _PS_PER_UNIT.get(found[2], 1000) if found else 1000)
     return Header(columns, times)
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from hlo_cli.ir.traces.trace import Trace, Value
+from hlo_cli.ir.traces.trace import PS_PER_NS, Trace, Value
 from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces.builder import KernelTrace
 from hlo_cli.syntax.traces.kernel_tables import MODULE, annotation_of, statistics_of, step_of
@@ -105,7 +105,6 @@ MAX_ROWS: Final = 1 << 26  # a bound for hostile files: a view in place of a tab
 # Seldom enough to cost nothing, often enough to stop a hostile file soon after the limit.
 _STEPS_AT_ONCE: Final = 10_000_000
 _MAX_LENGTH: Final = 1 << 24  # names of kernels have thousands of characters; a blob of the database may have 1 GB
-_PS_PER_NS: Final = 1000  # CUPTI counts nanoseconds, traces picoseconds
 _PROCESS: Final = ~0xFFFFFF
 """The bits of a thread's number that are its process."""
 _MOST_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
@@ -261,7 +260,7 @@ class _Reading:
             found = self._ranges.add(text, start, end if isinstance(end, int) else None, thread)
             if found is not None and isinstance(end, int) and end >= start:
                 name, own = found
-                self._trace.add_range(thread & ~_PROCESS, name, start * _PS_PER_NS, (end - start) * _PS_PER_NS, own)
+                self._trace.add_range(thread & ~_PROCESS, name, start * PS_PER_NS, (end - start) * PS_PER_NS, own)
 
     def _launches(self) -> Mapping[tuple[int, int], Point]:
         """Where each launch is in its thread, by process and correlation id."""
@@ -347,8 +346,8 @@ class _Reading:
             devices.get((process, device), device),
             stream if isinstance(stream, int) else 0,
             self._name(table, row),
-            start * _PS_PER_NS,
-            (end - start) * _PS_PER_NS,
+            start * PS_PER_NS,
+            (end - start) * PS_PER_NS,
             own,
         )
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
-from hlo_cli.ir.traces.trace import Plane, Trace, Value
+from hlo_cli.ir.traces.trace import PS_PER_NS, Plane, Trace, Value
 from hlo_cli.source import HloError, counted
-from hlo_cli.syntax.traces.builder import PlaneBuilder, Texts, printable
+from hlo_cli.syntax.traces.builder import PlaneBuilder, Texts, origin_ps, printable
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
@@ -28,8 +28,6 @@ _FAR: Final = 9 * 10**12
 """Microseconds: a clock beyond counts since 1970, and its picoseconds have more than 64 bits."""
 _EXACT: Final = 10  # with fewer digits before the point, a float64 of microseconds is exact to the picosecond
 _PS_PER_US: Final = 10**6  # the trace event format counts microseconds, traces picoseconds
-_PS_PER_MS: Final = 10**9  # origins are whole milliseconds, so that times keep their digits
-_NS_PER_MS: Final = 10**6  # a trace tells its origin in nanoseconds
 _BYTE_ORDER_MARK: Final = "\ufeff"
 # phases of the trace event format that are no complete events: metadata, flows, counters, and more
 _IGNORED: Final = frozenset("CMPstfabenNODSTFRcv(){}=")
@@ -244,7 +242,7 @@ class _Events:
     def _origin(self, begin_ps: int) -> int:
         """What times count from: 0, or the begin of the first event if that counts from 1970."""
         if self._origin_ps is None:
-            self._origin_ps = begin_ps // _PS_PER_MS * _PS_PER_MS if begin_ps > _FAR * _PS_PER_US else 0
+            self._origin_ps = origin_ps(begin_ps, _FAR * _PS_PER_US)
         return self._origin_ps
 
     def planes(self) -> list[Plane]:
@@ -253,7 +251,7 @@ class _Events:
             plane.name = self._names.get(pid, "")
             for tid, line in plane.lines.items():
                 line.name = self._names.get((pid, tid), "")
-        return [plane.plane((self._origin_ps or 0) // _PS_PER_MS * _NS_PER_MS) for plane in self._planes.values()]
+        return [plane.plane((self._origin_ps or 0) // PS_PER_NS) for plane in self._planes.values()]
 
 
 def picoseconds(us: object) -> int:

@@ -14,17 +14,12 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import (
     NO_METADATA,
-    DebuggedArray,
     FileLocation,
     Metadata,
-    OriginalValue,
-    RecoveryTable,
     StackFrame,
     StackFrames,
-    StatisticsViz,
 )
 from hlo_cli.ir.attributes.sharding import (
-    AnySharding,
     AxisRef,
     Domain,
     IotaReplicaGroupList,
@@ -32,12 +27,11 @@ from hlo_cli.ir.attributes.sharding import (
     Mesh,
     MeshAxesReplicaGroupList,
     MeshAxis,
-    ReplicaGroups,
     Sharding,
     ShardingType,
     TileAssignment,
 )
-from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name, ResultAccuracy
+from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name
 from hlo_cli.ir.instruction import Attribute, Instruction, NoText
 from hlo_cli.ir.notation import UnparsedText, read_index, unquote
 from hlo_cli.lazy_regex import lazy_regex
@@ -45,139 +39,104 @@ from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.attribute_table import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.literal_reading import literal_at, read_shaped_literal
 from hlo_cli.syntax.scanning import tokens as tk
-from hlo_cli.syntax.scanning import tokens as values
 from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes
 from hlo_cli.syntax.scanning.scanner import STRING, Scanner
 from hlo_cli.syntax.scanning.tokens import Tokens, read_list, read_name
 from hlo_cli.syntax.values import operation_values
-from hlo_cli.syntax.values import operation_values as metadata
 
 # --- a grammar for each kind ---
-# The reader function for each kind of attribute whose value can be read on its own.
-#
-# The grammars of prose values use pyparsing, which is imported when the first of them is needed.
+# The reader of each kind of attribute whose value can be read on its own.
 
 
 ValueReader = Callable[[Tokens], AttributeValue]
 
 
-def read_sharding(tokens: Tokens) -> AnySharding:
-    """`{devices=[2]<=[2]}`, or one for each leaf of a tuple."""
-    from hlo_cli.syntax.values import prose_grammars
+def _prose_reader(kind: Kind) -> ValueReader:
+    """The reader of a kind whose grammar is in `prose_grammars`: pyparsing is imported with the first such value."""
 
-    return prose_grammars.read_sharding(tokens)
+    def read(tokens: Tokens) -> AttributeValue:
+        from hlo_cli.syntax.values import prose_grammars
+
+        return prose_grammars.GRAMMARS[kind](tokens)
+
+    return read
 
 
-def read_replica_groups(tokens: Tokens) -> ReplicaGroups:
+_read_sharding: Final = _prose_reader(Kind.SHARDING)
+_read_computed_groups: Final = _prose_reader(Kind.REPLICA_GROUPS)
+
+
+def _read_replica_groups(tokens: Tokens) -> AttributeValue:
     """`{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""
-    if tokens.kind == "{":
-        return operation_values.read_device_list(tokens)
-    from hlo_cli.syntax.values import prose_grammars
-
-    return prose_grammars.read_group_list(tokens)
-
-
-def _read_origin(tokens: Tokens) -> OriginalValue:
-    """`{{"a" {0}}}`."""
-    from hlo_cli.syntax.values import prose_grammars
-
-    return prose_grammars.read_origin(tokens)
-
-
-def read_recovery_table(tokens: Tokens) -> RecoveryTable:
-    """`{ {"old"} : {"new"}, "HloModule …" }`."""
-    from hlo_cli.syntax.values import prose_grammars
-
-    return prose_grammars.read_recovery_table(tokens)
-
-
-def _read_debug_attributes(tokens: Tokens) -> tuple[DebuggedArray, ...]:
-    """`{ {"a" {0}}:({log_mode=default}) }`."""
-    from hlo_cli.syntax.values import prose_grammars
-
-    return prose_grammars.read_debug_attributes(tokens)
-
-
-def read_statistics(tokens: Tokens) -> StatisticsViz:
-    """`{visualizing_index=0,name=1.5}`."""
-    from hlo_cli.syntax.values import prose_grammars
-
-    return prose_grammars.read_statistics(tokens)
-
-
-def _read_result_accuracy(tokens: Tokens) -> ResultAccuracy:
-    """`{mode=highest}`."""
-    from hlo_cli.syntax.values import prose_grammars
-
-    return prose_grammars.read_result_accuracy(tokens)
+    return operation_values.read_device_list(tokens) if tokens.kind == "{" else _read_computed_groups(tokens)
 
 
 def _read_domain(tokens: Tokens) -> Domain:
     """`{kind="sharding", entry={…}, exit={…}}`."""
-    found = _DOMAIN(tokens)
-    return Domain(found["entry"], found["exit"])  # type: ignore[arg-type]
+    fields = _DOMAIN(tokens)
+    return Domain(fields["entry"], fields["exit"])  # type: ignore[arg-type]
 
 
-def _read_kind(tokens: Tokens) -> str:
+def _read_domain_kind(tokens: Tokens) -> str:
     start, end = tokens.start, tokens.end
-    kind = values.read_string(tokens)
+    kind = tk.read_string(tokens)
     if kind != "sharding":
         tokens.fail("domain kind must be sharding", start, end)
     return kind
 
 
-_DOMAIN: Final = values.fields(
-    {"kind": _read_kind, "entry": read_sharding, "exit": read_sharding}, required=("kind", "entry", "exit")
+_DOMAIN: Final = tk.fields(
+    {"kind": _read_domain_kind, "entry": _read_sharding, "exit": _read_sharding}, required=("kind", "entry", "exit")
 )
 GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
     {
-        Kind.BOOL: values.read_bool,
-        Kind.BOOL_IF_GIVEN: values.read_bool,
-        Kind.BOOLS: values.read_bools,
-        Kind.BOOLS_OR_BOOL: values.read_bools_or_bool,
-        Kind.INT: values.read_int,
-        Kind.INT32: values.read_int32,
-        Kind.INTS: values.read_ints,
-        Kind.INT_LISTS: values.read_int_lists,
-        Kind.FLOAT: values.read_float,
-        Kind.STRING: values.read_string,
-        Kind.STRING_OR_JSON: metadata.read_backend_config,
-        Kind.SHAPE: values.take_shape,
-        Kind.SHAPES: values.read_shapes,
+        Kind.BOOL: tk.read_bool,
+        Kind.BOOL_IF_GIVEN: tk.read_bool,
+        Kind.BOOLS: tk.read_bools,
+        Kind.BOOLS_OR_BOOL: tk.read_bools_or_bool,
+        Kind.INT: tk.read_int,
+        Kind.INT32: tk.read_int32,
+        Kind.INTS: tk.read_ints,
+        Kind.INT_LISTS: tk.read_int_lists,
+        Kind.FLOAT: tk.read_float,
+        Kind.STRING: tk.read_string,
+        Kind.STRING_OR_JSON: operation_values.read_backend_config,
+        Kind.SHAPE: tk.take_shape,
+        Kind.SHAPES: tk.read_shapes,
         Kind.LITERAL: read_shaped_literal,
         Kind.ALGORITHM: operation_values.ALGORITHM,
         Kind.ALIASING: operation_values.read_aliasing,
         Kind.API_VERSION: operation_values.API_VERSION,
         Kind.BLOCK_SCALING: operation_values.read_block_scaling,
         Kind.BUFFER_DONORS: operation_values.read_buffer_donors,
-        Kind.COMPUTATION_LAYOUT: metadata.read_computation_layout,
+        Kind.COMPUTATION_LAYOUT: operation_values.read_computation_layout,
         Kind.CONVOLUTION_KIND: operation_values.CONVOLUTION_KIND,
-        Kind.DEBUG_ATTRIBUTES: _read_debug_attributes,
+        Kind.DEBUG_ATTRIBUTES: _prose_reader(Kind.DEBUG_ATTRIBUTES),
         Kind.DIM_LABELS: operation_values.read_dim_labels,
         Kind.DIRECTION: operation_values.DIRECTION,
         Kind.DISTRIBUTION: operation_values.DISTRIBUTION,
         Kind.DOMAIN: _read_domain,
         Kind.FFT_TYPE: operation_values.FFT_TYPE,
-        Kind.FRONTEND_ATTRIBUTES: metadata.read_frontend_attributes,
+        Kind.FRONTEND_ATTRIBUTES: operation_values.read_frontend_attributes,
         Kind.FUSION_KIND: operation_values.FUSION_KIND,
         Kind.GROUP_MODE: operation_values.GROUP_MODE,
-        Kind.METADATA: metadata.read_metadata,
+        Kind.METADATA: operation_values.read_metadata,
         Kind.OPERAND_ALIASING: operation_values.read_operand_aliasing,
         Kind.ORDER: operation_values.ORDER,
-        Kind.ORIGIN: _read_origin,
+        Kind.ORIGIN: _prose_reader(Kind.ORIGIN),
         Kind.PADDING: operation_values.read_padding,
         Kind.PADDING_TYPE: operation_values.PADDING_TYPE,
         Kind.PRECISIONS: operation_values.read_precisions,
         Kind.RANDOM_ALGORITHM: operation_values.RANDOM_ALGORITHM,
-        Kind.RECOVERY_TABLE: read_recovery_table,
-        Kind.REPLICA_GROUPS: read_replica_groups,
-        Kind.RESULT_ACCURACY: _read_result_accuracy,
+        Kind.RECOVERY_TABLE: _prose_reader(Kind.RECOVERY_TABLE),
+        Kind.REPLICA_GROUPS: _read_replica_groups,
+        Kind.RESULT_ACCURACY: _prose_reader(Kind.RESULT_ACCURACY),
         Kind.SCHEDULE: operation_values.SCHEDULE,
-        Kind.SHARDING: read_sharding,
+        Kind.SHARDING: _read_sharding,
         Kind.SHUFFLE_MODE: operation_values.SHUFFLE_MODE,
         Kind.SLICE: operation_values.read_slice,
         Kind.SPARSITY: operation_values.read_sparsity,
-        Kind.STATISTICS: read_statistics,
+        Kind.STATISTICS: _prose_reader(Kind.STATISTICS),
         Kind.TRANSPOSE: operation_values.TRANSPOSE,
         Kind.TYPE: operation_values.TYPE,
         Kind.WINDOW: operation_values.read_window,
@@ -190,7 +149,7 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
 # Shardings and device groups in their most common forms, read without the full grammars.
 #
 # The full grammars use pyparsing, which takes longer to import than most modules take to read. Other forms are left
-# to the grammars, which returns equal values for the common ones.
+# to the grammars, which return equal values for the common ones.
 #
 # Mirrors `ParseSingleSharding` and `ParseCollectiveDeviceList` of xla/hlo/parser/hlo_parser.cc.
 
@@ -396,12 +355,6 @@ _NAMES: Final[Mapping[Kind, ValueReader]] = MappingProxyType(
 # Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc.
 
 
-def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:
-    """The value of an attribute; the grammars are imported with the first value."""
-
-    return read_attribute_value(opcode, attribute, text)
-
-
 class WrittenReader(NoText[Instruction]):
     """Reads the values and the metadata of instructions that carry their own text."""
 
@@ -412,7 +365,7 @@ class WrittenReader(NoText[Instruction]):
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """The value of an attribute, read from its text."""
-        return typed_value(opcode, attribute, text)
+        return read_attribute_value(opcode, attribute, text)
 
     def metadata(self, instruction: Instruction) -> Metadata:
         """The value of the metadata attribute."""
@@ -458,12 +411,6 @@ class Header:
     def is_scheduled(self) -> bool:
         """Whether the order of instructions is the schedule."""
         return self.get("is_scheduled") == "true"
-
-
-def typed_header_value(attribute: str, text: str) -> AttributeValue:
-    """The value of a header attribute; the grammars are imported with the first value."""
-
-    return read_header_value(attribute, text)
 
 
 def read_header(scanner: Scanner) -> Header:

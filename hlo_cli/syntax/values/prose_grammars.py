@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeVar, cast
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import pyparsing as pp
 
@@ -37,9 +38,10 @@ from hlo_cli.ir.attributes.sharding import (
     MeshAxis,
     NamedSharding,
 )
-from hlo_cli.ir.attributes.value_types import ResultAccuracy, Tolerance
+from hlo_cli.ir.attributes.value_types import AttributeValue, ResultAccuracy, Tolerance
 from hlo_cli.ir.notation import unquote
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning.attributes import read_value
 from hlo_cli.syntax.scanning.scanner import STRING as STRING_PATTERN
 from hlo_cli.syntax.scanning.tokens import Tokens
@@ -52,7 +54,6 @@ from hlo_cli.syntax.values.operation_values import read_metadata_or_list
 # long.
 
 
-_T = TypeVar("_T")
 _S: Final = r"[ \t\n\r]*+"
 _INT: Final = r"-?+[0-9]{1,20}+(?![0-9.xeE_])"
 _INTS: Final = rf"{_INT}(?:{_S},{_S}{_INT})*+"
@@ -137,16 +138,16 @@ METADATA: Final = symbol(
 ).set_parse_action(_metadata)
 
 
-def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
+def _reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], AttributeValue]:
     """The grammar as a reader of tokens: it reads the next value completely, and fails at its token."""
     grammar = grammar.parse_with_tabs()
 
-    def read(tokens: Tokens) -> object:
+    def read(tokens: Tokens) -> AttributeValue:
         scanner = tokens.scanner()
         start, end = read_value(scanner, name)
         text = _COMMENT.sub(_blank, tokens.source.text[start:end])
         try:
-            value = grammar.parse_string(text, parse_all=True)[0]
+            value: AttributeValue = grammar.parse_string(text, parse_all=True)[0]
         except pp.ParseBaseException as error:
             tokens.move(start + error.loc)
             if isinstance(error, _FailedCheck):
@@ -157,7 +158,7 @@ def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
         tokens.move(end)
         return value
 
-    return cast(Callable[[Tokens], _T], read)
+    return read
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -363,10 +364,6 @@ _PAIR: Final = symbol(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups an
 _GROUPS: Final = (MESH + pp.Opt(_suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
     _PAIR - _suppress_literal("<=") - IOTA
 ).set_parse_action(_iota_groups)
-read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = reader(
-    _GROUPS, "replica_groups"
-)
-"""`[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""
 
 
 # --- shardings ---
@@ -457,8 +454,6 @@ _CLOSE: Final = _suppress_literal("}", "a sharding item or '}'")
 _BRACED_ITEM: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("a sharding item") - _CLOSE
 _TUPLE: Final = listed(_BRACED_ITEM).set_parse_action(lambda found: ir.TupleSharding(tuple(found)))
 _SHARDING: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
-read_sharding: Final[Callable[[Tokens], ir.AnySharding]] = reader(_SHARDING, "sharding")
-"""One sharding, or one for each leaf of a tuple between further braces."""
 
 
 # --- original values and accuracies ---
@@ -553,13 +548,26 @@ _ACCURACY: Final = (
     - _suppress_literal("}")
 ).set_parse_action(lambda found: ResultAccuracy(found[0]))
 
-read_origin: Final[Callable[[Tokens], OriginalValue]] = reader(_ORIGIN, "origin")
-"""`{{"a" {0}}}`, `{({"a"}, {"b"}),["call"]}` or `{[synthetic_call]}`."""
-read_recovery_table: Final[Callable[[Tokens], RecoveryTable]] = reader(_RECOVERIES, "origin_recovery_table")
-"""`{ {"old"} : {"new"}, "HloModule …" … }`."""
-read_debug_attributes: Final[Callable[[Tokens], tuple[DebuggedArray, ...]]] = reader(_DEBUG_TABLE, "debug_attributes")
-"""`{ {"a" {0}}:({log_mode=default}, {op_id=3}) }`."""
-read_statistics: Final[Callable[[Tokens], StatisticsViz]] = reader(_STATISTICS, "statistics")
-"""`{visualizing_index=0,name=1.5}`; the first number is the index, under any name."""
-read_result_accuracy: Final[Callable[[Tokens], ResultAccuracy]] = reader(_ACCURACY, "result_accuracy")
-"""`{mode=highest}` or `{tolerance={atol=0.1,rtol=0.2,ulps=3}}`."""
+
+# --- the reader of each kind ---
+
+
+GRAMMARS: Final = MappingProxyType[Kind, Callable[[Tokens], AttributeValue]](
+    {
+        # `{ {"a" {0}}:({log_mode=default}, {op_id=3}) }`
+        Kind.DEBUG_ATTRIBUTES: _reader(_DEBUG_TABLE, "debug_attributes"),
+        # `{{"a" {0}}}`, `{({"a"}, {"b"}),["call"]}` or `{[synthetic_call]}`
+        Kind.ORIGIN: _reader(_ORIGIN, "origin"),
+        # `{ {"old"} : {"new"}, "HloModule …" … }`
+        Kind.RECOVERY_TABLE: _reader(_RECOVERIES, "origin_recovery_table"),
+        # `[2,2]<=[4]` or `mesh['x'=2] {'x'}`; listed groups need no grammar
+        Kind.REPLICA_GROUPS: _reader(_GROUPS, "replica_groups"),
+        # `{mode=highest}` or `{tolerance={atol=0.1,rtol=0.2,ulps=3}}`
+        Kind.RESULT_ACCURACY: _reader(_ACCURACY, "result_accuracy"),
+        # one sharding, or one for each leaf of a tuple between further braces
+        Kind.SHARDING: _reader(_SHARDING, "sharding"),
+        # `{visualizing_index=0,name=1.5}`; the first number is the index, under any name
+        Kind.STATISTICS: _reader(_STATISTICS, "statistics"),
+    }
+)
+"""The readers of the kinds whose values have a language of their own."""

@@ -29,7 +29,7 @@ from hlo_cli.source import HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.attribute_table import Kind
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.values.attribute_values import read_value_text
+from hlo_cli.syntax.values.attribute_values import GRAMMARS, read_value_text
 
 # --- forms that people paste ---
 # Shardings in the forms that people paste: as in HLO, as the Python objects of JAX print them, and as in Shardy.
@@ -249,10 +249,8 @@ def read_sharding_text(text: str, *, mesh: Mesh | None = None, rank: int | None 
 
 def _read_strictly(source: Source) -> None:
     """Raises HloError with the place where the text stops to be a sharding."""
-    from hlo_cli.syntax.values.prose_grammars import read_sharding  # its grammar is slow to import
-
     tokens = Tokens(source)
-    read_sharding(tokens)
+    GRAMMARS[Kind.SHARDING](tokens)
     if tokens.kind != tk.END:
         tokens.fail("expected the end of the sharding", tokens.start, tokens.end)
 

@@ -16,6 +16,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.transform.rewriting import CopyReader, ModuleNames, Names, name_of_clone
 from hlo_cli.transform.schedule.constraints import Effects
@@ -351,7 +352,6 @@ def uncalled_names(module: Module) -> frozenset[str]:
 # Mirrors `HloModule::Clone` of xla/hlo/ir/hlo_module.cc.
 
 
-_CONTROL: Final = "control-predecessors"
 # XLA copies these from the fused root (HloInstruction::SetupDerivedInstruction).
 _ROOT_ATTRIBUTES: Final = ("sharding", "origin", "frontend_attributes", "metadata")
 """Attributes that a fusion takes from its root."""
@@ -586,9 +586,9 @@ def _updated_attributes(fusion: Node, calls: str) -> Iterator[Attribute]:
 def _attributes(attributes: Iterable[Attribute], controls: list[str]) -> Iterator[Attribute]:
     """Yields attributes with the current control predecessors, which precede the metadata."""
     # The order of HloInstruction::PrintExtraAttributes, after which metadata and backend_config are printed.
-    others = [attribute for attribute in attributes if attribute.name != _CONTROL]
+    others = [attribute for attribute in attributes if attribute.name != CONTROL_PREDECESSORS]
     last = [attribute for attribute in others if attribute.name in ("metadata", "backend_config")]
     yield from (attribute for attribute in others if attribute not in last)
     if controls:
-        yield Attribute(_CONTROL, "{" + ", ".join(f"%{name}" for name in controls) + "}")
+        yield Attribute(CONTROL_PREDECESSORS, "{" + ", ".join(f"%{name}" for name in controls) + "}")
     yield from last
