@@ -16,7 +16,7 @@ from hlo_cli.commands.options.declaring import (
     cause_of,
     with_options,
 )
-from hlo_cli.commands.options.io_options import OutputOptions, io_of, io_options
+from hlo_cli.commands.options.io_options import OutputOptions, given_about, io_of, io_options
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
@@ -91,7 +91,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     is_of_gpus = (options.why_not or options.changes.is_requested) and bool(options.changes.gpus)
     throughput = None if is_of_gpus else chosen_throughput(options.chip, options.chip_file)
     timing = TimingColumns(throughput) if throughput is not None else None
-    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=given_about(options, "one"))
     if isinstance(loaded, Many):
         from hlo_cli.commands.fuse.fusion_table import fuse_each
 

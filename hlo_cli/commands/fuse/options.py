@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option
 from hlo_cli.commands.options.declaring import (
+    argument,
     by_option,
     each_option,
     flag,
@@ -19,6 +20,9 @@ from hlo_cli.commands.options.io_options import check_options, conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.options.declaring import Rules
 
 SWITCHES: Final = ("cpu", "multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
 
@@ -73,45 +77,78 @@ class RefusionOptions:
         words += [f"--chip {self.chip}"] if self.gpu is not None and not self.is_chip_of_dump else []
         return " ".join(words)
 
-    def check(self, part_option: str | None) -> None:
-        """Raises HloError for unknown rules, and for a change of a part of the module."""
+    def check(self) -> None:
+        """Raises HloError for unknown rules."""
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
             raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
-        if self.is_requested and part_option is not None:
-            hint = f"remove {part_option}: {self.option_name} changes the whole module"
-            raise conflict_error(part_option, self.option_name, hint=hint)
+
+
+_LIST_CALLS: Final = "run `hlo fuse DUMP --custom-calls --where EXPR` to list calls"
+
+
+def _rules_of_change(name: str) -> Rules:
+    """The rules of an option that changes the whole module; several changes can be made at once."""
+    excludes = {part: f"remove {part}: {name} changes the whole module" for part in ("--where", "--computation")}
+    return {"one_of": "report/changes", "about": "one", "excludes": {"NAME": "", **excludes}}
 
 
 @dataclass(frozen=True, slots=True)
 class FuseOptions:
     """The report and the fusions that are selected; `name` is an argument, that of a fusion or a call."""
 
-    name: str | None = None
+    # one fusion is one row, so that a filter could only hide it; calls and pairs may be several of a name
+    name: str | None = argument(
+        "NAME",
+        about="one",
+        excludes=("--where", "--computation"),
+        unless=("--custom-calls", "--c-signature", "--why-not"),
+    )
     is_chip_of_dump: bool = False
     cost: bool = flag(
         "--cost",
         group="Reports",
         is_common=True,
         help="List the cost of each instruction: flops, transcendentals, and bytes accessed.",
+        one_of="report",
+        about="one",
+        excludes=("NAME",),
     )
     dots: bool = flag(
         "--dots",
         group="Reports",
         is_common=True,
         help="List matrix multiplications and convolutions with their sizes and types.",
+        one_of="report",
+        about="one",
+        excludes=("NAME",),
     )
-    grouping: str | None = by_option("Show the cost of kernels by cause")
+    grouping: str | None = by_option(
+        "Show the cost of kernels by cause", one_of="report", about="one", excludes=("NAME",)
+    )
     custom_calls: bool = flag(
-        "--custom-calls", group="Reports", is_common=True, help="List custom calls, or decode the custom call NAME."
+        "--custom-calls",
+        group="Reports",
+        is_common=True,
+        help="List custom calls, or decode the custom call NAME.",
+        one_of="report/calls",
+        about="one",
+        excludes=("--chip", "--chip-file"),
     )
     why_not: bool = flag(
         "--why-not",
         group="Reports",
         is_common=True,
         help="List producer-consumer pairs that are not fused, and why; on GPU, XLA's own reasons.",
+        one_of="report",
+        about="one",
     )
     c_signature: bool = flag(
-        "--c-signature", group="Reports", help="Print C declarations of all custom call targets, or of that of NAME."
+        "--c-signature",
+        group="Reports",
+        help="Print C declarations of all custom call targets, or of that of NAME.",
+        one_of="report/calls",
+        about="one",
+        excludes={"--chip": "", "--chip-file": "", "--where": _LIST_CALLS},
     )
     as_xla: bool = flag(
         "--as-xla", group="Reports", help="Reproduce XLA's float32 results bit for bit (with --cost).", needs="--cost"
@@ -123,6 +160,7 @@ class FuseOptions:
         is_common=True,
         complete=completion.instructions,
         help="Fuse A into B, or siblings A and B, and show a diff.",
+        **_rules_of_change("--fuse"),
     )
     unfuse: str | None = option(
         "--unfuse",
@@ -131,6 +169,7 @@ class FuseOptions:
         is_common=True,
         complete=completion.instructions,
         help="Expand this fusion, or all fusions, and show a diff.",
+        **_rules_of_change("--unfuse"),
     )
     apply: bool = flag(
         "--run-pass",
@@ -138,6 +177,7 @@ class FuseOptions:
         group="Changes",
         is_common=True,
         help="Run the passes for CPU, or for --chip; show a diff.",
+        **_rules_of_change("--run-pass"),
     )
     into: str | None = option(
         "--into",
@@ -159,6 +199,7 @@ class FuseOptions:
         group="Changes",
         complete=completion.some_of(lambda: SWITCHES),
         help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
+        about="one",
         needs="--run-pass or --why-not",
     )
     verify: bool = flag(
@@ -168,12 +209,13 @@ class FuseOptions:
         needs="--fuse, --unfuse, or --run-pass",
         or_needs=("--into",),
     )
-    where: str | None = where_option()
+    where: str | None = where_option(about="one")
     computation: str | None = option(
         "--computation",
         "NAME",
         group="Filters",
         complete=completion.computations,
+        about="one",
         help="Include only instructions in this computation.",
     )
     chip: str | None = chip_option("Estimate time and bottleneck on this chip")
@@ -220,13 +262,6 @@ class FuseOptions:
         """Whether a truncated module is enough for the report; the kernels of a module require its entry."""
         return self.name is not None or self.dots or self.is_about_calls or self.computation is not None
 
-    @property
-    def about_one(self) -> list[str]:
-        """The given options that require a single module, as typed."""
-        narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
-        rules = {"--fusion-rules": bool(self.changes.switches)}
-        return [option for option, given in {**self._reports, **narrowed, **rules}.items() if given]
-
     def check(self) -> None:
         """Raises HloError for options that conflict or that require another option.
 
@@ -236,20 +271,12 @@ class FuseOptions:
         hlo_cli.source.HloError: error: --cost cannot be used with --dots
           help: use only one of them
         """
-        selected = self._reports
-        if len(two := [option for option, given in selected.items() if given]) > 1:
-            raise conflict_error(two[0], two[1])
-        # one fusion is one row, so that a filter could only hide it
-        if self.is_one_fusion and (self.where or self.computation):
-            raise conflict_error("--where" if self.where else "--computation", "NAME")
         check_options(self)
-        parts = {"--where": self.where, "--computation": self.computation}
-        part_option = next((option for option, value in parts.items() if value is not None), None)
-        self.changes.check(part_option)
+        self.changes.check()
         if len(listed(self.chip)) > 1:
             self._check_chips()
-        if self.is_about_calls:
-            self._check_calls()
+        if self.custom_calls and self.where is not None and self.name is not None:  # a name selects one call
+            raise conflict_error("--where", "NAME", hint=_LIST_CALLS)
 
     def _check_chips(self) -> None:
         """Several chips are compared by what XLA:GPU would fuse for each."""
@@ -261,31 +288,6 @@ class FuseOptions:
         other = "--fuse" if self.pair else "--unfuse" if self.unfuse else "--verify" if self.verify else None
         if other is not None:
             raise conflict_error(other, "several chips in --chip", hint="select one chip")
-
-    def _check_calls(self) -> None:
-        if self.chip or self.chip_file:
-            raise conflict_error("--chip" if self.chip else "--chip-file", self._about_calls)
-        # a name selects one call, and C is written for whole targets
-        if self.where is not None and (self.name is not None or self.c_signature):
-            other = "--c-signature" if self.c_signature else "NAME"
-            raise conflict_error("--where", other, hint="run `hlo fuse DUMP --custom-calls --where EXPR` to list calls")
-
-    @property
-    def _about_calls(self) -> str:
-        """The option that selects a report on custom calls."""
-        return "--custom-calls" if self.custom_calls else "--c-signature"
-
-    @property
-    def _reports(self) -> dict[str, bool]:
-        return {
-            "NAME": self.is_one_fusion,
-            "--cost": self.cost,
-            "--dots": self.dots,
-            "--by": self.grouping is not None,
-            self._about_calls: self.is_about_calls,
-            "--why-not": self.why_not,
-            self.changes.option_name: self.changes.is_requested,
-        }
 
 
 def listed(names: str | None) -> tuple[str, ...]:

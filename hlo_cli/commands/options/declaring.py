@@ -27,11 +27,13 @@ if TYPE_CHECKING:
         """With what an option can be used, as data for `io_options.check_options`.
 
         about: "one" for an option that requires a single module, "dump" or "shape" for one that requires such an input.
-        one_of: the name of a set of options of which at most one can be given, such as "report".
+        one_of: the name of a set of options of which at most one can be given, such as "report"; options of one part
+            of it, such as "report/calls", can be given together.
         excludes: the options that have no effect next to this one, or each with the hint of its error.
         needs: the options of which one is required, as the error names them, such as "--slice, --desugar, or --sugar".
         or_needs: further ones that do as well, but that the error does not name.
         only_for: the value to which `excludes` and `needs` are limited; the error names it.
+        unless: the options next to which `excludes` does not apply.
         """
 
         about: str
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         or_needs: Sequence[str]
         needs_hint: str
         only_for: str
+        unless: Sequence[str]
 
     class Settings(Rules, total=False):
         """What else an option may have besides its name, metavar, and help."""
@@ -160,14 +163,17 @@ _KEY: Final = "option"
 
 
 _RULES: Final = frozenset(
-    ("about", "one_of", "excludes", "excludes_hint", "needs", "or_needs", "needs_hint", "only_for")
+    ("about", "one_of", "excludes", "excludes_hint", "needs", "or_needs", "needs_hint", "only_for", "unless")
 )
 """The names of `Rules`, which exists only for checkers of types; all other settings are for click."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a field says of its option: the name as typed, all names, the settings for click, and the rules."""
+    """What a field says of its option: the name as typed, all names, the settings for click, and the rules.
+
+    An argument has no names: click does not make it an option.
+    """
 
     name: str
     names: tuple[str, ...]
@@ -213,6 +219,14 @@ def flag(name: str, *, help: str | Callable[[], str], **settings: Unpack[Setting
     return _field(name, help, default, {**settings, "is_flag": True, "default": default, "flag_value": not default})
 
 
+def argument(name: str, **rules: Unpack[Rules]) -> Any:
+    """A field for an argument, or for what the command reads from one: it has rules, but is no option for click.
+
+    Errors call it `name`, and other rules may name it.
+    """
+    return dataclasses.field(default=None, metadata={_KEY: Declaration(name, (), {}, rules)})
+
+
 def _field(name: str, help: str | Callable[[], str], default: object, settings: dict[str, Any]) -> Any:
     names = (*((settings.pop("short"),) if "short" in settings else ()), name)
     rules: Any = {rule: settings.pop(rule) for rule in _RULES & settings.keys()}
@@ -236,7 +250,7 @@ def with_options(
 
     def add(function: CommandFunction) -> CommandFunction:
         for field, declaration in reversed(declarations(options).items()):
-            if only and field not in only:
+            if not declaration.names or (only and field not in only):
                 continue
             settings = {**declaration.click, **changes.get(field, {})}
             function = click.option(*declaration.names, field, cls=Option, **settings)(function)
@@ -247,7 +261,7 @@ def with_options(
 
 def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
     """The values of the options of a class, removed from a command's parameters."""
-    return {field: given.pop(field) for field in declarations(options)}
+    return {field: given.pop(field) for field, declaration in declarations(options).items() if declaration.names}
 
 
 # --- the command, and its help ---

@@ -336,9 +336,11 @@ def check_options(*chosen: object) -> None:
       help: use only one of them
     """
     given = {declaration.name: (declaration.rules, value) for declaration, value in given_options(*chosen)}
-    found: dict[str, str] = {}
+    chosen_of: dict[str, tuple[str, str]] = {}
     for name, (rules, _) in given.items():
-        if "one_of" in rules and (other := found.setdefault(rules["one_of"], name)) != name:
+        options, _, part = rules.get("one_of", "").partition("/")
+        other, other_part = chosen_of.setdefault(options, (name, part)) if options else (name, part)
+        if other != name and not (part and part == other_part):
             raise conflict_error(other, name)
     applied = {
         f"{name} {rules.get('only_for', '')}".rstrip(): rules
@@ -346,6 +348,8 @@ def check_options(*chosen: object) -> None:
         if rules.get("only_for", value) == value
     }
     for name, rules in applied.items():
+        if any(_is_given(other, given) for other in rules.get("unless", ())):
+            continue
         excluded = rules.get("excludes", ())
         hints = excluded if isinstance(excluded, Mapping) else {}
         for other in excluded:
@@ -377,7 +381,8 @@ def given_about(options: object, *kinds: str) -> list[str]:
 
 def given_in(options: object, *sets: str) -> list[str]:
     """The given options of a set of which one can be given, as typed."""
-    return [declaration.name for declaration, _ in given_options(options) if declaration.rules.get("one_of") in sets]
+    given = {declaration.name: declaration.rules.get("one_of", "") for declaration, _ in given_options(options)}
+    return [name for name, one_of in given.items() if one_of.partition("/")[0] in sets]
 
 
 def _options_in(words: str) -> Iterator[str]:

@@ -11,8 +11,8 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
-from hlo_cli.commands.options.declaring import Command, flag, option, where_option, with_options
-from hlo_cli.commands.options.io_options import InputOptions, check_options, conflict_error, io_of, io_options
+from hlo_cli.commands.options.declaring import Command, argument, flag, option, where_option, with_options
+from hlo_cli.commands.options.io_options import InputOptions, check_options, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.report import Report
@@ -78,7 +78,7 @@ GROUPINGS: Final = (
 class ProfileOptions:
     """The view of a profile; `name` is an argument, that of an instruction."""
 
-    name: str | None = None
+    name: str | None = argument("NAME", one_of="report", excludes=("--where",))
     grouping: str | None = option(
         "--by",
         "GROUP",
@@ -86,17 +86,32 @@ class ProfileOptions:
         is_common=True,
         choices=GROUPINGS,
         help="Show times by source, scope, opcode, kind, axis, step, device, or another group.",
+        one_of="report",
     )
     lost: bool = flag(
-        "--lost", group="Reports", is_common=True, help="Show the time above the least time at the peak rates."
+        "--lost",
+        group="Reports",
+        is_common=True,
+        help="Show the time above the least time at the peak rates.",
+        one_of="report",
     )
     exposed: bool = flag(
-        "--exposed", group="Reports", is_common=True, help="Show how much of each transfer other operations overlap."
+        "--exposed",
+        group="Reports",
+        is_common=True,
+        help="Show how much of each transfer other operations overlap.",
+        one_of="report",
     )
     predicted: bool = flag(
-        "--predicted", group="Reports", is_common=True, help="Compare measured times with those predicted for --chip."
+        "--predicted",
+        group="Reports",
+        is_common=True,
+        help="Compare measured times with those predicted for --chip.",
+        one_of="report",
     )
-    timeline: bool = flag("--timeline", group="Reports", is_common=True, help="List the events of one step by time.")
+    timeline: bool = flag(
+        "--timeline", group="Reports", is_common=True, help="List the events of one step by time.", one_of="report"
+    )
     step: str | None = option(
         "--step",
         "NAME",
@@ -113,6 +128,7 @@ class ProfileOptions:
         is_common=True,
         complete=completion.files,
         help="Compare with the trace OLD, matching instructions by structure.",
+        one_of="report",
         excludes=("--where", "--chip", "--chip-file"),
     )
     against_dump: str | None = option(
@@ -126,29 +142,6 @@ class ProfileOptions:
     where: str | None = where_option()
     chip: str | None = chip_option("Compare rates with the peaks of this chip")
     chip_file: str | None = chip_file_option()
-
-    def check(self) -> None:
-        """Raises HloError for options that have no effect together."""
-        views = self._views
-        if len(views) > 1:
-            raise conflict_error(views[1], views[0])
-        check_options(self)
-        if self.where is not None and self.name is not None:
-            raise conflict_error("--where", views[0])
-
-    @property
-    def _views(self) -> list[str]:
-        """The given arguments and options that select a report, as typed."""
-        selected = {
-            f"'{self.name}'": self.name is not None,
-            "--by": self.grouping not in (None, GROUPINGS[0]),
-            "--lost": self.lost,
-            "--exposed": self.exposed,
-            "--predicted": self.predicted,
-            "--timeline": self.timeline,
-            "--against": self.against is not None,
-        }
-        return [option for option, is_given in selected.items() if is_given]
 
 
 # --- the command ---
@@ -191,7 +184,7 @@ def command(arguments: tuple[str, ...], **option_values: Any) -> int:
     output, reading = io_of(option_values)
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name=name, **option_values)
-    options.check()
+    check_options(options)
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
     try:

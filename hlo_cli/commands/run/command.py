@@ -11,7 +11,7 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import Command, with_options
-from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, conflict_error, io_of, io_options
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import (
     print_diagnostics,
     print_quoted,
@@ -154,7 +154,6 @@ def compare(
     options: RunOptions,
     reading: InputOptions,
     output: OutputOptions,
-    stages: tuple[str | None, str | None] | None,
 ) -> int:
     """Compares a module with that of --against, or two stages of one dump."""
     from dataclasses import replace
@@ -162,16 +161,11 @@ def compare(
     from hlo_cli.commands.modules.loading import load_main, what_was_read
     from hlo_cli.commands.run.against import report_of_comparison
 
-    for name, is_given in (
-        ("--at", options.at), ("--probe", options.probe), ("--save-raw", options.save_raw),
-        ("--floats widen", options.floats == "widen"), ("--watch", options.watch),
-    ):  # fmt: skip
-        if stages is not None and is_given:
-            raise conflict_error("--stage A..B", name)
     other = [options.against] if options.against is not None else inputs
-    first, second = stages or _stage_of_directories(reading.stage, inputs, other)
+    first, second = options.stages or _stage_of_directories(reading.stage, inputs, other)
     new = load_main(other, replace(reading, stage=second))
-    if stages is not None and new.input.dump is not None:  # one module at two stages, whichever costs most at the first
+    # one module at two stages, whichever costs most at the first
+    if options.stages is not None and new.input.dump is not None:
         reading = replace(reading, module=reading.module or new.input.dump.label)
     old = load_main(inputs, replace(reading, stage=first))
     if errors := (*old.module.errors, *new.module.errors):
@@ -248,13 +242,22 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, evaluates, and reports."""
     output, reading = io_of(given, writes=("npz",))
     seed = given.pop("seed")
-    options = RunOptions(**given, seed=seed or 0, fills=seed is not None and bool(given["args"]))
+    fills = seed is not None and bool(given["args"])
+    options = RunOptions(**given, seed=seed or 0, fills=fills, stages=_two_stages(reading.stage))
     options.check()
 
     for path in (output.path, options.save_raw):
         _check_writable(path)
     with bounded(options.limits.max_bytes):
         return _run(inputs, options, reading, output)
+
+
+def _two_stages(stage: str | None) -> tuple[str, str] | None:
+    """The stages of `--stage A..B`, None for a single stage; HloError if one is missing, or both are the same."""
+    first, is_range, second = (stage or "").partition("..")
+    if is_range and (not first or not second or first == second):
+        raise HloError("--stage A..B requires two different stages")
+    return (first, second) if is_range else None
 
 
 def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
@@ -265,11 +268,8 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
 
         report = report_of_passes(inputs, reading, options, quiet=output.quiet)
         return write_report(report, output) or int(not report.numbers["same"])
-    first, is_range, second = (reading.stage or "").partition("..")
-    if is_range and (not first or not second or first == second):
-        raise HloError("--stage A..B requires two different stages")
-    if options.against is not None or is_range:
-        return compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
+    if options.against is not None or options.stages is not None:
+        return compare(inputs, options, reading, output)
     loaded = load_main(inputs, reading)
     module = loaded.module
     if module.errors:

@@ -9,7 +9,7 @@ import click
 
 from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, PROBES, Limits, Wanted
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import flag, option
+from hlo_cli.commands.options.declaring import argument, flag, option
 from hlo_cli.commands.options.io_options import check_options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
@@ -22,16 +22,19 @@ DEFAULT_MEMORY = f"{DEFAULT_LIMITS.max_bytes >> 30}GiB"
 
 _OF_RESULTS: Final = ("--allow-uncovered", "--save-raw")
 """Options on the results of a whole run, which a report on single values has none of."""
+_TWO_STAGES: Final = "--stage A..B"
+"""A comparison of two stages of one dump, as `--against` is of two dumps."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """Arguments, arithmetic, and limits.
 
-    With `fills`, arguments that `args` does not have are made up with the seed.
+    With `fills`, arguments that `args` does not have are made up with the seed. `stages` are the two of `--stage A..B`.
     """
 
     fills: bool = False
+    stages: tuple[str, str] | None = argument("--stage")
     args: tuple[str, ...] = option(
         "--args",
         "FILE",
@@ -76,7 +79,7 @@ class RunOptions:
         multiple=True,
         complete=completion.instructions,
         help="Show the value of this instruction in each execution; repeatable.",
-        excludes=("--against", "--passes", "--probe", "--allow-uncovered"),
+        excludes=("--against", "--passes", "--probe", "--allow-uncovered", _TWO_STAGES),
     )
     watch: tuple[str, ...] = option(
         "--watch",
@@ -86,7 +89,7 @@ class RunOptions:
         multiple=True,
         complete=completion.instructions,
         help="Show a summary of this instruction in each loop iteration; repeatable.",
-        excludes=("--against", "--passes", "--probe", "--at", *_OF_RESULTS),
+        excludes=("--against", "--passes", "--probe", "--at", *_OF_RESULTS, _TWO_STAGES),
     )
     save_raw: str | None = option(
         "--save-raw",
@@ -94,6 +97,7 @@ class RunOptions:
         group="Reports",
         complete=completion.files,
         help="Write the bytes in memory of the value of --at, or of result 0, to FILE.",
+        excludes=(_TWO_STAGES,),
     )
     against: str | None = option(
         "--against",
@@ -109,7 +113,7 @@ class RunOptions:
         group="Reports",
         is_common=True,
         help="Show which compiler passes change the results, from per-pass dumps.",
-        excludes=("--against", "--save-raw", "--floats widen"),
+        excludes=("--against", "--save-raw", "--floats widen", _TWO_STAGES),
     )
     allow_uncovered: bool = flag(
         "--allow-uncovered",
@@ -123,7 +127,7 @@ class RunOptions:
         is_common=True,
         choices=tuple(PROBES),
         help=f"Find the instruction whose elements of this kind reach a result: {joined_by_or(tuple(PROBES))}.",
-        excludes=("--against", "--passes", *_OF_RESULTS),
+        excludes=("--against", "--passes", *_OF_RESULTS, _TWO_STAGES),
     )
     floats: Floats = option(
         "--floats",
@@ -133,6 +137,8 @@ class RunOptions:
         choices=("exact", "widen"),
         default="exact",
         help="Round floats to their types (exact), or use f64 without rounding (widen).",
+        excludes=(_TWO_STAGES,),
+        only_for="widen",
     )
     devices: int | None = option(
         "--devices",
