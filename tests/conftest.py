@@ -107,6 +107,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
     if processes > 1:
         items[:] = long_first(items, lambda item: "slow" in marks[item], processes)
+    items.sort(key=lambda item: not _reads_code(item))
+
+
+def _reads_code(item: pytest.Item | None) -> bool:
+    """Whether a test reads the code of the package: these follow each other, as its syntax trees are made once."""
+    return item is not None and item.get_closest_marker("code") is not None
 
 
 def _limit_of(item: pytest.Item, marks: set[str], usual: float) -> float:
@@ -160,7 +166,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         for cached in _caches_of(part) if name.startswith("hlo_cli.") else ():
             if cached.cache_parameters()["maxsize"] is not None:  # the others hold tables, once for all
                 cached.cache_clear()
-    forget_trees()
+    if not _reads_code(nextitem):
+        forget_trees()
     gc.collect()
     gc.freeze()
     if _TRIM is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from parsed import PACKAGE, tree_of
+from parsed import PACKAGE, text_of, tree_of
 
 MISSING = "no description"
 
@@ -71,6 +71,8 @@ def columns_in_code() -> dict[str, Shown]:
     trees = {path.relative_to(PACKAGE).as_posix(): tree_of(path) for path in _files()}
     users = _users(trees)
     for name, tree in trees.items():
+        if "Column(" not in text_of(PACKAGE / name):
+            continue
         computed = COMPUTED.get(name, {})
         for statement in tree.body:
             is_computed = any(not _texts(call.args[0]) for call in _column_calls(statement))
@@ -97,7 +99,7 @@ def files_with_computed_names() -> set[str]:
     return {
         path.relative_to(PACKAGE).as_posix()
         for path in _files()
-        for node in _column_calls(tree_of(path))
+        for node in (_column_calls(tree_of(path)) if "Column(" in text_of(path) else ())
         if not _texts(node.args[0])
     }
 

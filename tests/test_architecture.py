@@ -148,7 +148,10 @@ NUMPY_ON_USE = "hlo_cli.syntax.literal"  # files that begin so may import numpy 
 NUMPY_TYPES = "hlo_cli.ir.attributes.value_types"  # may name its types
 
 
-@pytest.fixture(scope="module", autouse=True)
+pytestmark = [pytest.mark.code, pytest.mark.usefixtures("trees")]
+
+
+@pytest.fixture(scope="module")
 def trees() -> None:
     """All files are parsed at once."""
     parsed_files()

@@ -540,6 +540,7 @@ OPENERS = {
 """The only files of the package that open others."""
 
 
+@pytest.mark.code
 def test_every_file_is_opened_in_one_place() -> None:
     """Whatever else calls `open` or numpy's `load` has no limits."""
     import ast

@@ -99,6 +99,7 @@ def test_without_the_row_it_is_kept_as_text() -> None:
         module_to_bytes(module)
 
 
+@pytest.mark.code
 def test_what_nothing_computes_with_is_named_by_its_row_alone() -> None:
     homes = {Path(attribute_table.__file__).parent, Path(operation_table.__file__).parent}  # and the rows of who has it
     homes.add(Path(stablehlo.__file__).parent)  # whose operations have attributes of the same names

@@ -68,6 +68,7 @@ def test_values(typed: tuple[str, ...], expected: set[str]) -> None:
     assert all(each.lower().startswith(typed[-1].lower().lstrip("%")) for each in offered)
 
 
+@pytest.mark.code
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"help"}))
 def test_columns_are_those_of_the_command(command: str) -> None:
     """Every column of a table of the command is offered, and none that only others show."""

@@ -28,7 +28,6 @@ from hlo_cli.analysis.custom_calls.config import (
     read_dictionary,
 )
 from hlo_cli.ir.attributes.metadata import BackendConfig
-from share import every
 from timing import is_linear
 
 # The call that XLA's page on custom calls has under "Passing tuples to custom-calls".
@@ -131,7 +130,7 @@ def test_xla_passes_to_a_handler_what_we_declare(tmp_path: Path) -> None:
     ("language", "flags"),
     [
         *(("c", flags) for flags in ((), ("-DFOR_GPU",), ("-DNESTED_TUPLES",))),
-        *every(2, (("c++", flags) for flags in (("-DFOR_GPU",), ()))),
+        *(pytest.param("c++", flags, marks=pytest.mark.slow) for flags in (("-DFOR_GPU",), ())),
     ],
 )
 def test_c_compiles_whatever_names_and_types_there_are(tmp_path: Path, language: str, flags: tuple[str, ...]) -> None:

@@ -154,7 +154,7 @@ def hostile(deep: int) -> dict[str, str]:
 
 
 HOSTILE = tuple(hostile(1))
-depths = pytest.mark.parametrize("deep", [DEEP // 5, pytest.param(DEEP, marks=pytest.mark.slow)])
+depths = pytest.mark.parametrize("deep", [DEEP // 20, pytest.param(DEEP, marks=pytest.mark.slow)])
 
 
 @depths

@@ -67,6 +67,7 @@ def test_words_for_assertions_are_single_ones() -> None:
     assert {"hbm", "vmem", "collective", "ram"} <= set(space_words())
 
 
+@pytest.mark.code
 def test_no_other_file_knows_a_memory_space() -> None:
     labels = {space.label for spaces in TARGETS.values() for space in spaces if space.label.isupper()}
     parsed_files()

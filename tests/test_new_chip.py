@@ -79,6 +79,7 @@ def test_its_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "available: v2," in answer(capsys, "memspace", DUMP, "--chip", "qqq")
 
 
+@pytest.mark.code
 def test_no_other_file_names_a_generation() -> None:
     names = {generation.name for generation in tpu_generations()}
     named = {

@@ -24,6 +24,8 @@ TOPICS = "commands/help/catalog.py"  # `fusion` is a page there
 MOST_FILES = 12
 _NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
+pytestmark = pytest.mark.code
+
 
 def test_few_files_name_an_opcode() -> None:
     many = {opcode: sorted(files) for opcode, files in _named().items() if len(files) > MOST_FILES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -121,17 +122,18 @@ def a_tuple(depth: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "data",
+    "made",
     [
-        in_module(an_instruction(shape=a_tuple(100_000))),
-        in_module(an_instruction(field(8, nested(10, b"", 100_000)), opcode=b"constant")),
-        in_module(an_instruction(field(8, field(1, a_tuple(50_000))), opcode=b"constant")),
-        in_module(an_instruction(field(88, field(1, field(1, b"\1" * 100_000))))),
-        nested(1, in_module(an_instruction()), 100_000),
+        lambda: in_module(an_instruction(shape=a_tuple(100_000))),
+        lambda: in_module(an_instruction(field(8, nested(10, b"", 100_000)), opcode=b"constant")),
+        lambda: in_module(an_instruction(field(8, field(1, a_tuple(50_000))), opcode=b"constant")),
+        lambda: in_module(an_instruction(field(88, field(1, field(1, b"\1" * 100_000))))),
+        lambda: nested(1, in_module(an_instruction()), 100_000),
     ],
     ids=["shape", "literal", "shape of a literal", "original value", "holders"],
 )
-def test_messages_within_messages_are_refused_at_some_depth(data: bytes) -> None:
+def test_messages_within_messages_are_refused_at_some_depth(made: Callable[[], bytes]) -> None:
+    data = made()
     with soon(5):
         error_of(data)
 

@@ -218,11 +218,11 @@ def test_a_map_of_a_thousand_million_elements_begins_at_once(capsys: pytest.Capt
 
 
 def test_what_is_asked_of_a_dump_says_which(capsys: pytest.CaptureFixture[str]) -> None:
-    dump = str(Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv")
-    for question in ([], ["0,0,0,0"], ["--inverse", "0"], ["f32[150,225,225,3]"]):
+    dump = str(Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_branches")
+    for question in ([], ["0,0"], ["--inverse", "0"], ["f32[17,33]"]):
         assert main(["tile-index", f"{dump}:copy.1", *question, "--format", "json"], standalone=False) == 0
         found = json.loads(capsys.readouterr().out)
-        assert (found["input"]["module"], found["input"]["instruction"]) == ("jit_classify", "copy.1")
+        assert (found["input"]["module"], found["input"]["instruction"]) == ("jit_run", "copy.1")
         assert "using stage after_optimizations, the latest of 2" in found["notes"][0]["message"]
 
 

@@ -85,6 +85,7 @@ def banned_in(visible: Iterable[Text]) -> Iterator[tuple[str, str, Text]]:
             yield pattern, found[0], visible[bisect_right(ends, found.start())]
 
 
+@pytest.mark.code
 def test_no_text_has_a_banned_phrase() -> None:
     found = [f"{text}\n    {said!r}: write {BANNED[pattern]}" for pattern, said, text in banned_in(texts())]
     assert not found, "\n".join(found)
