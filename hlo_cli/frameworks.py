@@ -273,7 +273,7 @@ def _of_compiled(x: object, stage: Stage) -> Module:
 
 def _protos(executable: HasModules) -> list[bytes]:
     try:
-        return [each.as_serialized_hlo_module_proto() for each in executable.hlo_modules()]
+        return [hlo_module.as_serialized_hlo_module_proto() for hlo_module in executable.hlo_modules()]
     except RuntimeError:  # a runtime that does not implement it
         return []
 

@@ -119,7 +119,8 @@ def _report_of_space(space: MemorySpaceUsage) -> Report:
         parts=(
             Table("live_values", _COLUMNS, tuple(map(_row, live)), title=_title(space, live), noun="values", limit=10),
             Timeline(
-                "buffers", (Track(space.name, space.timeline, tuple([band_of(*each) for each in space.occupancies()])),)
+                "buffers",
+                (Track(space.name, space.timeline, tuple([band_of(*occupancy) for occupancy in space.occupancies()])),),
             ),
         ),
     )
@@ -274,7 +275,7 @@ def _loaded_profile(profile: Profile) -> LoadedProfile:
 
 
 def _of_fusions(fusions: FusionList) -> Report:
-    return _listed(_fuse_report(fusions.context), "fusions", "fusion", [each.name for each in fusions])
+    return _listed(_fuse_report(fusions.context), "fusions", "fusion", [fusion.name for fusion in fusions])
 
 
 def _of_kernels(kernels: KernelList) -> Report:

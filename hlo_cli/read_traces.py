@@ -116,7 +116,7 @@ def _in_directory(folder: str) -> FoundTraces:
     place = folder.rstrip("/") + "/"
     if not profiles:
         raise HloError(f"no traces found in {place}", hint=RECORD)
-    path, paths = max(profiles, key=lambda each: _age(each[0], each[1][0]))
+    path, paths = max(profiles, key=lambda profile: _age(profile[0], profile[1][0]))
     if len(profiles) == 1:
         return FoundTraces(paths)
     name = os.path.relpath(path, folder)

@@ -125,8 +125,8 @@ def map_modules(
         return _without_answer(piece, late_problem(timeout))
 
     results = in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost, timeout=timeout, late=late)
-    for found in results:
-        yield from reader(found) if isinstance(found, ModuleRef) else found
+    for result in results:
+        yield from reader(result) if isinstance(result, ModuleRef) else result
 
 
 def late_problem(timeout: float | None) -> str:
@@ -224,7 +224,10 @@ def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]
     """All diagnostics of an error, with their input but without its complete text."""
     if not isinstance(error, HloError):
         return (Diagnostic("error", _in_a_line(error), source and Source(source.name, "")),)
-    located = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
+    located = (
+        diagnostic if diagnostic.source is not None else replace(diagnostic, source=source)
+        for diagnostic in error.diagnostics
+    )
     return tuple(each.excerpt() for each in located)
 
 

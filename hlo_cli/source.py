@@ -214,7 +214,10 @@ class HloError(Exception):
 
     def __str__(self) -> str:
         """The diagnostics, each followed by its hint: all that a traceback or a log shows of it."""
-        return "\n".join(f"{each}\n  help: {each.hint}" if each.hint else str(each) for each in self.diagnostics)
+        return "\n".join(
+            f"{diagnostic}\n  help: {diagnostic.hint}" if diagnostic.hint else str(diagnostic)
+            for diagnostic in self.diagnostics
+        )
 
     def _render_traceback_(self) -> list[str]:
         """The lines that IPython shows instead of a traceback: where it was raised, the place in the text, and help."""

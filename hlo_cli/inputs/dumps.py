@@ -83,8 +83,8 @@ class DumpName:
         >>> parse_dump_name("module_0062.jit_step.cpu_after_optimizations.txt").id
         '0062'
         """
-        found = _MODULE.match(self.label or "")
-        return found["id"] if found else None
+        match = _MODULE.match(self.label or "")
+        return match["id"] if match else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -553,8 +553,8 @@ def pass_number(stage: str) -> str | None:
     >>> pass_number("0007.simplification.after_algsimp"), pass_number("after_optimizations")
     ('0007', None)
     """
-    found = _PASS_STAGE.fullmatch(stage)
-    return found["number"] if found is not None else None
+    match = _PASS_STAGE.fullmatch(stage)
+    return match["number"] if match is not None else None
 
 
 def earlier_dumps(path: str, dump: DumpName) -> list[tuple[str, str]]:

@@ -402,14 +402,14 @@ def url_error(path: str) -> HloError | None:
     'run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`'
     >>> url_error("dump/module.txt")
     """
-    if (found := _URL.match(path)) is None:
+    if (match := _URL.match(path)) is None:
         return None
     from shlex import quote  # rarely needed
 
     message = f"{path[:_LONGEST_URL]} is a URL, and hlo reads local files"
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     if scheme == "file":
-        return HloError(message, hint=f"pass {quote(path[found.end() :] or '/')}")
+        return HloError(message, hint=f"pass {quote(path[match.end() :] or '/')}")
     if (tool := _DOWNLOADS.get(scheme)) is None or len(path) > _LONGEST_URL:
         return HloError(message, hint="copy the file to this machine first")
     if path.endswith("/") or "*" in path:
@@ -538,9 +538,9 @@ def _functions_around(lines: Sequence[str], line: int) -> Iterator[str]:
     for text in reversed(lines[:line]):
         stripped = text.lstrip()
         here = len(text) - len(stripped)
-        if here < indent and (found := _DEFINITION.match(stripped)) is not None:
+        if here < indent and (match := _DEFINITION.match(stripped)) is not None:
             indent = here
-            yield found[1] or ""
+            yield match[1] or ""
         elif text is lines[line - 1]:
             indent = here
 
@@ -550,7 +550,7 @@ def _program(file: str) -> tuple[str, ...]:
     if not file.endswith(".py"):
         return ()
     parts = file.replace("\\", "/").split("/")
-    for path in (file, *("/".join(parts[at:]) for at in range(1, len(parts)))):
+    for path in (file, *("/".join(parts[index:]) for index in range(1, len(parts)))):
         try:
             # A name in a dump may be that of a pipe, which would wait for ever.
             if path and stat.S_ISREG(os.stat(path).st_mode):

@@ -610,7 +610,9 @@ def read_content(content: str | bytes, *, stage: str | None = None, module: str 
     try:
         chosen = select_module(read_inputs(["-"], stage=stage, module=module, stdin=io.BytesIO(data)))
     except HloError as error:
-        named = (replace(each, message=each.message.replace(STDIN, _NAME)) for each in error.diagnostics)
+        named = (
+            replace(diagnostic, message=diagnostic.message.replace(STDIN, _NAME)) for diagnostic in error.diagnostics
+        )
         raise HloError.of(named) from None
     source = chosen.source
     name = source.name.removeprefix(STDIN)

@@ -67,7 +67,7 @@ def find_modules(text: str) -> tuple[EmbeddedModule, ...]:
     plain = plain or next(_lines_with(text, "HloModule "), -1) >= 0
     found = None if plain else next(_prefixed_headers(text), None)
     streams = [text] if found is None else _without_prefixes(text, found)
-    listed = [each for stream in streams for each in _excerpts_of(_without_log_lines(stream), text)]
+    listed = [excerpt for stream in streams for excerpt in _excerpts_of(_without_log_lines(stream), text)]
     return tuple(sorted(listed, key=lambda each: each.first_line)) or (EmbeddedModule(text),)
 
 

@@ -160,7 +160,7 @@ def artifact_in(data: bytes) -> Artifact | None:
             bytecode,
             _producer(bytecode),
             table.data(_NAME_AT).decode("utf-8", "replace"),
-            tuple([each.decode("utf-8", "replace") for each in table.texts(_PLATFORMS)]),
+            tuple([text.decode("utf-8", "replace") for text in table.texts(_PLATFORMS)]),
             _types(table, _ARGUMENTS, _ARGUMENT_INDICES),
             _types(table, _RESULTS, _RESULT_INDICES),
             table.has(_GRADIENT),
@@ -187,7 +187,7 @@ def _types(table: _Table, listed: int, indices: int) -> tuple[str, ...]:
 def _type(table: _Table) -> str:
     dtype = table.byte(_TYPE)
     name = _DTYPES[dtype] if dtype < len(_DTYPES) else f"type {dtype}"
-    return f"{name}[{','.join(each.decode('utf-8', 'replace') for each in table.texts(_SIZES))}]"
+    return f"{name}[{','.join(text.decode('utf-8', 'replace') for text in table.texts(_SIZES))}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -446,7 +446,9 @@ class Computation:
         if not isinstance(index, str):
             return self.instructions[index]
         if (found := self.instruction(index)) is None:
-            raise missing(f"instruction of {self.name} called", index, [each.name for each in self.instructions])
+            raise missing(
+                f"instruction of {self.name} called", index, [instruction.name for instruction in self.instructions]
+            )
         return found
 
     def __contains__(self, instruction: object) -> bool:

@@ -175,7 +175,7 @@ class Module(Tabular):
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
         """Elements of parameters whose buffers any result may use; entries of the header that exist."""
         donors = self.header_items("buffer_donor", BufferDonor)
-        return Items([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
+        return Items([donor for donor in donors if self._is_argument(donor.parameter_number, donor.parameter_index)])
 
     @cached_property
     def donated_parameters(self) -> frozenset[Instruction]:
@@ -296,7 +296,9 @@ class Module(Tabular):
             return found
         computation, _, rest = wanted.partition("/")
         within = next((c.instruction(rest) for c in self.computations if c.name == computation), None)
-        return within or next((each for each in self.entry.parameters if each.metadata.op_name == name), None)
+        return within or next(
+            (parameter for parameter in self.entry.parameters if parameter.metadata.op_name == name), None
+        )
 
     def __getitem__(self, name: str) -> Instruction | Computation:
         """The instruction of this name, else the computation; KeyError, with the nearest name, if there is neither."""

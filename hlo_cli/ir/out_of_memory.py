@@ -328,7 +328,7 @@ class OutOfMemory:
         >>> OutOfMemory("run", Span(0, 0), allocations=(small, large), failed=small).culprits[0] is small
         True
         """
-        listed = sorted(self.allocations, key=lambda each: each.size_bytes or 0, reverse=True)
+        listed = sorted(self.allocations, key=lambda allocation: allocation.size_bytes or 0, reverse=True)
         return tuple(listed) if self.failed is None else (self.failed, *(x for x in listed if x is not self.failed))
 
     @property

@@ -555,7 +555,7 @@ class _FileReader:
     def read(self) -> tuple[Expectation, ...]:
         found = tuple(self._section(self._content, (), ()))
         if self._errors:
-            raise HloError.of(sorted(self._errors, key=lambda each: each.span.start if each.span else 0))
+            raise HloError.of(sorted(self._errors, key=lambda error: error.span.start if error.span else 0))
         if not found:
             raise HloError(f"{self._source.name} contains no assertions", hint=_HINT)
         return found
@@ -675,9 +675,9 @@ def _load(source: Source) -> Mapping[str, Toml]:
         return tomllib.loads(source.text)
     except tomllib.TOMLDecodeError as error:
         message = _AT.sub("", str(error))
-        at = _AT.search(str(error))
+        match = _AT.search(str(error))
         end = len(source.text)
-        start = source.line_span(int(at[1]))[0] + int(at[2]) - 1 if at and at[1] else max(0, end - 1)
+        start = source.line_span(int(match[1]))[0] + int(match[2]) - 1 if match and match[1] else max(0, end - 1)
         lowered = message[:1].lower() + message[1:]
         raise HloError(lowered, Span(start, start + 1), source=source, hint=_HINT) from None
     except RecursionError:  # tomllib recurses once for each nested array

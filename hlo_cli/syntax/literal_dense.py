@@ -141,8 +141,8 @@ def _from_tokens(tokens: Sequence[str], element: PrimitiveType) -> npt.NDArray[n
     import numpy as np
 
     if element.kind in ("pred", "signed", "unsigned"):
-        numbers = [int(each == "true") if each[0] in "tf" else _integer(each) for each in tokens]
-        if not all(each is not None and _fits(each, element) for each in numbers):
+        numbers = [int(token == "true") if token[0] in "tf" else _integer(token) for token in tokens]
+        if not all(number is not None and _fits(number, element) for number in numbers):
             raise HloError(f"a value of the constant is not a value of {element.name}")
         return np.array(numbers, np.bool_ if element.kind == "pred" else _storage(element))
     bits: dict[int, int] = {}

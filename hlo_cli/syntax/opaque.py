@@ -138,7 +138,7 @@ def suspects_among(
     for instruction in instructions:
         operands, opcode = instruction.operands, instruction.opcode
         if operands and max(operand.index for operand in operands) >= instruction.index:
-            instruction.operands = tuple(each for each in operands if each.index < instruction.index)
+            instruction.operands = tuple(operand for operand in operands if operand.index < instruction.index)
             yield instruction
         elif counts(opcode) != len(operands) and (opcode in _CHECKED or not takes(opcode, len(operands))):
             yield instruction
@@ -277,7 +277,9 @@ def _calls_in_circles(
                 del path[inside]
             elif following[1] in path:
                 caller, called = following
-                caller.called_computations = tuple(each for each in caller.called_computations if each is not called)
+                caller.called_computations = tuple(
+                    computation for computation in caller.called_computations if computation is not called
+                )
                 yield caller, Problem(CIRCLE, f"recursive call of {called.name}")
             else:
                 pending.append(following[1])
@@ -296,7 +298,7 @@ def _nested_too_deeply(callers: Sequence[Instruction]) -> Iterator[tuple[Instruc
     level, found = 0, dict.fromkeys(fusion for fusion in fusions if fusion.computation not in bodies)
     while found:
         level += 1
-        called = dict.fromkeys(each for fusion in found for each in fusion.called_computations)
+        called = dict.fromkeys(computation for fusion in found for computation in fusion.called_computations)
         if level > MAX_NESTED_FUSIONS:
             level = 0
             for fusion in found:

@@ -94,14 +94,14 @@ def error_of(error: click.ClickException) -> HloError:
     match error:
         case click.NoSuchOption():
             params = context.command.params if context else ()
-            known = (*(error.possibilities or ()), *(name for each in params for name in each.opts))
+            known = (*(error.possibilities or ()), *(name for param in params for name in param.opts))
             options = {name.lstrip("-"): name for name in known}
             word = error.option_name.lstrip("-")
             near = nearest(word, options) or next((name for name in options if len(word) > 2 and word in name), None)
             return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(options.get(near or "")) or hint)
         case click.BadOptionUsage():
             params = context.command.params if context else ()
-            used = next((each for each in params if error.option_name in each.opts), None)
+            used = next((param for param in params if error.option_name in param.opts), None)
             if isinstance(used, click.Option) and used.is_flag:
                 return HloError(f"{error.option_name} does not take a value", hint="remove the value")
             metavar = used.metavar if used else None

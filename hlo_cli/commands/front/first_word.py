@@ -54,7 +54,7 @@ def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str
             return ["shard", *given]
         implied = _command_for(given[0])
         return given if implied is None else _with_options([*implied, *given[1:]])
-    words = [(at, word) for at, word in enumerate(given) if not _is_option(word)]
+    words = [(index, word) for index, word in enumerate(given) if not _is_option(word)]
     if any(word in commands for _, word in words):
         return given
     for at, word in words:

@@ -120,8 +120,8 @@ def _item_lines(block: ItemList, painter: _Painter, room: int) -> Iterator[str]:
         if is_loose and number > 1:
             yield ""
         lines = _spaced(item, painter, room - len(mark))
-        for at, line in enumerate(lines):
-            yield ((" " * len(mark) if at else mark) + line).rstrip()
+        for index, line in enumerate(lines):
+            yield ((" " * len(mark) if index else mark) + line).rstrip()
 
 
 def _strong(spans: Spans) -> Spans:
@@ -149,8 +149,8 @@ def _words(spans: Spans, painter: _Painter, unbroken: int) -> Iterator[tuple[tup
     for span in spans:
         text = painter.marked(span)
         parts = [text] if span.kind == "code" and len(text) <= unbroken else _BLANK.split(text)
-        for at, part in enumerate(parts):
-            if at and word:
+        for index, part in enumerate(parts):
+            if index and word:
                 yield tuple(word)
                 word = []
             if part:
@@ -162,7 +162,7 @@ def _words(spans: Spans, painter: _Painter, unbroken: int) -> Iterator[tuple[tup
 def _table(table: GridTable, painter: _Painter, room: int) -> Iterator[str]:
     """Columns as wide as their cells need; if that is too wide, the widest columns are wrapped."""
     rows = (table.header, *table.rows)
-    natural = [max(_width(row[at], painter) for row in rows) for at in range(len(table.header))]
+    natural = [max(_width(row[index], painter) for row in rows) for index in range(len(table.header))]
     widths = _fitted(natural, room - len(_GAP) * (len(natural) - 1))
     yield from _row(tuple(map(_strong, table.header)), widths, painter)
     yield painter.word(_GAP.join("─" * width for width in widths), "quiet")
@@ -186,8 +186,10 @@ def _row(cells: Sequence[Spans], widths: Sequence[int], painter: _Painter) -> It
     columns = [
         tuple(_padded(cell, width, painter)) or (" " * width,) for cell, width in zip(cells, widths, strict=True)
     ]
-    for at in range(max(map(len, columns))):
-        parts = [lines[at] if at < len(lines) else " " * width for lines, width in zip(columns, widths, strict=True)]
+    for index in range(max(map(len, columns))):
+        parts = [
+            lines[index] if index < len(lines) else " " * width for lines, width in zip(columns, widths, strict=True)
+        ]
         yield _GAP.join(parts).rstrip()
 
 

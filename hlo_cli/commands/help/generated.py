@@ -58,8 +58,8 @@ def _lines(chip: Chip, sources: _Sources) -> Iterator[str]:
         f"{name}{amount:>{_CELL - len(name)}} {f'[{sources.number(source)}]':<4}"
         for name, amount, source in _specifications(chip)
     ]
-    for at in range(0, len(cells), _CELLS_IN_A_LINE):
-        yield "  " + " ".join(cells[at : at + _CELLS_IN_A_LINE]).rstrip()
+    for index in range(0, len(cells), _CELLS_IN_A_LINE):
+        yield "  " + " ".join(cells[index : index + _CELLS_IN_A_LINE]).rstrip()
     yield ""
 
 

@@ -94,7 +94,9 @@ def _items(lines: Iterable[str]) -> list[tuple[Block, ...]]:
 def meanings_of(word: str) -> Iterator[str]:
     """What the tables of the program say about a word, one line of Markdown for each table that has it."""
     name = word.lower().replace("_", "-").replace(" ", "-")
-    operation = next((operations.OPERATIONS[each] for each in _singulars(name) if each in operations.OPERATIONS), None)
+    operation = next(
+        (operations.OPERATIONS[singular] for singular in _singulars(name) if singular in operations.OPERATIONS), None
+    )
     if operation is not None:
         yield _of_opcode(operation)
     yield from _of_attribute(word)
@@ -140,13 +142,13 @@ def _of_flag(word: str) -> Iterator[str]:
     >>> print(*_of_flag("flag xla_cpu_use_fusion_emitters"))
     **--xla_cpu_use_fusion_emitters** (flag of XLA): default true. It was removed from XLA.
     """
-    found = _FLAG.fullmatch(word.strip())
-    if found is None:
+    match = _FLAG.fullmatch(word.strip())
+    if match is None:
         return
-    name = found[2]
+    name = match[2]
     flag = compiler_flags().get(name)
     if flag is None:
-        if not found[1] and not name.startswith(_NAMED_AS_FLAGS):
+        if not match[1] and not name.startswith(_NAMED_AS_FLAGS):
             return
         near = nearest(name, compiler_flags())
         yield f"**--{name}** is not a flag of XLA or libtpu" + (f"; the nearest is `--{near}`." if near else ".")
@@ -207,7 +209,7 @@ def _of_attribute(word: str) -> Iterator[str]:
 
     name = word.strip().lower().replace(" ", "_").removesuffix("=")
     forms = (name, name.replace("-", "_"), name.replace("_", "-"))
-    row = next((row for each in forms if (row := attribute_named(each) or HEADER_ATTRIBUTES.get(each))), None)
+    row = next((row for form in forms if (row := attribute_named(form) or HEADER_ATTRIBUTES.get(form))), None)
     if row is None:
         return
     name = row.name
@@ -342,7 +344,9 @@ def _sections(source: str, pattern: re.Pattern[str]) -> dict[str, int]:
 def _options(pattern: re.Pattern[str], options: Iterable[OptionText]) -> Iterator[str]:
     """The options that are named by a word, then those whose help mentions it."""
     matching = {
-        each: not pattern.search(each.name.replace("-", " ")) for each in options if pattern.search(" ".join(each))
+        option: not pattern.search(option.name.replace("-", " "))
+        for option in options
+        if pattern.search(" ".join(option))
     }
     for each in sorted(matching, key=matching.__getitem__)[:_MOST_OPTIONS]:
         yield f"`hlo {each.command} {each.name}`: {each.help}"

@@ -151,8 +151,8 @@ def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: s
     from click.shell_completion import CompletionItem
 
     found: dict[str, str] = {}
-    for each in choices:
-        value, meaning = (each, "") if isinstance(each, str) else each
+    for choice in choices:
+        value, meaning = (choice, "") if isinstance(choice, str) else choice
         if value and value.lower().startswith(start.lower().removeprefix("%")):
             found.setdefault(value, meaning)
     return [
@@ -167,7 +167,7 @@ def _inputs(ctx: click.Context) -> tuple[str, ...]:
     """
     given = [ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument)]
     values = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
-    return tuple(str(each) for each in (*values, *ctx.args) if each is not None)
+    return tuple(str(value) for value in (*values, *ctx.args) if value is not None)
 
 
 def _names(

@@ -118,7 +118,7 @@ class Option(click.Option):
     def names(self) -> str:
         """The listed names of the option and its metavar."""
         metavar = "" if self.is_flag else f" {self.metavar or str(self.name).upper()}"
-        listed = (each for each in self.opts if each != self.unlisted)
+        listed = (name for name in self.opts if name != self.unlisted)
         return f"{', '.join(sorted(listed, key=len))}{metavar}"
 
     @property
@@ -302,7 +302,7 @@ class Command(click.Command):
         """The help for --help: the screen of -h, then the other options, details, and examples."""
         if self._is_one_page(ctx):
             return _joined(self._one_page(ctx))
-        rest = (each for each in self._options() if not each.is_common)
+        rest = (option for option in self._options() if not option.is_common)
         parts = (*self._first_screen(ctx), "More options", *self._groups(ctx, rest))
         return _joined((*parts, self.details.strip("\n"), _examples("More examples", self.examples[2:])))
 
@@ -320,14 +320,14 @@ class Command(click.Command):
         return (*self._head(ctx, self.examples), *self._groups(ctx, self._options()), self.details.strip("\n"))
 
     def _first_screen(self, ctx: click.Context) -> Sequence[str]:
-        common = (each for each in self._options() if each.is_common)
+        common = (option for option in self._options() if option.is_common)
         return (*self._head(ctx, self.examples[:2]), *self._groups(ctx, common))
 
     def _head(self, ctx: click.Context, examples: Sequence[str]) -> Sequence[str]:
         return self.get_usage(ctx), (self.help or "").strip("\n"), _examples("Examples", examples)
 
     def _options(self) -> Iterator[Option]:
-        return (each for each in self.params if isinstance(each, Option) and not each.hidden)
+        return (param for param in self.params if isinstance(param, Option) and not param.hidden)
 
     def option_groups(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """All options by group, in the order of the help: the names of each with its help."""
@@ -335,7 +335,7 @@ class Command(click.Command):
 
     def _groups(self, ctx: click.Context, options: Iterable[Option]) -> Iterator[str]:
         """The options under the headings of their groups; all groups of a command are aligned."""
-        width = min(_MAX_NAMES_WIDTH, max(len(each.names) for each in self._options()))
+        width = min(_MAX_NAMES_WIDTH, max(len(option.names) for option in self._options()))
         for group, records in _grouped(ctx, options).items():
             rows = (line for record in records for line in _lines(*record, width))
             yield "\n".join((f"{group}:", *rows))
@@ -369,9 +369,9 @@ class _HelpOption(Option):
 
 def _grouped(ctx: click.Context, options: Iterable[Option]) -> dict[str, list[tuple[str, str]]]:
     groups: dict[str, list[tuple[str, str]]] = {}
-    for each in options:
-        if record := each.get_help_record(ctx):
-            groups.setdefault(each.group, []).append(record)
+    for option in options:
+        if record := option.get_help_record(ctx):
+            groups.setdefault(option.group, []).append(record)
     own = (group for group in groups if group not in LAST)
     return {group: groups[group] for group in (*own, *(group for group in LAST if group in groups))}
 

@@ -357,7 +357,9 @@ def check_options(*chosen: object) -> None:
                 raise conflict_error(other, name, hint=hints.get(other) or rules.get("excludes_hint", _ONLY_ONE))
     for name, rules in applied.items():
         needed = rules.get("needs", "")
-        if needed and not any(_is_given(each, given) for each in (*_options_in(needed), *rules.get("or_needs", ()))):
+        if needed and not any(
+            _is_given(option, given) for option in (*_options_in(needed), *rules.get("or_needs", ()))
+        ):
             raise requirement_error(name, needed, hint=rules.get("needs_hint", ""))
 
 

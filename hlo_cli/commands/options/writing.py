@@ -209,7 +209,7 @@ def print_diagnostics(
     if sys.stdout is not None:
         sys.stdout.flush()
     if output.quiet:
-        notes, errors = (), [replace(each, hint=None) for each in errors]
+        notes, errors = (), [replace(error, hint=None) for error in errors]
     if not (notes or errors):
         return 0
     from hlo_cli.render.draw.diagnostics import render_diagnostics, render_notes
@@ -219,7 +219,7 @@ def print_diagnostics(
         click.echo(chunk, err=True, nl=False, color=True)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
         click.echo(chunk, err=True, nl=False, color=True)
-    is_bug = any(INTERNAL_ERROR in each.message for each in errors)
+    is_bug = any(INTERNAL_ERROR in error.message for error in errors)
     return INTERNAL_ERROR_CODE if is_bug else 2 if errors else 0
 
 

@@ -303,7 +303,7 @@ def _with_trips(loaded: Loaded, profile: str, reading: InputOptions) -> tuple[Lo
     from hlo_cli.commands.profile.measured import load_profile, with_measured_trips
 
     found = load_profile(profile, (), reading)
-    if any(each.module is None for each in found.profile.programs) and loaded.input.path is not None:
+    if any(program.module is None for program in found.profile.programs) and loaded.input.path is not None:
         found = load_profile(profile, (loaded.input.path,), reading)
     return with_measured_trips(loaded, found.profile)
 

@@ -226,7 +226,11 @@ def _collective_at(instruction: Instruction, module: Module) -> Collective | Non
         return None
     from hlo_cli.analysis.sharding.collectives import collectives_of
 
-    found = [each for each in collectives_of(module) if instruction in (each.instruction, each.caller)]
+    found = [
+        collective
+        for collective in collectives_of(module)
+        if instruction in (collective.instruction, collective.caller)
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -341,12 +345,12 @@ def _operand_parts(instruction: Instruction, setting: ExplainContext, segments: 
         rows.append(Explanation(part, "number" if is_number else "value", shown, _argument(instruction)))
     count, most = len(instruction.operands), setting.most_operands
     shown_count = count if not most or count <= most + 1 else most
-    for at in range(shown_count):
-        segments += [Segment(", ")] if at else []
-        _operand_part(instruction, at, setting, segments, rows)
+    for index in range(shown_count):
+        segments += [Segment(", ")] if index else []
+        _operand_part(instruction, index, setting, segments, rows)
     if shown_count < count:
         segments.append(Segment(f", … {count - shown_count:,} more", None, Break.NEVER))
-        shapes = [instruction.operand_shape(at) for at in range(shown_count, count)]
+        shapes = [instruction.operand_shape(index) for index in range(shown_count, count)]
         total = sum(shape.padded_bytes for shape in shapes)
         rows.append(Explanation(None, "operands", f"{count - shown_count:,} more", "", (total, "")))
     segments.append(Segment(")"))
@@ -637,7 +641,7 @@ def _users(instruction: Instruction) -> tuple[Instruction, ...]:
 
 def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:
     """All operands, for programs."""
-    operands = (_operand(instruction, at, setting) for at in range(len(instruction.operands)))
+    operands = (_operand(instruction, index, setting) for index in range(len(instruction.operands)))
     return Table("operands", _OPERANDS, rows_from(_OPERANDS, operands), noun="operands", main=False, person=False)
 
 

@@ -168,10 +168,15 @@ def _choose_instructions(
 def _rows(module: Module, instructions: Sequence[Instruction], place: Module | Computation) -> tuple[Row, ...]:
     users = _users(place)
     shapes: dict[int, _ShapeCells] = {}  # equal shapes of a module are one object
-    for each in instructions:
-        if id(each.shape) not in shapes:
-            shapes[id(each.shape)] = _ShapeCells(each.shape.padded_bytes, each.shape.logical_bytes, str(each.shape))
-    rows = (_InstructionRow(module, each, shapes[id(each.shape)], users.get(each, ())) for each in instructions)
+    for instruction in instructions:
+        if id(instruction.shape) not in shapes:
+            shapes[id(instruction.shape)] = _ShapeCells(
+                instruction.shape.padded_bytes, instruction.shape.logical_bytes, str(instruction.shape)
+            )
+    rows = (
+        _InstructionRow(module, instruction, shapes[id(instruction.shape)], users.get(instruction, ()))
+        for instruction in instructions
+    )
     return rows_from(_INSTRUCTION_COLUMNS, rows)
 
 

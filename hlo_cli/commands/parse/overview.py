@@ -109,7 +109,7 @@ def lone_instruction(module: Module) -> Instruction | None:
     >>> lone_instruction(parse_module("ENTRY e { ROOT y = f32[2] constant({1, 2}) }")) is None
     True
     """
-    found = [each for each in module.instructions if each.opcode != PARAMETER]
+    found = [instruction for instruction in module.instructions if instruction.opcode != PARAMETER]
     if len(found) != 1 or len(module.computations) != 1 or module.errors:
         return None
     text = module.source.text

@@ -67,7 +67,7 @@ def _distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
     >>> _distance_cells([Distance((0,), 0.5, 0.25), Distance((1,), 0.0, float("inf"))])
     (0.5, 'inf')
     """
-    known = [each for each in distances if each.is_known]
+    known = [distance for distance in distances if distance.is_known]
     if distances and not known:
         return UNKNOWN, UNKNOWN
     exact, widened = (
@@ -89,7 +89,7 @@ def columns_of(distances: Sequence[Distance]) -> tuple[Column[Distance], ...]:
 
     Counts of NaN and Inf on both sides are for people only where there are some.
     """
-    has_counts = any(any((*each.nan, *each.inf)) for each in distances)
+    has_counts = any(any((*distance.nan, *distance.inf)) for distance in distances)
     return (
         *columns_of_part(_distance_columns(), lambda each: [each]),
         Column("ulp", "ulp", "number", of=lambda each: _if_known(each, _number_cell(each.ulp))),
@@ -174,12 +174,12 @@ def _difference_numbers(difference: FirstDifference | None, new: Module | None) 
             "instruction": instruction.name,
             "computation": instruction.computation.name,
             "opcode": instruction.opcode,
-            "operands": tuple(each.name for each in instruction.operands),
+            "operands": tuple(operand.name for operand in instruction.operands),
             "line": None if position is None else position.line,
             "column": None if position is None else position.column,
             "device": difference.place.device,
             "execution": difference.execution,
-            "callers": tuple(each.name for each in difference.callers),
+            "callers": tuple(caller.name for caller in difference.callers),
             "iterations": difference.iterations,
             "evidence": difference.evidence,
             "repair": difference.repair or None,
@@ -251,9 +251,9 @@ _VALUES: Final[tuple[Column[_OneValue], ...]] = (
 
 def _operands_and_result(module: str, values: ExecutionValues) -> Iterator[_OneValue]:
     instruction = values.place.instruction
-    for at, (operand, value) in enumerate(zip(instruction.operands, values.operands, strict=True)):
-        if not instruction.operand_index(at):
-            yield from _values(module, f"operand {at}", operand.name, value, operand.shape)
+    for index, (operand, value) in enumerate(zip(instruction.operands, values.operands, strict=True)):
+        if not instruction.operand_index(index):
+            yield from _values(module, f"operand {index}", operand.name, value, operand.shape)
     yield from _values(module, "result", instruction.name, values.result, instruction.shape)
 
 
@@ -263,7 +263,7 @@ def _values(module: str, role: str, name: str, value: Value, shape: Shape) -> It
 
 
 def _line(instruction: Instruction) -> str:
-    given = ", ".join(each.name for each in instruction.operands)
+    given = ", ".join(operand.name for operand in instruction.operands)
     if instruction.opcode == opcodes.CONSTANT:
         value = instruction.raw[0]
         given = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
@@ -380,7 +380,7 @@ def _distances_table(compared: RunComparison, new: Module) -> Table:
         Column("value", "value", "name", of=lambda each: result_name(root, each.index)),
         Column("shape", "shape", "shape", of=lambda each: str(leaves[each.index])),
     )
-    ranked = sorted(compared.distances, key=lambda each: (-each.widened, -each.exact, each.index))
+    ranked = sorted(compared.distances, key=lambda distance: (-distance.widened, -distance.exact, distance.index))
     title = "Largest relative difference"
     return Table("distances", columns, rows_from(columns, ranked), noun="results", title=title)
 
@@ -447,7 +447,7 @@ def _missing_table(coverage: Coverage, modules: Sequence[Module]) -> tuple[Table
     """The computations that did not run with any arguments, and what calls them."""
     if not coverage.missing:
         return ()
-    sides = [{id(each) for each in module.computations} for module in modules]
+    sides = [{id(computation) for computation in module.computations} for module in modules]
     columns = (
         Column("side", "module", of=lambda computation: "first" if id(computation) in sides[0] else "second"),
         Column("computation", "computation", "name", of=lambda computation: computation.name),
@@ -460,11 +460,11 @@ def _missing_table(coverage: Coverage, modules: Sequence[Module]) -> tuple[Table
 
 def _caller_of(computation: Computation, modules: Sequence[Module]) -> str | None:
     callers = (
-        each
+        instruction
         for module in modules
         for other in module.computations
-        for each in other.instructions
-        if computation in each.called_computations
+        for instruction in other.instructions
+        if computation in instruction.called_computations
     )
     caller = next(callers, None)
     return None if caller is None else f"{caller.opcode} {caller.name}"
@@ -855,7 +855,7 @@ def _passes_answer(count: int, found: _Changes, missing: Sequence[str], *, is_al
     dumps, passes, verdicts, cause = (
         format_count(count, "pass dumps"),
         found.passes,
-        [each.verdict for each in found.passes],
+        [pass_.verdict for pass_ in found.passes],
         found.cause,
     )
     if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):

@@ -125,10 +125,10 @@ def _arguments_from(
             if place in found:
                 raise HloError(f"--args has parameter {place} twice; the second time in {path}")
             found[place] = array
-    missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
+    missing = [parameter.name for index, parameter in enumerate(parameters) if index not in found]
     if seed is not None and missing and max(found, default=0) < len(parameters):
         others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
-        return tuple(found[at] if at in found else others[at] for at in range(len(parameters)))
+        return tuple(found[index] if index in found else others[index] for index in range(len(parameters)))
     if missing or len(found) != len(parameters):
         listed = f"; missing: {', '.join(missing[:5])}" if missing else ""
         hint = "use --seed N to make up the others" if missing and seed is None else None
@@ -139,14 +139,14 @@ def _arguments_from(
         )
     if seed is not None:
         raise HloError("--seed has no effect: --args has all arguments", hint="remove --seed")
-    return tuple(found[at] for at in range(len(parameters)))
+    return tuple(found[index] for index in range(len(parameters)))
 
 
 def _place(name: str, module: Module, path: str) -> int:
     """The number of the parameter that a name means: its name, a number, or what numpy calls an unnamed array."""
-    for at, parameter in enumerate(module.entry.parameters):
+    for index, parameter in enumerate(module.entry.parameters):
         if name.lstrip("%") == parameter.name:
-            return at
+            return index
     number = name.removeprefix("arr_").removeprefix("arg_").removeprefix("arg").removeprefix("_")
     if number.isdecimal() and int(number) < len(module.entry.parameters):
         return int(number)
@@ -291,7 +291,7 @@ def archive(run: Run, module: Module, watched: Sequence[Instruction], max_bytes:
 
 
 def _bytes(arrays: Mapping[str, Array], max_bytes: int) -> bytes:
-    size = sum(each.nbytes for each in arrays.values())
+    size = sum(array.nbytes for array in arrays.values())
     if size > max_bytes:
         raise HloError(
             f"the values to write have {size / 2**30:.3g} GiB, above the limit of {max_bytes / 2**30:.3g} GiB",

@@ -87,15 +87,15 @@ def expectation(modules: Sequence[Module], runs: int = 1) -> str:
 def _seconds(module: Module) -> float:
     """The processor time that a run of a module takes on all of its devices."""
     seconds, instructions = 0.0, 0
-    for computation, found in executions_of(module).items():
+    for computation, execution in executions_of(module).items():
         for instruction in computation.instructions:
             opcode = instruction.opcode
             if opcode in NO_KERNELS:
                 continue
             instructions += 1
-            seconds += found.count * _SECONDS_PER_EXECUTION
+            seconds += execution.count * _SECONDS_PER_EXECUTION
             each = _SECONDS_PER_PRODUCT if opcode in MATMULS else _SECONDS_PER_OPERATION
-            seconds += work_of(instruction).operations * found.count * each
+            seconds += work_of(instruction).operations * execution.count * each
     devices = devices_of(module).count if runs_on_devices(module) else 1
     return seconds * devices + instructions * _SECONDS_PER_INSTRUCTION
 
@@ -134,9 +134,9 @@ def _summary_columns(summaries: Sequence[Summary]) -> tuple[Column[Summary], ...
         Column("mean", "mean", "number", of=lambda summary: summary.mean),
         Column("rms", "rms", "number", from_width=120, of=lambda summary: summary.rms),
         Column("zeros", "zeros", "count", from_width=120, of=lambda summary: summary.zeros),
-        Column("nan", "NaN", "count", role="alarm", person=any(each.nan for each in summaries),
+        Column("nan", "NaN", "count", role="alarm", person=any(summary.nan for summary in summaries),
                of=lambda summary: summary.nan),
-        Column("inf", "Inf", "count", role="alarm", person=any(each.inf for each in summaries),
+        Column("inf", "Inf", "count", role="alarm", person=any(summary.inf for summary in summaries),
                of=lambda summary: summary.inf),
         Column("first", "first elements", rank=1, of=lambda summary: summary.first_text),
     )  # fmt: skip
@@ -165,7 +165,12 @@ def _notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, .
 def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
     """A note on random numbers that no dump states, if a module has them."""
     found = sorted(
-        {each.opcode for module in modules for computation in module.computations for each in computation.instructions}
+        {
+            instruction.opcode
+            for module in modules
+            for computation in module.computations
+            for instruction in computation.instructions
+        }
         & UNSTATED_DRAWS
     )
     if not found:
@@ -200,9 +205,11 @@ def notes_on_assumed(targets: Sequence[str]) -> tuple[Diagnostic, ...]:
 def _notes_on_missing(instructions: Iterable[Instruction], seen: Container[Instruction]) -> tuple[Diagnostic, ...]:
     """Notes on instructions without values."""
     return tuple(
-        Diagnostic("note", f"{each.name} has no value: it does not run, or runs on whole arrays inside of another")
-        for each in instructions
-        if each not in seen
+        Diagnostic(
+            "note", f"{instruction.name} has no value: it does not run, or runs on whole arrays inside of another"
+        )
+        for instruction in instructions
+        if instruction not in seen
     )
 
 
@@ -412,7 +419,7 @@ def watch_archive(watch: Watch) -> Iterator[bytes]:
 def _iterations_table(
     name: str, tracks: Sequence[tuple[Track, Sequence[Execution]]], *, main: bool, person: bool, omitted: int = 0
 ) -> Table:
-    lines = [(track, each) for track, executions in tracks for each in executions]
+    lines = [(track, execution) for track, executions in tracks for execution in executions]
     columns: tuple[Column[Track, Execution], ...] = (
         Column("value", "value", "name", person=len({track.instruction for track, _ in lines}) > 1,
                of=lambda track, each: track.instruction.name),

@@ -795,10 +795,12 @@ def language_lines(lines: Sequence[str]) -> tuple[str, int, int] | None:
     for name, pattern, _ in LANGUAGES:
         if (match := pattern.search(text)) is not None:
             first = text.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip()))
-            last = max((at for at, line in enumerate(lines) if line.strip() and not _FENCE.match(line)), default=first)
+            last = max(
+                (index for index, line in enumerate(lines) if line.strip() and not _FENCE.match(line)), default=first
+            )
             return name, first, max(first, last)
     for name, pattern in _CODE:
-        places = [at for at, line in enumerate(lines) if pattern.search(line)]
+        places = [index for index, line in enumerate(lines) if pattern.search(line)]
         if places:
             return name, places[0], places[-1]
     return None

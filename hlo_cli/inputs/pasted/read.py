@@ -198,9 +198,9 @@ def _is_one_group(text: str) -> bool:
     (True, False)
     """
     depth = 0
-    for at, character in enumerate(text):
-        depth += (character in "([{<") - (character in ")]}>" and text[at - 1] not in "=-")
-        if not depth and character in ")]}>" and at + 1 < len(text):
+    for index, character in enumerate(text):
+        depth += (character in "([{<") - (character in ")]}>" and text[index - 1] not in "=-")
+        if not depth and character in ")]}>" and index + 1 < len(text):
             return False
     return True
 
@@ -268,9 +268,9 @@ def _remark_on_messages(text: str, name: str, modules: Iterable[EmbeddedModule])
     if len(text) > _LONGEST_LOG:
         return None
     lines = text.split("\n")
-    for each in modules:
-        last = each.first_line + each.text.rstrip().count("\n")
-        lines[each.first_line - 1 : last] = [""] * (last - each.first_line + 1)
+    for module in modules:
+        last = module.first_line + module.text.rstrip().count("\n")
+        lines[module.first_line - 1 : last] = [""] * (last - module.first_line + 1)
     rest = "\n".join(lines)
     for envelope in ENVELOPES:
         if envelope.is_document or (envelope.pattern is not None and not envelope.is_in(rest)):
@@ -409,9 +409,14 @@ def _only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
     '\\n  a = f32[] add(b, c)'
     """
     parts, at = list[str](), 0
-    for each in fragments:
-        parts += (_blank(text[at : each.start]), each.opening, _unwrapped(text[each.start : each.end]), each.closing)
-        at = each.end
+    for fragment in fragments:
+        parts += (
+            _blank(text[at : fragment.start]),
+            fragment.opening,
+            _unwrapped(text[fragment.start : fragment.end]),
+            fragment.closing,
+        )
+        at = fragment.end
     return "".join(parts) + "\n" * text.count("\n", at)
 
 
@@ -671,7 +676,9 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is not None:
         hlo = _only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo, others=tuple(each for each in kinds if each != kind)))
-    is_program = _ENTRY.search(plain) is not None and any(" = " in plain[each.start : each.end] for each in fragments)
+    is_program = _ENTRY.search(plain) is not None and any(
+        " = " in plain[fragment.start : fragment.end] for fragment in fragments
+    )
     if not is_program and (lowered := stablehlo_in(plain)) is not None:
         return (lowered,)
     if not is_program and (error := language_error(plain, name)) is not None:
@@ -742,24 +749,24 @@ def _of_hlo(text: str, fragments: list[Fragment], *, has_loose: bool = True) -> 
     Without `has_loose`, instructions outside of a computation are left out too.
     """
     block, instructions, loose = list[Fragment](), 0, 0
-    for each in fragments:
-        line = text[each.start : each.end].strip()
+    for fragment in fragments:
+        line = text[fragment.start : fragment.end].strip()
         is_head, is_brace = line.endswith("{"), line.startswith("}")
         if is_head and " = " not in line:
             yield from block if instructions else ()
-            block, instructions = [each], 0
+            block, instructions = [fragment], 0
         elif is_brace and block:
-            yield from (*block, each) if instructions else ()
+            yield from (*block, fragment) if instructions else ()
             block, instructions, loose = [], 0, 0
         elif is_brace:
-            yield from (each,) if loose else ()
+            yield from (fragment,) if loose else ()
             loose = 0
         elif block:
-            block.append(each)
+            block.append(fragment)
             instructions += 1
         elif has_loose or line.startswith("HloModule"):
             loose += 1
-            yield each
+            yield fragment
     yield from block if instructions else ()
 
 

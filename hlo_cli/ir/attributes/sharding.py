@@ -133,7 +133,7 @@ class Mesh:
             raise HloError(f"{self}: {problem}")
         devices = self.arranged(axes)
         length = prod(self.size_of(axis) for axis in axes)
-        return tuple(devices[at : at + length] for at in range(0, len(devices), length))
+        return tuple(devices[index : index + length] for index in range(0, len(devices), length))
 
     def arranged(self, axes: Sequence[AxisRef]) -> tuple[int, ...]:
         """All devices in row-major order with these axes last, in the given order; the others keep theirs.

@@ -572,7 +572,7 @@ class TensorBlockScaling:
         parts = [f"scale_idx={self.scale_idx}"]
         parts += [f"zero_idx={self.zero_idx}"] if self.zero_idx is not None else []
         sizes = {"strides": self.strides, "steps": self.steps}
-        parts += [f"{name}={'x'.join(map(str, each))}" for name, each in sizes.items() if each]
+        parts += [f"{name}={'x'.join(map(str, size))}" for name, size in sizes.items() if size]
         return "{" + " ".join(parts) + "}"
 
 

@@ -145,10 +145,10 @@ class Line:
         distinct, inverse = np.unique(self.events.kinds[missing], return_inverse=True)
         values = list(own.values)
         codes_of_kinds = np.full(len(distinct), ABSENT, np.int64)
-        for at, kind in enumerate(distinct.tolist()):
+        for index, kind in enumerate(distinct.tolist()):
             value = kinds[kind].statistics.get(name) if kind in kinds else None
             if value is not None:
-                codes_of_kinds[at] = len(values)
+                codes_of_kinds[index] = len(values)
                 values.append(value)
         codes = own.codes.copy()
         codes[missing] = codes_of_kinds[inverse]

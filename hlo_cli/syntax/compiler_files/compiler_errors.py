@@ -684,8 +684,8 @@ def essential_text(text: str) -> str:
 
 def _last_mark(text: str, start: int) -> int:
     """The offset of the last mark, looked for in pieces from the end; `start` if there is none after it."""
-    for at in range(len(text) - _WINDOW, start, -_WINDOW):
-        found = [match.start() for match in _MARK.finditer(text, at, at + _WINDOW)]
+    for index in range(len(text) - _WINDOW, start, -_WINDOW):
+        found = [match.start() for match in _MARK.finditer(text, index, index + _WINDOW)]
         if found:
             return found[-1]
     return start
@@ -721,7 +721,7 @@ def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
 def _spaced(pattern: str) -> str:
     """The pattern with any white space in place of each space outside of brackets."""
     parts = re.split(r"(\[(?:\\.|[^\]\\])*+\])", pattern)
-    return "".join(part if at % 2 else part.replace(" ", r"\s++") for at, part in enumerate(parts))
+    return "".join(part if index % 2 else part.replace(" ", r"\s++") for index, part in enumerate(parts))
 
 
 def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
@@ -774,10 +774,10 @@ def _condition(text: str) -> str:
     if start not in (0, 1) or (start == 1 and text[0] != "!"):
         return text
     depth = 0
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if character == ")" and not depth:
-            return text[: at + 1] if text[at + 1 : at + 3].lstrip()[:1].isupper() else text
+            return text[: index + 1] if text[index + 1 : index + 3].lstrip()[:1].isupper() else text
     return text
 
 

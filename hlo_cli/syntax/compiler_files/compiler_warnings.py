@@ -54,7 +54,7 @@ def parse_resharding_warnings(text: str) -> tuple[ReshardingWarning, ...]:
     if not starts:
         return ()
     ends = [*(match.start() for match in starts[1:]), len(text)]
-    breaks = [at for at, character in enumerate(text) if character == "\n"]
+    breaks = [index for index, character in enumerate(text) if character == "\n"]
     found = list[ReshardingWarning]()
     for match, end in zip(starts, ends, strict=True):
         line = bisect(breaks, match.start()) + 1

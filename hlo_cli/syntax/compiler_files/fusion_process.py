@@ -52,23 +52,23 @@ class _Reader:
         start = _START.match(text)
         at = start.end() if start is not None else 0
         while True:
-            found = TOKEN.match(text, at)
-            if found is None:
+            match = TOKEN.match(text, at)
+            if match is None:
                 if self.has_known and self._is_at_end(at):
                     break
                 raise self._error(at)
-            name, value, opening, closing, end = found.groups()
+            name, value, opening, closing, end = match.groups()
             if end is not None:
                 break
             if opening is not None:
                 self._open(name)
             elif closing is not None:
                 if not self.path:
-                    raise self._error(found.start(4))
-                self._close(found.start(4))
+                    raise self._error(match.start(4))
+                self._close(match.start(4))
             else:
                 self._set(name, value)
-            at = found.end()
+            at = match.end()
         if not self.has_known:
             raise HloError(f"expected {_WHAT}", Span(0, min(len(text), 1)), source=self.source)
         return FusionProcess(
@@ -77,7 +77,7 @@ class _Reader:
             self._figure("memory_bandwidth"),
             self._figure("core_count"),
             self.module_text,
-            is_truncated=bool(self.path) or found is None,
+            is_truncated=bool(self.path) or match is None,
         )
 
     def _figure(self, name: str) -> int:

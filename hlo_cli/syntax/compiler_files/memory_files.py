@@ -388,7 +388,7 @@ class _ValuesReader:
         """Records the lines of a part that its pattern did not match."""
         if match[group].count("\n") != found:
             start, end = match.span(group)
-            known = [each.span() for each in pattern.finditer(self.source.text, start, end)]
+            known = [match.span() for match in pattern.finditer(self.source.text, start, end)]
             self.unknown.extend(lines_outside(self.source, start, end, known))
 
 

@@ -80,8 +80,8 @@ def read_text_message(text: str) -> TextMessage:
     """
     whole = TextMessage()
     open_messages, at = [whole], 0
-    while (found := TOKEN.match(text, at)) is not None and found[5] is None:
-        name, value, opening, closing, _ = found.groups()
+    while (match := TOKEN.match(text, at)) is not None and match[5] is None:
+        name, value, opening, closing, _ = match.groups()
         if opening is not None:
             if len(open_messages) > _MAX_DEPTH:
                 break
@@ -92,7 +92,7 @@ def read_text_message(text: str) -> TextMessage:
             open_messages.pop()
         else:
             break
-        at = found.end()
+        at = match.end()
     return whole
 
 

@@ -170,7 +170,7 @@ def _space_lines(space: SpaceUsage) -> Iterator[str]:
 
 def _row_line(row: UsageRow) -> str:
     percent = "-nan" if row.percent is None else f"{row.percent:3d}"
-    shapes = ", ".join(f"{each.count}×{each.shape}" if each.count > 1 else each.shape for each in row.shapes)
+    shapes = ", ".join(f"{shape.count}×{shape.shape}" if shape.count > 1 else shape.shape for shape in row.shapes)
     return (
         f"  {byte_text(row.cumulative_bytes):>9}({percent}%); {byte_text(row.size_bytes):>10}; "
         f"{row.offset_bytes:12d}; {row.value_count:16d}; {shapes}"

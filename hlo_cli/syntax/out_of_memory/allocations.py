@@ -71,8 +71,8 @@ def shape_end(text: str, start: int, end: int) -> int:
             if depth == 0:
                 return bracket.end()
         return start
-    found = _ARRAY.match(text, start, end)
-    return found.end() if found else start
+    match = _ARRAY.match(text, start, end)
+    return match.end() if match else start
 
 
 def label_parts(text: str) -> tuple[str, str, str, str]:
@@ -87,8 +87,8 @@ def label_parts(text: str) -> tuple[str, str, str, str]:
     """
     named = _NAME.match(text)
     if named is None:
-        if found := _ONLY_NAME.fullmatch(text):
-            return found[1], "", "", ""
+        if match := _ONLY_NAME.fullmatch(text):
+            return match[1], "", "", ""
         return "", text if _ONLY_OPCODE.fullmatch(text) else "", "", ""
     end = shape_end(text, named.end(), len(text))
     opcode = _OPCODE.match(text, end)
@@ -125,10 +125,10 @@ def purpose_of(tag: str) -> tuple[str, int | None]:
         if tag.startswith("output of"):
             return f"output of {name}" + (f"{{{index}}}" if index else ""), None
         return f"scoped memory for {name}", None
-    found = _PURPOSE.match(tag)
-    if found is None:
+    match = _PURPOSE.match(tag)
+    if match is None:
         return tag, None
-    return found["what"].strip(), int(found["number"]) if found["number"] else None
+    return match["what"].strip(), int(match["number"]) if match["number"] else None
 
 
 def tagged_place(tag: str) -> tuple[str, str] | None:
@@ -149,11 +149,11 @@ def spaced_tag(text: str) -> str:
     >>> spaced_tag("input window allocation foroperator input 0. The window shapeis f32[8]")
     'input window allocation for operator input 0. The window shape is f32[8]'
     """
-    found = _WINDOW_TAG.match(text)
-    if found is None:
+    match = _WINDOW_TAG.match(text)
+    if match is None:
         return text
-    head = f"{found['which']} window allocation for operator {found['role']} {found['number']}"
-    return head + _WINDOW_SENTENCE.sub(_spaced_sentence, text[found.end() :])
+    head = f"{match['which']} window allocation for operator {match['role']} {match['number']}"
+    return head + _WINDOW_SENTENCE.sub(_spaced_sentence, text[match.end() :])
 
 
 def _spaced_sentence(found: re.Match[str]) -> str:
@@ -191,15 +191,15 @@ def window_of(tag: str) -> KernelWindow | None:
     >>> window.role, window.number, str(window.block), window.buffers
     ('input', 0, 'f32[8192,8192]{1,0}', 2)
     """
-    if (found := _KERNEL_WINDOW.search(tag)) is None:
+    if (match := _KERNEL_WINDOW.search(tag)) is None:
         return None
-    role: Literal["input", "output"] = "input" if found[1] == "input" else "output"
-    block = _array(found[3])
-    whole = _array(found[4]) if found[4] else block
+    role: Literal["input", "output"] = "input" if match[1] == "input" else "output"
+    block = _array(match[3])
+    whole = _array(match[4]) if match[4] else block
     if block is None or whole is None:
         return None
-    buffers = _BUFFERS.search(tag, found.end())
-    return KernelWindow(role, int(found[2]), block, whole, int(buffers[1]) if buffers else 1)
+    buffers = _BUFFERS.search(tag, match.end())
+    return KernelWindow(role, int(match[2]), block, whole, int(buffers[1]) if buffers else 1)
 
 
 def _array(text: str) -> ArrayShape | None:
@@ -318,10 +318,10 @@ def output_bytes(details: Details) -> tuple[int | None, int | None]:
     >>> output_bytes(details_of("Output size 4.0K; shares 0B with arguments."))
     (4096, 0)
     """
-    found = details.search(_OUTPUT)
-    if found is None:
+    match = details.search(_OUTPUT)
+    if match is None:
         return None, None
-    return byte_number(found[1]), byte_number(found[2]) if found[2] else None
+    return byte_number(match[1]), byte_number(match[2]) if match[2] else None
 
 
 def temp_usage(details: Details) -> TempUsage | None:
@@ -387,8 +387,8 @@ def allocator_stats(details: Details) -> AllocatorStats | None:
 
 def free_bytes(details: Details) -> int | None:
     """The bytes that the driver or the pool of an allocator reports as free."""
-    found = details.search(_CUDA_FREE)
-    return int(found[1]) if found else None
+    match = details.search(_CUDA_FREE)
+    return int(match[1]) if match else None
 
 
 def _histogram(source: str) -> Iterator[ChunkGroup]:
@@ -463,8 +463,8 @@ def allocations_of(details: Details, places: Places, shapes: Shapes) -> Iterator
     """
     begin = details.search(_LIST)
     start = begin.end() if begin is not None else None
-    if start is None and (found := details.search(_LISTED)):
-        start = found.start()
+    if start is None and (match := details.search(_LISTED)):
+        start = match.start()
     if start is not None:
         for entry in _entries(details.squeezed, start, details.end):
             allocation = _listed(details.squeezed, entry, places, shapes)
@@ -544,16 +544,16 @@ def _value(squeezed: Squeezed, key: str, start: int, end: int) -> _Field:
     """The value of a key, from the text after it."""
     text = squeezed.text
     if key in ("size", "unpaddedsize", "extramemoryduetopadding"):
-        found = _ALLOCATED_SIZE.match(text, start, end)
-        stop = found.end() if found else start
+        match = _ALLOCATED_SIZE.match(text, start, end)
+        stop = match.end() if match else start
         note = _EXPANSION.match(text, stop, end)
         return _Field(start, note.end() if note else stop, text[start:stop])
     if key in ("shape", "entryparametersubshape"):
         stop = shape_end(text, start, end)
         return _Field(start, stop, text[start:stop])
     if key == "allocationtype":
-        found = _TYPE.match(text, start, end)
-        stop = found.end() if found else start
+        match = _TYPE.match(text, start, end)
+        stop = match.end() if match else start
         words = squeezed.words(start, stop) if text[start:stop] in _TYPES else squeezed.first_word(start, stop)
         return _Field(start, start + len(words.replace(" ", "")), words)
     return _free_text(squeezed, start, end)
@@ -649,8 +649,8 @@ def _consistent(entry: dict[str, _Field], shapes: Shapes) -> dict[str, _Field]:
 
 
 def _quoted(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return found[1] if found else ""
+    match = pattern.search(text)
+    return match[1] if match else ""
 
 
 def _size(field: _Field | None) -> int | None:
@@ -705,7 +705,7 @@ def usage_text(details: Details, shapes: Shapes) -> UsageText:
         if event["space"]:
             if ranges and not totals and event["color"] in _FIRST_COLORS:
                 totals[_MAIN] = None
-                ranges = [_in_space(each, _MAIN) for each in ranges]
+                ranges = [_in_space(range_, _MAIN) for range_ in ranges]
             space, allocation = event["space"], 0
             totals[space] = None
         elif event["total"]:
@@ -716,10 +716,11 @@ def usage_text(details: Details, shapes: Shapes) -> UsageText:
             listed = tuple(_shapes(text, event.end(), end, shapes))
             place = MemoryRange(space, allocation, int(event["offset"]), int(event["count"]), listed)
             ranges.append(OomAllocation(byte_number(event["size"]), _only_shape(listed), range=place))
-    rows = Counter(_table(each) for each in ranges)
+    rows = Counter(_table(range_) for range_ in ranges)
     last = (space, allocation)
     marked = (
-        _marked(each, is_alone=rows[_table(each)] == 1 and _table(each) not in (last, ("", 0))) for each in ranges
+        _marked(range_, is_alone=rows[_table(range_)] == 1 and _table(range_) not in (last, ("", 0)))
+        for range_ in ranges
     )
     return UsageText(tuple(MemoryPart(name, size) for name, size in totals.items()), tuple(marked))
 
@@ -739,8 +740,8 @@ def with_usage(message: OutOfMemory, usage: UsageText) -> OutOfMemory:
         return message
     name = _MAIN if message.space == _MAIN_MEMORY else message.space
     names = {name} if usage.spaces else {name, ""}
-    here = tuple(each for each in usage.ranges if each.range is not None and each.range.space in names)
-    others = tuple(each for each in usage.ranges if each.range is not None and each.range.space not in names)
+    here = tuple(range_ for range_ in usage.ranges if range_.range is not None and range_.range.space in names)
+    others = tuple(range_ for range_ in usage.ranges if range_.range is not None and range_.range.space not in names)
     return replace(message, allocations=message.allocations or here, spaces=usage.spaces, other_ranges=others)
 
 

@@ -565,7 +565,7 @@ def found_heads(squeezed: Squeezed) -> list[FoundHead]:
     >>> found.head.target, found.size("used")
     ('cpu', 64)
     """
-    strong = [found for found in _matches(squeezed, MESSAGES) if not _is_below_limit(found)]
+    strong = [match for match in _matches(squeezed, MESSAGES) if not _is_below_limit(match)]
     if strong:
         return strong
     sign = next(_matches(squeezed, SIGNS), None)
@@ -637,8 +637,8 @@ def _patterns(heads: tuple[Head, ...]) -> tuple[tuple[re.Pattern[str], re.Patter
 
 
 def _plain_start(pattern: str) -> str:
-    found = _PLAIN.match(pattern)
-    return found[0].rstrip("\\") if found else ""
+    match = _PLAIN.match(pattern)
+    return match[0].rstrip("\\") if match else ""
 
 
 def headless(squeezed: Squeezed) -> list[FoundHead]:
@@ -650,11 +650,11 @@ def headless(squeezed: Squeezed) -> list[FoundHead]:
     'tpu-hbm'
     """
     text = squeezed.text
-    if found := _TPU_LIST.search(text):
-        space = found[1] or "hbm"
+    if match := _TPU_LIST.search(text):
+        space = match[1] or "hbm"
         head = Head("tpu-other" if space != "hbm" else "tpu-hbm", "compile", "tpu", "", space)
-    elif found := _GPU_LIST.search(text):
+    elif match := _GPU_LIST.search(text):
         head = Head("gpu-buffer-assignment", "run", "gpu", "")
     else:
         return []
-    return [FoundHead(head, found.start(), found.start(), {}, {})]
+    return [FoundHead(head, match.start(), match.start(), {}, {})]

@@ -145,7 +145,7 @@ def _stack_allocation(label: str, size_bytes: int | None, places: Places, shapes
     if label.count('"') % 2 or sum(map(label.count, "([{")) != sum(map(label.count, ")]}")):
         label = _END_OF_STRING.sub("", label)
     name, opcode, shape, target = label_parts("".join(label.split()))
-    op_name = found[1] if (found := OP_NAME.search(label)) else ""
+    op_name = match[1] if (match := OP_NAME.search(label)) else ""
     file = SOURCE_FILE.search(label)
     line = _SOURCE_LINE.search(label)
     return OomAllocation(
@@ -169,8 +169,8 @@ def _label(squeezed: Squeezed, start: int, end: int) -> str:
     bracket = source.rfind("]")
     if bracket < 0:
         return ""
-    found = _LABEL_END.search(source, bracket)
-    return found[1] if found else ""
+    match = _LABEL_END.search(source, bracket)
+    return match[1] if match else ""
 
 
 def _paragraph_end(details: Details) -> int:
@@ -219,10 +219,10 @@ def _retold_kernel(details: Details, size_bytes: int | None, places: Places) -> 
     """
     source = details.squeezed.source
     begin = details.squeezed.origin(details.start)
-    found = _REQUESTS.search(source, begin, min(begin + _RETOLD_WITHIN, details.squeezed.end_origin(details.end)))
-    if found is None:
+    match = _REQUESTS.search(source, begin, min(begin + _RETOLD_WITHIN, details.squeezed.end_origin(details.end)))
+    if match is None:
         return None
-    return OomAllocation(size_bytes, label=found[1], place=places.of(found[1]), kind="scoped", kernel=found[1])
+    return OomAllocation(size_bytes, label=match[1], place=places.of(match[1]), kind="scoped", kernel=match[1])
 
 
 def _retold_allocation(details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:

@@ -152,7 +152,7 @@ def _decoded(text: str, start: int, end: int) -> Iterator[_Line]:
 
 def _unescaped(raw: str, origin: int, end: int) -> Iterator[_Line]:
     at = 0
-    ends = [(found.start(), found.end()) for found in _ESCAPED_BREAK.finditer(raw)]
+    ends = [(match.start(), match.end()) for match in _ESCAPED_BREAK.finditer(raw)]
     for stop, after in (*ends, (len(raw), len(raw))):
         line = _without_markup(_ESCAPES.sub(_escape, raw[at:stop]))
         yield _Line(line, origin + at, end, width=len(line.expandtabs()))
@@ -182,9 +182,9 @@ def _without_margins(decoded: Iterable[_Line]) -> list[_Line]:
 
 
 def _common_start(first: str, second: str) -> str:
-    for at, (one, two) in enumerate(zip(first, second, strict=False)):
+    for index, (one, two) in enumerate(zip(first, second, strict=False)):
         if one != two:
-            return first[:at]
+            return first[:index]
     return min(first, second, key=len)
 
 
@@ -499,17 +499,17 @@ def _without_stack_pairs(heads: Sequence[FoundHead]) -> list[tuple[FoundHead, in
     """
     merged: list[tuple[FoundHead, int | None]] = []
     skips = False
-    for number, found in enumerate(heads):
+    for number, head in enumerate(heads):
         if skips:
             skips = False
             continue
         following = heads[number + 1] if number + 1 < len(heads) else None
-        if "stack" in found.groups and following is not None and following.head.kind == "tpu-vmem-scoped":
-            groups = found.groups | {name: following.groups[name] for name in following.groups}
+        if "stack" in head.groups and following is not None and following.head.kind == "tpu-vmem-scoped":
+            groups = head.groups | {name: following.groups[name] for name in following.groups}
             merged.append(
-                (FoundHead(following.head, found.start, following.end, groups, found.ends, found.code), following.start)
+                (FoundHead(following.head, head.start, following.end, groups, head.ends, head.code), following.start)
             )
             skips = True
         else:
-            merged.append((found, None))
+            merged.append((head, None))
     return merged

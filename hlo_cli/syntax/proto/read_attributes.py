@@ -214,7 +214,7 @@ def _lists(message: Message, field: str, operand: Shape | None) -> AttributeValu
     sizes = message.integers(field)
     first = operand.elements[0] if isinstance(operand, TupleShape) and operand.elements else operand
     rank = first.rank if isinstance(first, ArrayShape) else 0
-    return tuple(sizes[at : at + rank] for at in range(0, len(sizes), rank)) if rank and sizes else None
+    return tuple(sizes[index : index + rank] for index in range(0, len(sizes), rank)) if rank and sizes else None
 
 
 def _domain(message: Message, _: str, __: Shape | None) -> AttributeValue | None:

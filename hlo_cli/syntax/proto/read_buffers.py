@@ -70,7 +70,9 @@ class _Places:
     def __init__(self, module: Module | None) -> None:
         self._is_empty = module is None
         self._by_number = _numbered(module) if module is not None else {}
-        self._by_name = {each.name: each for each in module.instructions} if module is not None else {}
+        self._by_name = (
+            {instruction.name: instruction for instruction in module.instructions} if module is not None else {}
+        )
 
     def of(self, location: bytes) -> BufferPlace:
         """The place that a `LogicalBufferProto.Location` names."""

@@ -267,7 +267,7 @@ def module_of(
     opaque = set_aside(suspects, callers, computations)
     if not any(computation.instructions for computation in computations):
         raise HloError("no instructions found in the proto")
-    entry = next((each for each in computations if each.is_entry), computations[-1])
+    entry = next((computation for computation in computations if computation.is_entry), computations[-1])
     entry.is_entry = True
     name = name_of(message.data("name"))
     header = Header(

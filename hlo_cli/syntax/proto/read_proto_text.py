@@ -49,8 +49,8 @@ def find_proto_text(text: str) -> int | None:
         return None
     if _HEAD.match(text, 0, _LOOKED_AT) is not None:
         return 0
-    found = _INSIDE.search(text, 0, _LOOKED_AT)
-    return None if found is None else found.start()
+    match = _INSIDE.search(text, 0, _LOOKED_AT)
+    return None if match is None else match.start()
 
 
 def looks_like_proto_text(text: str) -> bool:

@@ -665,7 +665,7 @@ def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:
 
 def _numbers(name: str, data: bytes) -> list[float]:
     if name == "bf16":
-        data, name = b"".join(b"\0\0" + data[at : at + 2] for at in range(0, len(data), 2)), "f32"
+        data, name = b"".join(b"\0\0" + data[index : index + 2] for index in range(0, len(data), 2)), "f32"
     return [number for (number,) in struct.iter_unpack(f"<{_FLOATS[name]}", data)]
 
 

@@ -97,12 +97,12 @@ class Tokens:
         parts: list[str] = []
         text = self.source.text
         while True:
-            found = _VALUE.match(text, self.at)
-            if found is None:
+            match = _VALUE.match(text, self.at)
+            if match is None:
                 raise self.unexpected(f"expected a value for {name}")
-            self.at = self.last = found.end()
-            parts.append(found[0])
-            if found[0][0] not in "\"'":
+            self.at = self.last = match.end()
+            parts.append(match[0])
+            if match[0][0] not in "\"'":
                 break
             more = _NEXT_PART.match(text, self.at)
             if more is None:
@@ -114,15 +114,15 @@ class Tokens:
         """The end of reading, at something else than what is expected."""
         self.skip()
         text = self.source.text
-        found = _WORD.match(text, self.at)
-        if found is None:
+        match = _WORD.match(text, self.at)
+        if match is None:
             return Cut()
-        if found[0] in ('"', "'"):
+        if match[0] in ('"', "'"):
             line_end = text.find("\n", self.at)
             if line_end < 0 or not text[line_end:].strip():
                 return Cut()
             return self.fail("unterminated string", self.at, line_end)
-        return self.fail(f"{expected}, found {quoted_token(found[0][:_LONGEST_WORD])}", self.at, found.end())
+        return self.fail(f"{expected}, found {quoted_token(match[0][:_LONGEST_WORD])}", self.at, match.end())
 
     def fail(self, message: str, start: int, end: int) -> Stop:
         """The end of reading, with an error."""
@@ -327,9 +327,9 @@ class Blocks:
 
     def find(self, slot: Slot, at: int) -> tuple[str, bytes | None]:
         """The text of the simple message that begins at an offset, empty if there is none; its field if it is known."""
-        if not slot.is_message or slot.field.type in _LARGE or (found := BLOCK.match(self.text, at)) is None:
+        if not slot.is_message or slot.field.type in _LARGE or (match := BLOCK.match(self.text, at)) is None:
             return "", None
-        block = found[0]
+        block = match[0]
         return block, self._known.get((slot, block))
 
     def add(self, slot: Slot, block: str, data: bytes) -> None:
@@ -481,11 +481,11 @@ def _outermost_kind(text: str, at: int) -> str:
     ('HloInstructionProto', 'HloModuleProto')
     """
     kinds: Sequence[str] = _OUTERMOST
-    while len(kinds) > 1 and (found := STATEMENT.match(text, at)) is not None and found[1]:
-        kinds = [kind for kind in kinds if found[1] in slots_of(kind)]
-        if found.lastindex == 3:  # the first message decides
+    while len(kinds) > 1 and (match := STATEMENT.match(text, at)) is not None and match[1]:
+        kinds = [kind for kind in kinds if match[1] in slots_of(kind)]
+        if match.lastindex == 3:  # the first message decides
             break
-        at = found.end()
+        at = match.end()
     return kinds[0] if kinds else WRAPPER
 
 
@@ -632,7 +632,7 @@ class _Encoder:
     def _report_end(self) -> None:
         """Records that the text ends too early, and where."""
         end = len(self.text.rstrip())
-        errors = [each for each in self.tokens.errors if each.span is None or each.span.end < end]
+        errors = [error for error in self.tokens.errors if error.span is None or error.span.end < end]
         if self.tokens.last == len(self.text):  # the last value may be truncated too
             del self.stack[-1].parts[-1:]
         message = f"unexpected end of input{_innermost_of(self.stack)}"
@@ -717,21 +717,21 @@ class _Encoder:
     def _read_field(self, frame: Frame) -> None:
         """A field in a form that printers seldom write: strings with escapes, lists, comments before the value."""
         tokens = self.tokens
-        found = NAME.match(self.text, tokens.at)
-        if found is None or frame.is_list:
+        match = NAME.match(self.text, tokens.at)
+        if match is None or frame.is_list:
             raise tokens.unexpected("expected '{' or ']'" if frame.is_list else "expected a field name")
-        name = found[1] or found[2] or found[0].strip()
+        name = match[1] or match[2] or match[0].strip()
         slot = frame.slots.get(name)
-        colon = COLON.match(self.text, found.end())
+        colon = COLON.match(self.text, match.end())
         assert colon is not None
         tokens.at = colon.end()
         mark = tokens.mark
         if mark and mark in CLOSERS:
             tokens.at += 1
-            self._open(frame, name, slot, mark, found.start())
+            self._open(frame, name, slot, mark, match.start())
         elif mark == "[":
             tokens.at += 1
-            self._read_list(frame, name, slot, found.start())
+            self._read_list(frame, name, slot, match.start())
         elif not colon[1] and mark:
             raise tokens.unexpected(f"expected ':' after {name}")
         else:
@@ -744,14 +744,14 @@ class _Encoder:
         if slot is None and frame.kind:
             self.unknown.add(frame.kind, name, at)
         while True:
-            found = ELEMENT.match(text, tokens.at)
-            if found is not None:
-                token, start = found[1], found.start(1)
+            match = ELEMENT.match(text, tokens.at)
+            if match is not None:
+                token, start = match[1], match.start(1)
                 if slot is not None and slot.is_packed and (known := slot.known.get(token)) is not None:
                     frame.packed.setdefault(slot.tag, []).append(known)
                 elif slot is not None:
                     self._add_value(frame, name, slot, [token], start)
-                tokens.at = tokens.last = found.end()
+                tokens.at = tokens.last = match.end()
                 continue
             tokens.skip()
             mark = tokens.mark

@@ -320,7 +320,7 @@ def _axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[MessageBuilder]:
 
 
 def _axis(mesh: Mesh, axis: AxisRef) -> MessageBuilder:
-    draft = MessageBuilder("AxisRefProto").add("mesh_axis_index", [each.name for each in mesh.axes].index(axis.name))
+    draft = MessageBuilder("AxisRefProto").add("mesh_axis_index", [axis.name for axis in mesh.axes].index(axis.name))
     if axis.size is None:
         return draft
     return draft.add("sub_axis_info", MessageBuilder("SubAxis").add("pre_size", axis.pre_size).add("size", axis.size))

@@ -211,7 +211,7 @@ class Writing:
         """The numbers of the control predecessors."""
         computation = instruction.computation
         if computation not in self._named:
-            self._named[computation] = {each.name: each for each in computation.instructions}
+            self._named[computation] = {instruction.name: instruction for instruction in computation.instructions}
         named = self._named[computation]
         for name in instruction.control_predecessors:
             if name not in named:
@@ -334,7 +334,7 @@ def _computation(computation: Computation, writing: Writing) -> MessageBuilder:
     program.add("result", writing.shape(computation.root), always=True)
     program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
     draft = MessageBuilder("HloComputationProto").add("name", numbers.names[computation])
-    draft.add("instructions", [_instruction_draft(each, writing) for each in computation.instructions])
+    draft.add("instructions", [_instruction_draft(instruction, writing) for instruction in computation.instructions])
     draft.add("program_shape", program)
     draft.add("id", numbers.computations[computation])
     draft.add("root_id", numbers.instructions[computation.root])

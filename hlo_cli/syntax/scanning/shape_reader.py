@@ -401,7 +401,7 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
             return Selection(tuple(range(n, n + 1) for n in numbers))
     source = Source(name, text, line)
     parts = _parts(text)
-    dots = [at for at, (part, _) in enumerate(parts) if part in ("...", "…")]
+    dots = [index for index, (part, _) in enumerate(parts) if part in ("...", "…")]
     if len(dots) > 1:
         raise HloError("only one ... is allowed in an index", parts[dots[1]][1], source=source)
     if dots:

@@ -196,7 +196,7 @@ class _Reader(WrittenReader):
 
     def move(self, moved: Mapping[int, int]) -> None:
         """Takes new places of instructions."""
-        self._constants = {moved[at]: each for at, each in self._constants.items() if at in moved}
+        self._constants = {moved[at]: constant for at, constant in self._constants.items() if at in moved}
         self._made = {moved[at]: each for at, each in self._made.items() if at in moved}
 
     def read(self, index: int) -> InstructionText:
@@ -365,7 +365,7 @@ class Body:
 
     def result_shapes(self, operation: Operation) -> list[Shape]:
         """The shapes of an operation's results."""
-        return [self.shape(each, operation) for each in operation.result_types]
+        return [self.shape(result_type, operation) for result_type in operation.result_types]
 
     # --- instructions ---
 
@@ -408,9 +408,9 @@ class Body:
 
     def _joined(self, parts: Sequence[Instruction], dimension: int) -> Instruction:
         """Appends a concatenation of some parts of another."""
-        shapes = [each.shape for each in parts if isinstance(each.shape, ArrayShape)]
+        shapes = [part.shape for part in parts if isinstance(part.shape, ArrayShape)]
         sizes = list(shapes[0].dimensions)
-        sizes[dimension] = sum(each.dimensions[dimension] for each in shapes)
+        sizes[dimension] = sum(shape.dimensions[dimension] for shape in shapes)
         shape = default_layout(
             ArrayShape(shapes[0].element_type, tuple(sizes), (False,) * len(sizes), shapes[0].layout)
         )
@@ -555,11 +555,11 @@ def decorations(
     sharding = getattr(attributes.get("mhlo.sharding"), "value", None)
     given = attributes.get("mhlo.frontend_attributes")
     if isinstance(given, Entries):
-        frontend.update({key: each.value for key, each in given.fields.items() if isinstance(each, Text)})
+        frontend.update({key: field.value for key, field in given.fields.items() if isinstance(field, Text)})
     own = getattr(attributes.get("sdy.sharding"), "text", None)
     if isinstance(own, str):
         frontend["xla.sdy.sharding"] = own
-        listed = [hlo_sharding(each, meshes) for each in shardings_in(own) or [own]]
+        listed = [hlo_sharding(sharding, meshes) for sharding in shardings_in(own) or [own]]
         texts = [each for each in listed if each is not None]
         if len(texts) == len(listed):
             sharding = texts[0] if results == 1 else f"{{{', '.join(texts)}}}"

@@ -107,7 +107,7 @@ def _compare(body: Body, operation: Operation) -> Results:
 def _with_scalars(body: Body, operation: Operation) -> Results:
     """`select` and `clamp`, whose scalar operands XLA broadcasts."""
     shape, operands = one_shape(body, operation), operands_of(body, operation, 3)
-    made = [_scalar_in(body, operation, each, shape) for each in operands]
+    made = [_scalar_in(body, operation, operand, shape) for operand in operands]
     return [body.add(operation, operation.kind, shape, made, is_decorated=True)]
 
 
@@ -305,9 +305,9 @@ def _dynamic_slice(body: Body, operation: Operation) -> Results:
 
 def _pad(body: Body, operation: Operation) -> Results:
     names = ("low", "edge_padding_low"), ("high", "edge_padding_high"), ("interior", "interior_padding")
-    sides = list(zip(*(numbers_of(body, operation, *each) for each in names), strict=False))
-    has_interior = any(each[2] for each in sides)
-    text = "x".join("_".join(map(str, each[: 2 + has_interior])) for each in sides)
+    sides = list(zip(*(numbers_of(body, operation, *name) for name in names), strict=False))
+    has_interior = any(side[2] for side in sides)
+    text = "x".join("_".join(map(str, side[: 2 + has_interior])) for side in sides)
     operands = operands_of(body, operation, 2)
     pairs = [("padding", text)] if text else []
     return [body.add(operation, "pad", one_shape(body, operation), operands, pairs, is_decorated=True)]
@@ -373,7 +373,7 @@ def _gather(body: Body, operation: Operation) -> Results:
 
 def _precision(operation: Operation) -> list[tuple[str, str]]:
     value = operation.attributes.get("precision", operation.attributes.get("precision_config"))
-    words = [enumerated(each).lower() for each in value.items] if isinstance(value, ListOf) else []
+    words = [enumerated(item).lower() for item in value.items] if isinstance(value, ListOf) else []
     return [("operand_precision", index_text(words))] if any(word not in ("default", "") for word in words) else []
 
 
@@ -382,7 +382,7 @@ def _algorithm(operation: Operation) -> list[tuple[str, str]]:
     value = operation.attributes.get("algorithm")
     if not isinstance(value, Entries):
         return []
-    fields = {name: each.text for name, each in value.fields.items() if isinstance(each, Word | Number | Other)}
+    fields = {name: field.text for name, field in value.fields.items() if isinstance(field, Word | Number | Other)}
     types = [fields.get(f"{name}_type", "").lower() for name in ("lhs_precision", "rhs_precision", "accumulation")]
     if "any_f8" in types[0] or types[0].startswith("f8"):
         types[:2] = ["any_f8", "any_f8"]
@@ -428,7 +428,7 @@ def _convolution(body: Body, operation: Operation) -> Results:
     if len(parts) != 3:
         raise Unfit("its dimension numbers are malformed")
     kernel = _array(shapes[1].shape, "its kernel")
-    places = sorted((int(letter), at) for at, letter in enumerate(parts[1]) if letter.isdecimal())
+    places = sorted((int(letter), index) for index, letter in enumerate(parts[1]) if letter.isdecimal())
     if any(at >= kernel.rank for _, at in places):
         raise Unfit("its dimension numbers do not fit its kernel")
     sizes = [kernel.dimensions[at] for _, at in places]
@@ -519,14 +519,14 @@ def barrier(body: Body, operation: Operation) -> Results:
     operands = body.operands(operation)
     if len(operands) == 1:
         return [body.add(operation, "opt-barrier", operands[0].shape, operands, is_decorated=True)]
-    shape = TupleShape(tuple([each.shape for each in operands]))
+    shape = TupleShape(tuple([operand.shape for operand in operands]))
     packed = body.add(operation, opcodes.TUPLE, shape, operands)
     return body.elements(operation, body.add(operation, "opt-barrier", shape, [packed], is_decorated=True))
 
 
 def _tuple(body: Body, operation: Operation) -> Results:
     operands = body.operands(operation)
-    return [body.add(operation, opcodes.TUPLE, TupleShape(tuple([each.shape for each in operands])), operands)]
+    return [body.add(operation, opcodes.TUPLE, TupleShape(tuple([operand.shape for operand in operands])), operands)]
 
 
 _T = TypeVar("_T")
@@ -553,7 +553,7 @@ def _infeed(body: Body, operation: Operation) -> Results:
 def _packed(body: Body, operation: Operation, values: Sequence[Instruction]) -> Instruction:
     if len(values) == 1:
         return values[0]
-    return body.add(operation, opcodes.TUPLE, TupleShape(tuple([each.shape for each in values])), values)
+    return body.add(operation, opcodes.TUPLE, TupleShape(tuple([value.shape for value in values])), values)
 
 
 def _outfeed(body: Body, operation: Operation) -> Results:
@@ -740,7 +740,7 @@ def custom_call(body: Body, operation: Operation) -> Results:
     pairs = [("custom_call_target", quoted(target))]
     layouts = operation.attributes.get("operand_layouts")
     if layouts is not None:
-        constrained = _laid_out(body, [each.shape for each in operands], layouts)
+        constrained = _laid_out(body, [operand.shape for operand in operands], layouts)
         pairs.append(("operand_layout_constraints", f"{{{', '.join(map(str, constrained))}}}"))
     pairs += [("custom_call_has_side_effect", "true")] if _flag(operation, "has_side_effect") else []
     called = [body.program.called[name] for name in _symbols(operation) if name in body.program.called]
@@ -762,7 +762,7 @@ def custom_call(body: Body, operation: Operation) -> Results:
 def _symbols(operation: Operation) -> list[str]:
     value = operation.attributes.get("called_computations")
     items = value.items if isinstance(value, ListOf) else ()
-    return [each.text.removeprefix("@").strip('"') for each in items if isinstance(each, Word)]
+    return [item.text.removeprefix("@").strip('"') for item in items if isinstance(item, Word)]
 
 
 def _own(body: Body, operation: Operation, target: str, operands: Sequence[Instruction]) -> Results | None:
@@ -781,7 +781,7 @@ def _own(body: Body, operation: Operation, target: str, operands: Sequence[Instr
 
 def _laid_out(body: Body, shapes: Sequence[Shape], layouts: AttributeOf | None) -> list[Shape]:
     """Shapes in the layouts of a list, in which one may be of a tuple of all."""
-    listed = [integers(each, body.source) for each in layouts.items] if isinstance(layouts, ListOf) else []
+    listed = [integers(item, body.source) for item in layouts.items] if isinstance(layouts, ListOf) else []
     found: list[Shape] = []
     for shape, order in zip(shapes, listed, strict=False):
         if isinstance(shape, ArrayShape) and sorted(order) == list(range(shape.rank)):
@@ -793,8 +793,8 @@ def _laid_out(body: Body, shapes: Sequence[Shape], layouts: AttributeOf | None) 
 def _aliasing(body: Body, operation: Operation) -> list[tuple[str, str]]:
     value = operation.attributes.get("output_operand_aliases")
     texts = []
-    for each in value.items if isinstance(value, ListOf) else ():
-        fields = each.fields if isinstance(each, Entries) else {}
+    for item in value.items if isinstance(value, ListOf) else ():
+        fields = item.fields if isinstance(item, Entries) else {}
         names = ("output_tuple_indices", "operand_index", "operand_tuple_indices")
         output, operand, index = (integers(fields.get(name), body.source) for name in names)
         inner = ", ".join(map(str, index))

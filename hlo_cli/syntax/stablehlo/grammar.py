@@ -229,10 +229,10 @@ class _Reader:
     def _from_generic(self, operation: Operation) -> None:
         """Gives a function in generic form what the other form has: attributes of arguments and results."""
         if operation.regions and isinstance(listed := operation.attributes.get("arg_attrs"), ListOf):
-            for argument, given in zip(operation.regions[0].arguments, listed.items, strict=False):
-                argument.attributes = given.fields if isinstance(given, Entries) else {}
+            for argument, item in zip(operation.regions[0].arguments, listed.items, strict=False):
+                argument.attributes = item.fields if isinstance(item, Entries) else {}
         if isinstance(listed := operation.attributes.get("res_attrs"), ListOf):
-            operation.result_attributes = [each.fields if isinstance(each, Entries) else {} for each in listed.items]
+            operation.result_attributes = [item.fields if isinstance(item, Entries) else {} for item in listed.items]
 
     def _operands(self, operation: Operation, closed: str) -> None:
         scanner = self.scanner
@@ -427,8 +427,8 @@ class _Reader:
         if scanner.accept("->"):
             if scanner.peek() == "(":
                 results = self.arguments()
-                operation.result_types = tuple(each.type for each in results)
-                operation.result_attributes = [each.attributes for each in results]
+                operation.result_types = tuple(result.type for result in results)
+                operation.result_attributes = [result.attributes for result in results]
             else:
                 operation.result_types = (scanner.type(),)
         if scanner.accept_word("attributes"):

@@ -47,7 +47,7 @@ class _Assembly:
 
     def __init__(self, source: Source, document: Document) -> None:
         self.source = source
-        self.outer = next((each for each in document.operations if each.name in _MODULES), None)
+        self.outer = next((operation for operation in document.operations if operation.name in _MODULES), None)
         operations = self.outer.regions[0].operations if self.outer and self.outer.regions else document.operations
         self.operations = operations
         self.program = Program(source, Frames(document.scanner.locations))
@@ -63,8 +63,10 @@ class _Assembly:
                 program.meshes[operation.text("sym_name")] = mesh_of(text)
         entry, function = self._entry()
         computations = _reached(program.computations, entry)
-        suspects = [i for each in computations for i in suspects_among(each.instructions, _elements(each))]
-        callers = [i for each in computations for i in each.instructions if i.called_computations]
+        suspects = [
+            i for computation in computations for i in suspects_among(computation.instructions, _elements(computation))
+        ]
+        callers = [i for computation in computations for i in computation.instructions if i.called_computations]
         opaque = set_aside(suspects, callers, computations)
         name = hlo_name(self.outer.text("sym_name")) if self.outer is not None else "_"
         tables = program.frames.tables()
@@ -88,8 +90,8 @@ class _Assembly:
         functions = self.program.functions
         if not functions:
             return self._loose(), None
-        called = {name for each in functions.values() for name in _callees(each)}
-        public = [n for n, each in functions.items() if each.text("sym_visibility") != "private"]
+        called = {name for function in functions.values() for name in _callees(function)}
+        public = [n for n, function in functions.items() if function.text("sym_visibility") != "private"]
         roots = [name for name in public if name not in called] or public or list(functions)
         main = _MAIN if _MAIN in functions else roots[0]
         for name in _post_order(functions, main):
@@ -102,7 +104,7 @@ class _Assembly:
 
     def _loose(self) -> Computation:
         """Operations outside of a function, such as some lines of a program: what they use is a parameter."""
-        operations = [each for each in self.operations if each.name != "sdy.mesh"]
+        operations = [operation for operation in self.operations if operation.name != "sdy.mesh"]
         if not operations:
             raise HloError("no operations of StableHLO found", Span(0, 0), source=self.source)
         self.program.is_loose = True
@@ -121,7 +123,7 @@ class _Assembly:
     def _header(self, entry: Computation, function: Operation | None) -> Iterator[Attribute]:
         attributes = self.outer.attributes if self.outer is not None else {}
         arguments = function.regions[0].arguments if function is not None else []
-        given = [each.attributes for each in arguments]
+        given = [argument.attributes for argument in arguments]
         result = entry.root.shape if entry.root is not None else TupleShape(())
         if aliases := list(_aliases(given, result, self.source)):
             yield Attribute("input_output_alias", f"{{ {', '.join(aliases)} }}")
@@ -131,7 +133,7 @@ class _Assembly:
         if donors:
             yield Attribute("buffer_donor", f"{{ {', '.join(donors)} }}")
         if function is not None:
-            shapes = tuple([each.shape for each in entry.parameters])
+            shapes = tuple([parameter.shape for parameter in entry.parameters])
             yield Attribute("entry_computation_layout", value_text(ComputationLayout(shapes, result)))
         frontend = self._frontend(attributes)
         for name, attribute in (("replica_count", "mhlo.num_replicas"), ("num_partitions", "mhlo.num_partitions")):
@@ -148,7 +150,7 @@ class _Assembly:
         found = []
         given = attributes.get("mhlo.frontend_attributes")
         if isinstance(given, Entries):
-            found += [f"{key}={quoted(each.value)}" for key, each in given.fields.items() if isinstance(each, Text)]
+            found += [f"{key}={quoted(field.value)}" for key, field in given.fields.items() if isinstance(field, Text)]
         if self.program.meshes:
             listed = ", ".join(f"{name} = #sdy.mesh{mesh.text}" for name, mesh in self.program.meshes.items())
             found.append(f"xla.sdy.meshes={{{listed}}}")
@@ -159,17 +161,18 @@ def _reached(computations: Sequence[Computation], entry: Computation) -> tuple[C
     """The computations that the entry needs, in their order."""
     needed, pending = {entry}, [entry]
     while pending:
-        called = {one for each in pending.pop().instructions for one in each.called_computations}
+        called = {one for instruction in pending.pop().instructions for one in instruction.called_computations}
         pending += called - needed
         needed |= called
-    return tuple([each for each in computations if each in needed])
+    return tuple([computation for computation in computations if computation in needed])
 
 
 def _elements(computation: Computation) -> list[tuple[int, Instruction]]:
     return [
-        (int(index), each)
-        for each in computation.instructions
-        if each.opcode == opcodes.GET_TUPLE_ELEMENT and (index := each.attribute("index") or "").isdecimal()
+        (int(index), instruction)
+        for instruction in computation.instructions
+        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT
+        and (index := instruction.attribute("index") or "").isdecimal()
     ]
 
 
@@ -198,8 +201,8 @@ def _callees(function: Operation) -> list[str]:
 
 
 def _symbols(value: AttributeOf) -> Iterator[str]:
-    for each in value.items if isinstance(value, ListOf) else (value,):
-        if isinstance(each, Word) and (match := _SYMBOL.match(each.text)) is not None:
+    for item in value.items if isinstance(value, ListOf) else (value,):
+        if isinstance(item, Word) and (match := _SYMBOL.match(item.text)) is not None:
             yield match[1] if match[1] is not None else match[2]
 
 

@@ -85,14 +85,14 @@ def free_values(regions: Sequence[Region], renamed: Mapping[str, ValueName] = NO
 def _collect(
     region: Region, outer: set[str], found: dict[ValueName, None], renamed: Mapping[str, ValueName], depth: int = 0
 ) -> None:
-    defined = outer | {each.name for each in region.arguments if each.name not in renamed}
+    defined = outer | {argument.name for argument in region.arguments if argument.name not in renamed}
     for operation in region.operations:
         is_return = not depth and operation.name in _RETURNS
-        for each in operation.operands:
-            if each[0] in renamed:
-                found.update({} if is_return else {renamed[each[0]]: None})
-            elif each[0] not in defined:
-                found[each] = None
+        for operand in operation.operands:
+            if operand[0] in renamed:
+                found.update({} if is_return else {renamed[operand[0]]: None})
+            elif operand[0] not in defined:
+                found[operand] = None
         for inner in operation.regions:
             _collect(inner, defined, found, renamed, depth + 1)
         defined.update(name for name, _ in operation.results)
@@ -132,7 +132,7 @@ def _inner(body: Body, operation: Operation, name: str) -> Body:
 
 
 def _argument_shapes(body: Body, operation: Operation, arguments: Sequence[Argument]) -> list[Shape]:
-    return [body.shape(each.type, operation) for each in arguments]
+    return [body.shape(argument.type, operation) for argument in arguments]
 
 
 def plain_region(body: Body, operation: Operation, region: Region) -> Computation:
@@ -156,7 +156,7 @@ def _root(
     """What a computation returns: one value, or a tuple."""
     if len(values) == 1 and not tuple_of_one:
         return values[0]
-    shape = TupleShape(tuple([each.shape for each in values]))
+    shape = TupleShape(tuple([value.shape for value in values]))
     return body.add(Operation("", operation.span), opcodes.TUPLE, shape, values)
 
 
@@ -171,7 +171,7 @@ def _state_region(
 ) -> Computation:
     """The body or the condition of a loop: a parameter with all values that change, and those captured."""
     inner = _inner(body, operation, "body" if is_body else "condition")
-    varying = [each for number, each in enumerate(region.arguments) if number not in same]
+    varying = [argument for number, argument in enumerate(region.arguments) if number not in same]
     shapes = _argument_shapes(body, operation, varying)
     shapes += [each.shape for each in _once(captured)]
     parts = _parts(inner, operation, shapes, "arg_tuple" if len(shapes) != 1 else "arg")
@@ -189,7 +189,7 @@ def _state_region(
 
 def _parts(body: Body, operation: Operation, shapes: Sequence[Shape], name: str) -> list[Instruction]:
     """The parameter of a computation that takes values in a tuple, unless there is one: its elements."""
-    shapes = [default_layout(each) for each in shapes]
+    shapes = [default_layout(shape) for shape in shapes]
     if len(shapes) == 1:
         return [body.parameter(name, shapes[0], operation.span)]
     taken = body.parameter(name, TupleShape(tuple(shapes)), operation.span)
@@ -210,7 +210,7 @@ def _bind(body: Body, captured: Mapping[ValueName, Instruction], parts: Sequence
 
 
 def _need_regions(operation: Operation, count: int) -> None:
-    if len(operation.regions) != count or not all(each.is_plain for each in operation.regions):
+    if len(operation.regions) != count or not all(region.is_plain for region in operation.regions):
         raise Unfit(f"it needs {count} region{'s' if count > 1 else ''} of one block")
 
 
@@ -336,7 +336,7 @@ def _while(body: Body, operation: Operation) -> Results:
     }
     captured = _captured(body, operation, operation.regions, renamed)
     operands = body.operands(operation)
-    initial = [each for number, each in enumerate(operands) if number not in same]
+    initial = [operand for number, operand in enumerate(operands) if number not in same]
     initial += _once(captured)
     called = [
         _state_region(body, operation, step, captured, same, is_body=True),
@@ -351,7 +351,7 @@ def _while(body: Body, operation: Operation) -> Results:
         loop = body.add(operation, opcodes.WHILE, shape, [packed], pairs, called, is_decorated=True)
         made = body.elements(operation, loop, count=len(operands) - len(same))
     varying = iter(made)
-    return [each if number in same else next(varying) for number, each in enumerate(operands)]
+    return [operand if number in same else next(varying) for number, operand in enumerate(operands)]
 
 
 def _unchanged(loop: Operation, known: dict[Operation, frozenset[int]]) -> frozenset[int]:
@@ -361,8 +361,13 @@ def _unchanged(loop: Operation, known: dict[Operation, frozenset[int]]) -> froze
     known[loop] = frozenset()
     step = loop.regions[1]
     returned = step.operations[-1].operands if step.operations and step.operations[-1].name in _RETURNS else []
-    inner = {name: (each, at) for each in step.operations if each.kind == "while" for name, at in _numbered(each)}
-    arguments = {each.name: number for number, each in enumerate(step.arguments)}
+    inner = {
+        name: (operation, at)
+        for operation in step.operations
+        if operation.kind == "while"
+        for name, at in _numbered(operation)
+    }
+    arguments = {argument.name: number for number, argument in enumerate(step.arguments)}
     found: set[int] = set()
     for _ in returned:  # each round that finds none is the last
         before = len(found)
@@ -575,7 +580,9 @@ def read_function(body: Body, function: Operation) -> Computation:
         shape = body.shape(argument.type, function)
         body.values[argument.name] = (body.parameter(found or argument.name, shape, argument.span, pairs),)
     returned = fill(body, region.operations)
-    if body.computation.is_entry and any("sdy.sharding" in each for each in function.result_attributes):
+    if body.computation.is_entry and any(
+        "sdy.sharding" in result_attribute for result_attribute in function.result_attributes
+    ):
         return body.finish(_sharded_results(body, function, returned))
     return body.finish(_plain_results(body, function, returned))
 
@@ -583,8 +590,8 @@ def read_function(body: Body, function: Operation) -> Computation:
 def _plain_results(body: Body, function: Operation, returned: Sequence[Instruction]) -> Instruction:
     """What a function returns, with the shardings that its results state as text."""
     root = _root(body, function, returned)
-    texts = [each.get("mhlo.sharding") for each in function.result_attributes]
-    stated = [each.value for each in texts if isinstance(each, Text)]
+    texts = [result_attribute.get("mhlo.sharding") for result_attribute in function.result_attributes]
+    stated = [text.value for text in texts if isinstance(text, Text)]
     if not body.computation.is_entry or not stated or len(stated) != len(returned):
         return root
     step = Operation("", function.span)
@@ -604,8 +611,8 @@ def _sharded_results(body: Body, function: Operation, returned: Sequence[Instruc
     """Results with Shardy's shardings, each of which is a custom call (`SdyRoundTripShardMapExport`)."""
     step, values, shardings = Operation("", function.span), [], list[str]()
     attributes = [*function.result_attributes, *({},) * len(returned)]
-    for value, given in zip(returned, attributes, strict=False):
-        text = getattr(given.get("sdy.sharding"), "text", "")
+    for value, attribute in zip(returned, attributes, strict=False):
+        text = getattr(attribute.get("sdy.sharding"), "text", "")
         shardings.append((hlo_sharding(text, body.program.meshes) if text else None) or "{replicated}")
         if text:
             per_value = quoted(f"#sdy.sharding_per_value<[{text.removeprefix('#sdy.sharding')}]>")
@@ -618,7 +625,7 @@ def _sharded_results(body: Body, function: Operation, returned: Sequence[Instruc
         values.append(value)
     if len(values) == 1:
         return _element_with(body, step, values[0], shardings[0])
-    shape = TupleShape(tuple([each.shape for each in values]))
+    shape = TupleShape(tuple([value.shape for value in values]))
     return body.add(step, opcodes.TUPLE, shape, values, [("sharding", f"{{{', '.join(shardings)}}}")])
 
 

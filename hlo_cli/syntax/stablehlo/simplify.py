@@ -478,7 +478,7 @@ def _reverse(step: Step, shape: ArrayShape) -> Simplified:
 def _dynamic_slice(step: Step, shape: ArrayShape) -> Simplified:
     """With known indices it is a slice, within the bounds."""
     operand, *indices = step.operands
-    starts = [_number_of(each) for each in indices]
+    starts = [_number_of(index) for index in indices]
     given = operand.shape
     if not isinstance(given, ArrayShape) or len(starts) != given.rank or None in starts:
         return None
@@ -494,8 +494,8 @@ def _dynamic_slice(step: Step, shape: ArrayShape) -> Simplified:
 def _dynamic_update_slice(step: Step, shape: ArrayShape) -> Simplified:
     """An update of everything is the result."""
     update = step.operands[1] if len(step.operands) > 1 else None
-    starts = [_number_of(each) for each in step.operands[2:]]
-    return update if update is not None and _fits(update, shape) and all(each == 0 for each in starts) else None
+    starts = [_number_of(operand) for operand in step.operands[2:]]
+    return update if update is not None and _fits(update, shape) and all(start == 0 for start in starts) else None
 
 
 def _part_of_complex(step: Step, shape: ArrayShape) -> Simplified:
@@ -538,13 +538,20 @@ def used(instructions: Sequence[Instruction], root: Instruction) -> list[Instruc
     Every element of a tuple is taken, as XLA takes it.
     """
     needed = {root}
-    pending = [root, *(each for each in instructions if each.opcode in _KEPT or _has_effect(each))]
+    pending = [
+        root,
+        *(instruction for instruction in instructions if instruction.opcode in _KEPT or _has_effect(instruction)),
+    ]
     while pending:
         each = pending.pop()
         needed.add(each)
         pending += [operand for operand in each.operands if operand not in needed]
     elements = opcodes.GET_TUPLE_ELEMENT
-    return [each for each in instructions if each in needed or (each.opcode == elements and each.operands[0] in needed)]
+    return [
+        instruction
+        for instruction in instructions
+        if instruction in needed or (instruction.opcode == elements and instruction.operands[0] in needed)
+    ]
 
 
 _KEPT: Final = frozenset((opcodes.PARAMETER, opcodes.CALL, *SIDE_EFFECTS))
@@ -556,5 +563,7 @@ def _has_effect(instruction: Instruction) -> bool:
     if instruction.opcode == opcodes.CUSTOM_CALL:
         return instruction.attribute("custom_call_has_side_effect") == "true"
     called = instruction.called_computations
-    inner = (each for one in called for each in one.instructions if each.opcode != opcodes.PARAMETER)
+    inner = (
+        instruction for one in called for instruction in one.instructions if instruction.opcode != opcodes.PARAMETER
+    )
     return any(each.opcode in _KEPT or _has_effect(each) for each in inner)

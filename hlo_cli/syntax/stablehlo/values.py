@@ -59,7 +59,7 @@ def _shape_of(type_: str, depth: int) -> Shape:
     if type_.startswith("!") and type_.endswith(".token"):
         return TokenShape()
     if type_.startswith("tuple<"):
-        return TupleShape(tuple([_shape_of(each, depth + 1) for each in split_commas(type_[6:-1])]))
+        return TupleShape(tuple([_shape_of(part, depth + 1) for part in split_commas(type_[6:-1])]))
     match = _TENSOR.fullmatch(type_)
     sizes = match[1].split("x")[:-1] if match else []
     element, _, encoding = (match[2] if match else type_).partition(",")
@@ -100,18 +100,18 @@ def split_commas(text: str) -> list[str]:
     """
     depth, start, parts = 0, 0, list[str]()
     is_string = False
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         if character == '"':
             is_string = not is_string
         elif is_string:
             continue
         elif character in "<([{":
             depth += 1
-        elif character in ")]}" or (character == ">" and text[at - 1 : at] != "-"):
+        elif character in ")]}" or (character == ">" and text[index - 1 : index] != "-"):
             depth -= 1
         elif character == "," and not depth:
-            parts.append(text[start:at].strip())
-            start = at + 1
+            parts.append(text[start:index].strip())
+            start = index + 1
     last = text[start:].strip()
     return [*parts, last] if last else parts
 
@@ -137,7 +137,7 @@ def integers(value: AttributeOf | None, source: Source) -> tuple[int, ...]:
             number = value.value
             return () if number is None else (number,)
         case ListOf():
-            return tuple(chain.from_iterable(integers(each, source) for each in value.items))
+            return tuple(chain.from_iterable(integers(item, source) for item in value.items))
         case Dense():
             return _dense_integers(value, source)
         case Word(text="true" | "false"):
@@ -186,8 +186,8 @@ def mesh_of(text: str) -> Mesh:
     >>> mesh_of('<["x"=2, "y"=4]>').axes
     (('x', 2), ('y', 4))
     """
-    found = _DEVICE_IDS.search(text)
-    devices = tuple(map(int, re.findall(r"[0-9]{1,9}", found[1]))) if found else ()
+    match = _DEVICE_IDS.search(text)
+    devices = tuple(map(int, re.findall(r"[0-9]{1,9}", match[1]))) if match else ()
     return Mesh(text, tuple([(name, int(size)) for name, size in _MESH_AXIS.findall(text)]), devices)
 
 
@@ -218,7 +218,7 @@ def hlo_sharding(text: str, meshes: Mapping[str, Mesh]) -> str | None:
         return f"{{maximal device={mesh.devices[0]}}}" if mesh.devices else "{replicated}"
     parts = split_commas(match[2])
     listed = parts[0].strip() if parts else ""
-    dimensions = [_axes(each) for each in split_commas(listed[1:-1])] if listed.startswith("[") else []
+    dimensions = [_axes(part) for part in split_commas(listed[1:-1])] if listed.startswith("[") else []
     return _tiled(mesh, dimensions, unreduced="unreduced" in match[2])
 
 
@@ -316,9 +316,9 @@ def text_of(value: AttributeOf, source: Source) -> str:
         case Number():
             return f"{value.text} : {value.type}" if value.type else value.text
         case ListOf():
-            return f"[{', '.join(text_of(each, source) for each in value.items)}]"
+            return f"[{', '.join(text_of(item, source) for item in value.items)}]"
         case Entries():
-            return "{" + ", ".join(f"{key} = {text_of(each, source)}" for key, each in value.fields.items()) + "}"
+            return "{" + ", ".join(f"{key} = {text_of(field, source)}" for key, field in value.fields.items()) + "}"
         case Dense():
             return f"dense<{source.slice(value.body)}> : {value.type}"
     return '"' + value.value.replace("\\", "\\\\").replace('"', '\\"') + '"'

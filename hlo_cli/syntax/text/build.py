@@ -454,7 +454,9 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
             instruction.shape = shape
         except HloError as error:
             if not builder.is_full:
-                builder.diagnostics.extend(replace(found, source=builder.source) for found in error.diagnostics)
+                builder.diagnostics.extend(
+                    replace(diagnostic, source=builder.source) for diagnostic in error.diagnostics
+                )
 
 
 def nest_async_operands(builder: Builder, computations: Sequence[Computation]) -> None:
@@ -467,13 +469,14 @@ def nest_async_operands(builder: Builder, computations: Sequence[Computation]) -
         return
     nested: dict[Instruction, int] = {}
     for computation in computations:
-        for each in computation.instructions:
-            if (count := _flat_operands(each, nested)) and isinstance(each.shape, TupleShape):
-                nested[each] = count
-                elements = each.shape.elements
-                each.shape = TupleShape((TupleShape(elements[:count]), *elements[count:]))
-                words = f"operands of {each.opcode} are not in a tuple of their own; result read as {each.shape}"
-                builder.notes.add("async-operands", words, each.span or Span(0, 0))
+        for instruction in computation.instructions:
+            if (count := _flat_operands(instruction, nested)) and isinstance(instruction.shape, TupleShape):
+                nested[instruction] = count
+                elements = instruction.shape.elements
+                instruction.shape = TupleShape((TupleShape(elements[:count]), *elements[count:]))
+                message = f"operands of {instruction.opcode} are not in a tuple of their own"
+                words = f"{message}; result read as {instruction.shape}"
+                builder.notes.add("async-operands", words, instruction.span or Span(0, 0))
 
 
 def _flat_operands(instruction: Instruction, nested: Mapping[Instruction, int]) -> int:

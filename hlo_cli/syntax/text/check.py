@@ -86,7 +86,7 @@ def _note_entry(module: Module, notes: Notes) -> None:
 
 def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
     """Notes the number of operands in the text; an undefined one is an error already, and not reported twice."""
-    if operand_count(instruction.written_opcode, [each.name for each in instruction.attributes]) is None:
+    if operand_count(instruction.written_opcode, [attribute.name for attribute in instruction.attributes]) is None:
         return
     place, written = (
         place_of(notes.source, instruction, instruction.written_opcode),
@@ -230,7 +230,7 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
 
 def _not_blamed(notes: Iterable[Diagnostic], module: Module, errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """The notes without those on missing parts of a line with an error, which may have consumed them."""
-    wrong = {each.position.line for each in (*module.read_errors, *errors) if each.position is not None}
+    wrong = {error.position.line for error in (*module.read_errors, *errors) if error.position is not None}
     for note in notes:
         if note.code not in _TAKEN or note.position is None or note.position.line not in wrong:
             yield note

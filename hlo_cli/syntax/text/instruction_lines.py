@@ -200,7 +200,7 @@ class LineReader:
         if self._pairs is None or self._pairs[0] != index:
             pairs = split_attributes(self.raw(index)[1])
             if pairs is None:
-                pairs = [(each.name, each.value) for each in self.read(index).attributes]
+                pairs = [(attribute.name, attribute.value) for attribute in self.read(index).attributes]
             self._pairs = index, pairs
         return self._pairs[1]
 

@@ -304,7 +304,7 @@ class PartReader(ModuleReader):
         """Names the computations without a beginning, as no other computation is named in the text."""
         taken = self.names.union(call.name for call in self._part.calls)
         last = self.computations[-1] if self.computations else None
-        entry = last if not any(each.is_entry for each in self.computations) else None
+        entry = last if not any(computation.is_entry for computation in self.computations) else None
         headless = [computation for computation in self._headless if computation.instructions]
         for computation in headless:
             wanted = "entry_computation" if computation is entry else "computation"

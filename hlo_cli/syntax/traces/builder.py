@@ -306,4 +306,4 @@ class KernelTrace:
         origin_ns = (self._origin_ps or 0) // PS_PER_NS
         planes = [self._host] if self._host.lines else []
         planes += [self._devices[number] for number in sorted(self._devices)]
-        return Trace(self.name, self._format, [each.plane(origin_ns) for each in planes], notes=tuple(self.notes))
+        return Trace(self.name, self._format, [plane.plane(origin_ns) for plane in planes], notes=tuple(self.notes))

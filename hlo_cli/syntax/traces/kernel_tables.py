@@ -107,11 +107,11 @@ def picoseconds(text: str, unit_ps: int) -> int | None:
 def _header(line: str) -> Header:
     columns: dict[str, int] = {}
     times: dict[str, int] = {}
-    for at, cell in enumerate(next(csv.reader([line]), [])):
-        found = _UNIT.fullmatch(cell.strip())
-        name = (found[1] if found else cell).strip().lower()
-        columns.setdefault(name, at)
-        times.setdefault(name, _PS_PER_UNIT.get(found[2], 1000) if found else 1000)
+    for index, cell in enumerate(next(csv.reader([line]), [])):
+        match = _UNIT.fullmatch(cell.strip())
+        name = (match[1] if match else cell).strip().lower()
+        columns.setdefault(name, index)
+        times.setdefault(name, _PS_PER_UNIT.get(match[2], 1000) if match else 1000)
     return Header(columns, times)
 
 
@@ -159,16 +159,16 @@ def annotation_of(text: str) -> tuple[str, Mapping[str, Value]] | None:
     >>> annotation_of("Thunk:#name=while/body/dot_general[x=1,y=2],hlo_op=dot.1#")
     ('Thunk', {'name': 'while/body/dot_general[x=1,y=2]', 'hlo_op': 'dot.1'})
     """
-    found = _RANGE.match(text)
-    if found is None:
+    match = _RANGE.match(text)
+    if match is None:
         return None
-    content = found[2]
+    content = match[2]
     items = list(_ITEM.finditer(content))
     values: dict[str, Value] = {}
     for item, following in zip(items, [*items[1:], None], strict=True):
         name, value = item[1], content[item.end() : following.start() if following else len(content)]
         values[name] = int(value) if name in _INTEGERS and _INTEGER.fullmatch(value) else value
-    return found[1], values
+    return match[1], values
 
 
 def step_of(text: str) -> tuple[str, Mapping[str, Value]] | None:
@@ -248,14 +248,14 @@ def _read_kernels(trace: KernelTrace, header: Header, rows: Iterable[Sequence[st
         if begin is None or length is None:
             trace.skip()
             continue
-        found = _DEVICE.match(row[device])
+        match = _DEVICE.match(row[device])
         own: dict[str, Value] = {}
         if correlation is not None and row[correlation].isdecimal():
             # CUPTI counts in 32 bits; what is longer is damage, and any number will do
             own["correlation_id"] = int(row[correlation][:18])
         # CUDA numbers streams in 32 bits
         line = int(row[stream]) if row[stream].isdecimal() and len(row[stream]) < 10 else 0
-        trace.add_kernel(int(found[1]) if found else 0, line, row[name], begin, length, own)
+        trace.add_kernel(int(match[1]) if match else 0, line, row[name], begin, length, own)
 
 
 def _read_ranges(trace: KernelTrace, header: Header, rows: Iterable[Sequence[str]], ranges: list[_Range]) -> None:
@@ -281,26 +281,26 @@ def _read_ranges(trace: KernelTrace, header: Header, rows: Iterable[Sequence[str
 def _add_thunks(trace: KernelTrace, ranges: Sequence[_Range]) -> None:
     """Adds the ranges of instructions that have no others inside, as kernels of the device of their thread."""
     by_id: dict[str, list[_Range]] = {}
-    for each in ranges:
-        by_id.setdefault(each.id, []).append(each)
-    outer = {id(found) for each in ranges if each.kind == THUNK and (found := _parent(each, by_id)) is not None}
-    threads = sorted({each.thread for each in ranges if each.kind == MODULE}, key=_numbers)
+    for range_ in ranges:
+        by_id.setdefault(range_.id, []).append(range_)
+    outer = {id(found) for range_ in ranges if range_.kind == THUNK and (found := _parent(range_, by_id)) is not None}
+    threads = sorted({range_.thread for range_ in ranges if range_.kind == MODULE}, key=_numbers)
     devices = {thread: number for number, thread in enumerate(threads)}
-    runs, cut = _executions([each for each in ranges if each.kind == MODULE])
+    runs, cut = _executions([range_ for range_ in ranges if range_.kind == MODULE])
     lost = autotuning = 0
-    for each in ranges:
-        if each.kind != THUNK or id(each) in outer:
+    for range_ in ranges:
+        if range_.kind != THUNK or id(range_) in outer:
             continue
-        module = _module_of(each, by_id)
+        module = _module_of(range_, by_id)
         if module is None:
             lost += 1
         elif "program_id" not in module.values:
             autotuning += 1
         elif id(module) not in cut:
-            own = {**statistics_of(module.values, each.values), "run_id": runs[id(module)]}
+            own = {**statistics_of(module.values, range_.values), "run_id": runs[id(module)]}
             op = own.get("hlo_op", "")
             name = op if isinstance(op, str) else ""
-            trace.add_kernel(devices[module.thread], 0, name, each.begin_ps, each.duration_ps, own)
+            trace.add_kernel(devices[module.thread], 0, name, range_.begin_ps, range_.duration_ps, own)
     if lost:
         trace.notes.append(f"omitted {counted(lost, 'ranges')} outside of any module")
     if autotuning:
@@ -421,8 +421,8 @@ class _Kernels:
 
 
 def _first_number(text: str) -> int:
-    found = _NUMBER.search(text)
-    return int(found[0]) if found else 0
+    match = _NUMBER.search(text)
+    return int(match[0]) if match else 0
 
 
 def _whole(text: str) -> int | None:

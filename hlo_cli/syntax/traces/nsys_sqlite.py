@@ -219,8 +219,8 @@ class _Database:
         columns = self.tables.get(table, ())
         if not columns or not set(required) <= set(columns):
             return
-        columns = tuple(each for each in columns if not only or each in only)
-        names = ", ".join(f'"{each}"' for each in columns)
+        columns = tuple(column for column in columns if not only or column in only)
+        names = ", ".join(f'"{column}"' for column in columns)
         select = "SELECT DISTINCT" if only else "SELECT"
         for row in self._connection.execute(f'{select} {names} FROM "{table}" LIMIT {MAX_ROWS}'):
             yield dict(zip(columns, row, strict=True))

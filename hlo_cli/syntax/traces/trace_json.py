@@ -138,9 +138,9 @@ class _Cursor:
     def _peek(self) -> str:
         """The next character that is not white space or a comma; ValueError at the end."""
         while True:
-            found = _BETWEEN.match(self._text, self._at)
-            assert found is not None
-            self._at = found.end()
+            match = _BETWEEN.match(self._text, self._at)
+            assert match is not None
+            self._at = match.end()
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._extend():

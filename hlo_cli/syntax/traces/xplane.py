@@ -63,10 +63,10 @@ def _read_kinds(reader: Reader, spans: array[int], names: Mapping[int, str]) -> 
             elif tag == _CHILDREN:
                 children.setdefault(owner, []).extend(_packed(reader.data, value, end))
         statistics = _statistics(reader, entries, found.select(_EVENT_STATISTIC), names)
-        for at, key in enumerate(entries.keys):
-            name, display = (texts[tag][at].decode("utf-8", "replace") for tag in (_EVENT_NAME, _EVENT_DISPLAY_NAME))
+        for index, key in enumerate(entries.keys):
+            name, display = (texts[tag][index].decode("utf-8", "replace") for tag in (_EVENT_NAME, _EVENT_DISPLAY_NAME))
             known[key] = EventMetadata(
-                key, name, display, texts[_METADATA][at], statistics[at], tuple(children.get(at, ()))
+                key, name, display, texts[_METADATA][index], statistics[index], tuple(children.get(index, ()))
             )
     return known
 
@@ -251,7 +251,7 @@ def read_xplane(data: Buffer, name: str) -> Trace:
     """
     reading = _Reading(data, name)
     reading.read()
-    planes = [each.plane() for each in reading.planes]
+    planes = [plane.plane() for plane in reading.planes]
     if reading.cut is not None and not any(plane.lines or plane.kinds for plane in planes):
         raise _corrupt(name, reading.cut)
     return Trace(

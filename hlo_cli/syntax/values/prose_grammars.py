@@ -91,46 +91,48 @@ def one_of(kind: type[StrEnum]) -> pp.ParserElement:
     """A word of an enumeration, in upper or lower case."""
     words = [member.value for member in kind]
     element = symbol(rf"(?:{'|'.join(words)})(?![A-Za-z0-9_.\-:=])", " or ".join(words), ignore_case=True)
-    return element.set_parse_action(lambda found: kind(found[0].lower()))
+    return element.set_parse_action(lambda results: kind(results[0].lower()))
 
 
 class _FailedCheck(pp.ParseSyntaxException):
     """An error of a parse action, which says what is wrong; that of a rule says what it expected."""
 
 
-def fail(text: str, at: int, message: str) -> pp.ParseFatalException:
+def fail(text: str, location: int, message: str) -> pp.ParseFatalException:
     """An error at an offset of the text, for parse actions to raise."""
-    return _FailedCheck(text, at, message)
+    return _FailedCheck(text, location, message)
 
 
-def number(text: str, at: int, digits: str) -> int:
+def number(text: str, location: int, digits: str) -> int:
     """An integer of 64 bits."""
     value = int(digits)
     if not -(2**63) <= value < 2**64:
-        raise fail(text, at, f"{digits} does not fit in 64 bits")
+        raise fail(text, location, f"{digits} does not fit in 64 bits")
     return value - 2**64 if value >= 2**63 else value  # as XLA's lexer: uint64 is read, and wraps to int64
 
 
-def _numbers(text: str, at: int, found: pp.ParseResults) -> list[tuple[int, ...]]:
-    return [tuple(number(text, at, digits) for digits in re.findall(r"-?[0-9]+", found[0]))]
+def _numbers(text: str, location: int, results: pp.ParseResults) -> list[tuple[int, ...]]:
+    return [tuple(number(text, location, digits) for digits in re.findall(r"-?[0-9]+", results[0]))]
 
 
-def _metadata(text: str, at: int, found: pp.ParseResults) -> object:
+def _metadata(text: str, location: int, results: pp.ParseResults) -> object:
     """Runs the separate reader of metadata on the same text."""
     try:
-        return [read_metadata_or_list(Tokens(Source("", text), at, at + len(found[0])))]
+        return [read_metadata_or_list(Tokens(Source("", text), location, location + len(results[0])))]
     except HloError as error:
         span = error.diagnostic.span
-        raise fail(text, span.start if span else at, error.diagnostic.message) from None
+        raise fail(text, span.start if span else location, error.diagnostic.message) from None
 
 
-INT: Final = symbol(_INT, "an integer").set_parse_action(lambda text, at, found: number(text, at, found[0]))
+INT: Final = symbol(_INT, "an integer").set_parse_action(
+    lambda text, location, results: number(text, location, results[0])
+)
 INTS: Final = symbol(_INTS, "integers").set_parse_action(_numbers)
 SIZES: Final = symbol(rf"\[{_S}{_INTS}{_S}\]", "at least one number in brackets").set_parse_action(_numbers)
 INDEX: Final = symbol(rf"\{{{_S}(?:{_INTS}{_S},?+{_S})?+\}}", "an index in braces").set_parse_action(_numbers)
-STRING: Final = symbol(_QUOTED, "a string").set_parse_action(lambda found: unquote(found[0]))
+STRING: Final = symbol(_QUOTED, "a string").set_parse_action(lambda results: unquote(results[0]))
 ATTRIBUTE: Final = symbol(r"[A-Za-z_][A-Za-z0-9_.\-]*+=", "a name and '='").set_parse_action(
-    lambda found: found[0][:-1]
+    lambda results: results[0][:-1]
 )
 METADATA: Final = symbol(
     _BRACED_TEXT.format(string=_QUOTED, inner=_BRACED_TEXT.format(string=_QUOTED, inner=r"\{[^{}\"']*+\}")),
@@ -176,7 +178,7 @@ def _blank(match: re.Match[str]) -> str:
 class _Axis(NamedTuple):
     """An axis as written, and its span; it may be missing in the mesh."""
 
-    at: int
+    location: int
     name: str
     part: tuple[int, ...]
 
@@ -192,10 +194,10 @@ class _Axes(NamedTuple):
 _OPEN: Final = "?"
 
 
-def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
-    dims, order = found[0], (found[1] if len(found) > 1 else (0,))
+def _transform(text: str, location: int, results: pp.ParseResults) -> IotaTransform:
+    dims, order = results[0], (results[1] if len(results) > 1 else (0,))
     if not all(0 <= d < len(dims) for d in order):
-        raise fail(text, at, f"expected a permutation of the {len(dims)} dimensions")
+        raise fail(text, location, f"expected a permutation of the {len(dims)} dimensions")
     return IotaTransform(dims, order)
 
 
@@ -207,23 +209,23 @@ IOTA: Final = (_ONE + SIZES | SIZES - _ORDER).set_parse_action(_transform)
 """`[8]` or `[2,4]T(1,0)`."""
 
 
-def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
-    axes = tuple(item for item in found if isinstance(item, MeshAxis))
+def _mesh(text: str, location: int, results: pp.ParseResults) -> Mesh:
+    axes = tuple(item for item in results if isinstance(item, MeshAxis))
     names = [axis.name for axis in axes]
     if len(set(names)) < len(names):
-        raise fail(text, at, f"duplicate mesh axis '{next(name for name in names if names.count(name) > 1)}'")
-    ids = found[-1] if found and not isinstance(found[-1], MeshAxis) else None
+        raise fail(text, location, f"duplicate mesh axis '{next(name for name in names if names.count(name) > 1)}'")
+    ids = results[-1] if results and not isinstance(results[-1], MeshAxis) else None
     mesh = Mesh(axes, ids)
     if isinstance(ids, tuple):
         if len(ids) != mesh.device_count or sorted(ids) != list(range(len(ids))):
-            raise fail(text, at, f"expected a permutation of the {mesh.device_count} devices of the mesh")
+            raise fail(text, location, f"expected a permutation of the {mesh.device_count} devices of the mesh")
         if list(ids) == sorted(ids):
-            raise fail(text, at, "omit the device list if it is in order")
+            raise fail(text, location, "omit the device list if it is in order")
     return mesh
 
 
 _MESH_AXIS: Final = ((STRING - _suppress_literal("=") | ATTRIBUTE) - INT).set_parse_action(
-    lambda found: MeshAxis(found[0], found[1])
+    lambda results: MeshAxis(results[0], results[1])
 )
 _DEVICE_IDS: Final = (
     symbol(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress()
@@ -248,20 +250,20 @@ _MAXIMAL_MESH: Final = (
     - named("device_id")
     - INT
     - _suppress_literal("]")
-).set_parse_action(lambda found: MaximalMesh(found[1], found[0]))
+).set_parse_action(lambda results: MaximalMesh(results[1], results[0]))
 
 _AXIS_NAME: Final = symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "an axis name")
 _AXIS: Final = (
     (STRING | _AXIS_NAME)
     + pp.Opt(_suppress_literal(":"))
     + pp.Opt(_suppress_literal("(") - INT - _suppress_literal(")") - INT)
-).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
+).set_parse_action(lambda text, location, results: _Axis(location, results[0].removeprefix("%"), tuple(results[1:])))
 _AXES: Final = (_suppress_literal("{") - listed(_AXIS) - _suppress_literal("}", "'}' or an axis")).set_parse_action(
-    lambda found: [tuple(found)]
+    lambda results: [tuple(results)]
 )
 _DIMENSION: Final = (
     _suppress_literal("{") - listed(_AXIS | pp.Literal(_OPEN)) - _suppress_literal("}", "'}' or an axis")
-).set_parse_action(lambda found: [tuple(found)])
+).set_parse_action(lambda results: [tuple(results)])
 
 
 def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
@@ -271,32 +273,32 @@ def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
     if name not in names and name.isdecimal() and len(name) < 10 and int(name) < len(names):
         name = names[int(name)]
     if name not in names:
-        raise fail(text, axis.at, f"unknown mesh axis '{name}'")
+        raise fail(text, axis.location, f"unknown mesh axis '{name}'")
     if not axis.part:
         return AxisRef(name)
     (pre, size), whole = axis.part, mesh.axes[names.index(name)].size
     if pre < 1 or size < 2 or size >= whole or whole % (pre * size):
-        raise fail(text, axis.at, f"({pre}){size} is not a valid sub-axis of size {whole}")
+        raise fail(text, axis.location, f"({pre}){size} is not a valid sub-axis of size {whole}")
     return AxisRef(name, pre, size)
 
 
-def _dimension_sharding(text: str, items: tuple[_Axis | str, ...], mesh: Mesh, at: int) -> DimensionSharding:
+def _dimension_sharding(text: str, items: tuple[_Axis | str, ...], mesh: Mesh, location: int) -> DimensionSharding:
     axes = tuple(_resolved(text, item, mesh) for item in items if isinstance(item, _Axis))
     if _OPEN in items[:-1]:
-        raise fail(text, at, "? must come last")
+        raise fail(text, location, "? must come last")
     return DimensionSharding(axes, is_closed=_OPEN not in items)
 
 
-def _named_axes(found: pp.ParseResults) -> _Axes:
-    return _Axes(found[0], found[1] if len(found) > 2 else None, found[-1])
+def _named_axes(results: pp.ParseResults) -> _Axes:
+    return _Axes(results[0], results[1] if len(results) > 2 else None, results[-1])
 
 
 _REDUCTION: Final = one_of(ReductionKind)
-_WITH_METADATA: Final = (named("metadata") - METADATA).set_parse_action(lambda found: [("metadata", found[0])])
+_WITH_METADATA: Final = (named("metadata") - METADATA).set_parse_action(lambda results: [("metadata", results[0])])
 _WITH_AXES: Final = (
     (symbol("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
     | (symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
-).set_parse_action(lambda found: _named_axes(found))
+).set_parse_action(lambda results: _named_axes(results))
 _REST: Final = pp.ZeroOrMore(
     _suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual=, or metadata=")
 )
@@ -305,11 +307,11 @@ _DIMENSIONS: Final = (
     _suppress_literal("[", "'[' or one of replicated, unreduced, or manual")
     - listed(_DIMENSION)
     - _suppress_literal("]")
-).set_parse_action(lambda found: [list(found)])
+).set_parse_action(lambda results: [list(results)])
 
 
-def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
-    mesh, *rest = found
+def _sharding(text: str, location: int, results: pp.ParseResults) -> NamedSharding:
+    mesh, *rest = results
     metadata = next((item[1] for item in rest if isinstance(item, tuple) and item[0] == "metadata"), ())
     if isinstance(mesh, MaximalMesh):
         return NamedSharding(mesh, metadata=metadata)
@@ -324,7 +326,7 @@ def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
             reduction = item.reduction or reduction
     sharding = NamedSharding(
         mesh,
-        tuple(_dimension_sharding(text, items, mesh, at) for items in rest[0]),
+        tuple(_dimension_sharding(text, items, mesh, location) for items in rest[0]),
         axes.get("replicated", ()),
         axes.get("unreduced", ()),
         axes.get("manual", ()),
@@ -332,7 +334,7 @@ def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
         metadata=metadata,
     )
     if (problem := sharding.problem) is not None:
-        raise fail(text, max(text.find("{", at), at), problem)  # the first list of axes
+        raise fail(text, max(text.find("{", location), location), problem)  # the first list of axes
     return sharding
 
 
@@ -345,18 +347,18 @@ NAMED_SHARDING: Final = (
 """The contents of the braces of a sharding with a mesh."""
 
 
-def _mesh_groups(text: str, at: int, found: pp.ParseResults) -> MeshAxesReplicaGroupList:
-    mesh, axes = found
+def _mesh_groups(text: str, location: int, results: pp.ParseResults) -> MeshAxesReplicaGroupList:
+    mesh, axes = results
     if not axes:
-        raise fail(text, at, "expected at least one axis")
+        raise fail(text, location, "expected at least one axis")
     groups = MeshAxesReplicaGroupList(mesh, tuple(_resolved(text, axis, mesh) for axis in axes))
     if (problem := mesh.problem_with([groups.axes])) is not None:
-        raise fail(text, at, problem)
+        raise fail(text, location, problem)
     return groups
 
 
-def _iota_groups(text: str, at: int, found: pp.ParseResults) -> IotaReplicaGroupList:
-    (count, size), transform = found
+def _iota_groups(text: str, location: int, results: pp.ParseResults) -> IotaReplicaGroupList:
+    (count, size), transform = results
     return IotaReplicaGroupList(count, size, transform)
 
 
@@ -395,16 +397,16 @@ _WHOLE_KINDS: Final = tuple(kind for kind in ir.ShardingType if kind is not ir.S
 _REPLICATE: Final = "last_tile_dim_replicate"
 
 
-def _tiles(text: str, at: int, found: pp.ParseResults) -> ir.TileAssignment:
-    dimensions, devices = found
+def _tiles(text: str, location: int, results: pp.ParseResults) -> ir.TileAssignment:
+    dimensions, devices = results
     if isinstance(devices, IotaTransform) and not devices.is_permutation:
-        raise fail(text, at, f"expected a permutation of the {len(devices.reshape_dims)} dimensions")
+        raise fail(text, location, f"expected a permutation of the {len(devices.reshape_dims)} dimensions")
     return ir.TileAssignment(dimensions, devices)
 
 
 def _type(kinds: tuple[ir.ShardingType, ...]) -> pp.ParserElement:
     element = symbol(rf"(?:{'|'.join(kinds)})(?![A-Za-z0-9_.\-:=])", " or ".join(kinds))
-    return element.set_parse_action(lambda found: ir.ShardingType(found[0]))
+    return element.set_parse_action(lambda results: ir.ShardingType(results[0]))
 
 
 _TYPE: Final = _type(_WHOLE_KINDS)
@@ -412,47 +414,47 @@ _LAST_TILE: Final = _type(tuple(kind for kind in _WHOLE_KINDS if kind is not ir.
 _TILES: Final = (named("devices") - SIZES - (_suppress_literal("<=") - IOTA | INTS)).set_parse_action(_tiles)
 _SHARD_GROUP: Final = (
     symbol("shard_(?:as|like)(?![A-Za-z0-9_.:=-])", "shard_as or shard_like") - INT
-).set_parse_action(lambda found: ir.ShardGroup(found[1], is_like=found[0] == "shard_like"))
+).set_parse_action(lambda results: ir.ShardGroup(results[1], is_like=results[0] == "shard_like"))
 _LAST_TILE_DIMS: Final = (
     named("last_tile_dims") - _suppress_literal("{") - listed(_LAST_TILE) - _suppress_literal("}")
-).set_parse_action(lambda found: _LastTileDims(tuple(found)))
+).set_parse_action(lambda results: _LastTileDims(tuple(results)))
 _ITEM: Final = (
     _TYPE
     | word(_REPLICATE)
     | _TILES
     | _SHARD_GROUP
     | _LAST_TILE_DIMS
-    | (named("device") - INT).set_parse_action(lambda found: _Device(found[0]))
+    | (named("device") - INT).set_parse_action(lambda results: _Device(results[0]))
     | (named("unreduced") - one_of(ReductionKind))
-    | (named("metadata") - METADATA).set_parse_action(lambda found: _Listed(found[0]))
+    | (named("metadata") - METADATA).set_parse_action(lambda results: _Listed(results[0]))
 )
 
 
-def _single(text: str, at: int, found: pp.ParseResults) -> ir.Sharding:
-    types = [item for item in found if isinstance(item, ir.ShardingType)]
-    reduction = next((item for item in found if isinstance(item, ReductionKind)), None)
+def _single(text: str, location: int, results: pp.ParseResults) -> ir.Sharding:
+    types = [item for item in results if isinstance(item, ir.ShardingType)]
+    reduction = next((item for item in results if isinstance(item, ReductionKind)), None)
     if reduction is not None:
         types.append(ir.ShardingType.UNREDUCED)
-    groups = [item for item in found if isinstance(item, ir.ShardGroup)]
+    groups = [item for item in results if isinstance(item, ir.ShardGroup)]
     sharding = ir.Sharding(
         next((kind for kind in _WHOLE_KINDS if kind in types), ir.ShardingType.TILED),
-        next((item for item in found if isinstance(item, ir.TileAssignment)), None),
-        next((item.id for item in found if isinstance(item, _Device)), None),
-        _REPLICATE in list(found),
-        tuple(kind for item in found if isinstance(item, _LastTileDims) for kind in item.types),
+        next((item for item in results if isinstance(item, ir.TileAssignment)), None),
+        next((item.id for item in results if isinstance(item, _Device)), None),
+        _REPLICATE in list(results),
+        tuple(kind for item in results if isinstance(item, _LastTileDims) for kind in item.types),
         reduction,
         ir.ShardGroup(groups[-1].id, is_like=all(group.is_like for group in groups)) if groups else None,
-        tuple(entry for item in found if isinstance(item, _Listed) for entry in item.metadata),
+        tuple(entry for item in results if isinstance(item, _Listed) for entry in item.metadata),
     )
     if (problem := sharding.problem) is not None:
-        raise fail(text, at, problem)
+        raise fail(text, location, problem)
     return sharding
 
 
 _SINGLE: Final = pp.OneOrMore(_ITEM).set_parse_action(_single)
 _CLOSE: Final = _suppress_literal("}", "a sharding item or '}'")
 _BRACED_ITEM: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("a sharding item") - _CLOSE
-_TUPLE: Final = listed(_BRACED_ITEM).set_parse_action(lambda found: ir.TupleSharding(tuple(found)))
+_TUPLE: Final = listed(_BRACED_ITEM).set_parse_action(lambda results: ir.TupleSharding(tuple(results)))
 _SHARDING: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
 
 
@@ -464,19 +466,19 @@ _SHARDING: Final = _suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) 
 
 _ARRAY: Final = (
     _suppress_literal("{") + pp.Opt(STRING - pp.Opt(INDEX)) - _suppress_literal("}", "an original instruction or '}'")
-).set_parse_action(lambda found: OriginalArray(*found))
+).set_parse_action(lambda results: OriginalArray(*results))
 _TREE = pp.Forward()
 _TREE.set_name("a tree of original instructions")
 _TREES: Final = pp.ZeroOrMore(_TREE + pp.Opt(_suppress_literal(",")))
 _TREE <<= _ARRAY | (_suppress_literal("(") - _TREES - _suppress_literal(")")).set_parse_action(
-    lambda found: OriginalTuple(tuple(found))
+    lambda results: OriginalTuple(tuple(results))
 )
 _SYNTHETIC: Final = _suppress_literal("[") - word("synthetic_call").suppress() - _suppress_literal("]")
 _HIERARCHY: Final = _suppress_literal(",") - _suppress_literal("[") - STRING - _suppress_literal("]")
 
 
-def _original_value(found: pp.ParseResults) -> OriginalValue:
-    tree, *hierarchy = found
+def _original_value(results: pp.ParseResults) -> OriginalValue:
+    tree, *hierarchy = results
     return OriginalValue(None if hierarchy == [""] else tree, *hierarchy)
 
 
@@ -488,18 +490,18 @@ _ORIGIN: Final = (
 
 _RECOVERY: Final = (
     _ARRAY - _suppress_literal(":") - _ARRAY + pp.Opt(_suppress_literal(",") - STRING)
-).set_parse_action(lambda found: Recovery(*found))
+).set_parse_action(lambda results: Recovery(*results))
 _RECOVERIES: Final = (_suppress_literal("{") - pp.ZeroOrMore(_RECOVERY) - _suppress_literal("}")).set_parse_action(
-    lambda found: RecoveryTable(tuple(found))
+    lambda results: RecoveryTable(tuple(results))
 )
 
 _BOOL: Final = symbol("(?:true|false)(?![A-Za-z0-9_.:=-])", "true or false").set_parse_action(
-    lambda found: found[0] == "true"
+    lambda results: results[0] == "true"
 )
 
 
 def _field(name: str, value: pp.ParserElement) -> pp.ParserElement:
-    return (named(name) - value).set_parse_action(lambda found: [(name, found[0])])
+    return (named(name) - value).set_parse_action(lambda results: [(name, results[0])])
 
 
 _DEBUG_FIELD: Final = (
@@ -512,28 +514,28 @@ _DEBUG: Final = (
     _suppress_literal("{")
     - pp.ZeroOrMore(pp.Opt(_suppress_literal(",")) + _DEBUG_FIELD)
     - _suppress_literal("}", "a debug attribute or '}'")
-).set_parse_action(lambda found: DebugAttributes(**dict(list(found))))
+).set_parse_action(lambda results: DebugAttributes(**dict(list(results))))
 _DEBUGGED: Final = (
     _ARRAY - _suppress_literal(":") - (_suppress_literal("(") - listed(_DEBUG) - _suppress_literal(")") | _DEBUG)
-).set_parse_action(lambda found: DebuggedArray(found[0], tuple(found[1:])))
+).set_parse_action(lambda results: DebuggedArray(results[0], tuple(results[1:])))
 _DEBUG_TABLE: Final = (_suppress_literal("{") - listed(_DEBUGGED) - _suppress_literal("}")).set_parse_action(
-    lambda found: [tuple(found)]
+    lambda results: [tuple(results)]
 )
 
 _DECIMAL: Final = symbol(
     r"-?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+\-]?+[0-9]++)?+|-?+inf(?![A-Za-z0-9_.\-])", "a number"
-).set_parse_action(lambda found: float(found[0]))
-_STATISTIC: Final = (ATTRIBUTE - _DECIMAL).set_parse_action(lambda found: Statistic(found[0], found[1]))
+).set_parse_action(lambda results: float(results[0]))
+_STATISTIC: Final = (ATTRIBUTE - _DECIMAL).set_parse_action(lambda results: Statistic(results[0], results[1]))
 _STATISTICS: Final = (
     _suppress_literal("{")
     - pp.Opt(ATTRIBUTE.copy().suppress() - INT + pp.ZeroOrMore(_suppress_literal(",") - _STATISTIC))
     - _suppress_literal("}")
-).set_parse_action(lambda found: StatisticsViz(found[0], tuple(found[1:])) if found else StatisticsViz(0, ()))
+).set_parse_action(lambda results: StatisticsViz(results[0], tuple(results[1:])) if results else StatisticsViz(0, ()))
 
 
-def _not_negative(text: str, at: int, found: pp.ParseResults) -> None:
-    if not found[0] >= 0:
-        raise fail(text, at, "tolerance cannot be negative")
+def _not_negative(text: str, location: int, results: pp.ParseResults) -> None:
+    if not results[0] >= 0:
+        raise fail(text, location, "tolerance cannot be negative")
 
 
 _AMOUNT: Final = _DECIMAL.copy().add_parse_action(_not_negative)
@@ -541,12 +543,12 @@ _TOLERANCE: Final = (
     _suppress_literal("{")
     - listed(_field("atol", _AMOUNT) | _field("rtol", _AMOUNT) | _field("ulps", _AMOUNT))
     - _suppress_literal("}")
-).set_parse_action(lambda found: Tolerance(**{name: int(n) if name == "ulps" else n for name, n in found}))
+).set_parse_action(lambda results: Tolerance(**{name: int(n) if name == "ulps" else n for name, n in results}))
 _ACCURACY: Final = (
     _suppress_literal("{")
     - (named("mode") - one_of(ResultAccuracyMode) | named("tolerance") - _TOLERANCE)
     - _suppress_literal("}")
-).set_parse_action(lambda found: ResultAccuracy(found[0]))
+).set_parse_action(lambda results: ResultAccuracy(results[0]))
 
 
 # --- the reader of each kind ---
