@@ -92,7 +92,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "comparison": {"cost", "dataflow", "evaluate", "matching", "semantics", "sharding"},
         "profile": {"cost", "dataflow", "hardware", "matching", "origin", "schedule"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
-        "statements": {"cost", "dataflow", "fusion", "matching", "memory", "origin", "query"},
+        "statements": {"cost", "dataflow", "fusion", "matching", "memory", "origin", "query", "sharding"},
     },
     "transform": {
         "schedule": set(),

@@ -37,10 +37,12 @@ memory.hbm>64MiB (of one memory space); {others}. All but metadata are checked b
 
 
 HELP = """\
-Compare two modules by structure.
+Compare two modules by structure, or the programs of all hosts of a job.
 
 OLD and NEW are dumps: files, directories written by --xla_dump_to, or - for
-stdin. For two directories, modules with the same name are compared.
+stdin. For two directories, modules with the same name are compared. Three or
+more inputs, or a directory of host0/, host1/, …, are the hosts of a job: which
+one runs another program, and which collective hangs?
 """
 EXAMPLES = (
     "hlo diff before.txt after.txt",
@@ -50,6 +52,7 @@ EXAMPLES = (
     "hlo diff dump/ --normalize > golden.hlo",
     "hlo diff golden.hlo dump/ --against-golden --fail-on 'memory>2%,collectives'",
     "hlo diff before.txt after.txt --by scope",
+    "hlo diff host0/ host1/ host2/ host3/",
     "hlo diff dump/ --normalize --format json",
 )
 DETAILS = f"""\
@@ -67,12 +70,13 @@ Markers: ~ changed, + added, - removed, > moved.
 
 Exits with code 0 even if there are differences, like git diff, unless
 --exit-code is given. Source lines and op_names are the same program; with
---exact, they and other names are differences too.
+--exact, they and other names are differences too. Hosts that run different
+programs exit with code 1.
 """
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="OLD NEW", shell_complete=completion.files)
+@click.argument("inputs", nargs=-1, metavar="OLD NEW [HOST...]", shell_complete=completion.files)
 @with_options(DiffOptions)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
@@ -86,12 +90,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         check_ignorable_kinds(options.ignored, IGNORABLE_KINDS)
         return write_normalized(inputs, reading, options.ignored, output)
     from hlo_cli.commands.diff.conditions import View, parse_conditions
+    from hlo_cli.commands.diff.hosts import is_of_hosts, report_of_hosts
 
     conditions = parse_conditions(options.fail_on) if options.against_golden else ()
     by = cause_of(options.grouping)
     view = View(
         options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by, exact=options.exact
     )
+    if not options.passes and is_of_hosts(inputs, reading):
+        options.check_hosts(len(inputs))
+        report, is_finding, errors = report_of_hosts(inputs, reading, options.ignored, jobs=options.jobs)
+        return write_report(report, output, errors) or int(is_finding)
     if options.passes:
         from hlo_cli.commands.diff.inputs import report_of_passes
 

@@ -503,7 +503,7 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
     if before.module.is_part or after.module.is_part:
         words = "these are parts of modules; only instructions in the text are compared"
         notes = (*notes, Diagnostic("note", words))
-    if flags := _different_flags(old, new):
+    if flags := _flags_between(old, new):
         notes = (*notes, Diagnostic("note", f"compiled with different flags: {flags}"))
     report, is_finding = report_of_diff(comparison, before, after, view, arguments)
     errors = (*before.module.errors, *after.module.errors)
@@ -519,13 +519,16 @@ _DUMP_FLAGS: Final = "xla_dump_"
 """The begin of flags that do not change the program, and that differ between any two directories."""
 
 
-def _different_flags(old: Input, new: Input) -> str:
-    """The flags that two compilations had with different values, in words; empty if they are equal or not known."""
-    if (old.options is None) != (new.options is None):
-        return ""  # the file has only what differs from the defaults
-    before, after = _settings(old), _settings(new)
-    if before is None or after is None:
-        return ""
+Flags: TypeAlias = "Mapping[str, str]"
+"""The flags of a compilation that differ from the defaults, by name."""
+
+
+def different_flags(before: Flags, after: Flags) -> str:
+    """The flags that two compilations had with different values, in words; empty if they are equal.
+
+    >>> different_flags({"xla_a": "1", "xla_dump_to": "old/"}, {"xla_dump_to": "new/"})
+    '--xla_a 1 → default'
+    """
     changed = [
         f"--{name} {before.get(name, 'default')} → {after.get(name, 'default')}"
         for name in sorted({*before, *after})
@@ -535,8 +538,16 @@ def _different_flags(old: Input, new: Input) -> str:
     return ", ".join([*changed[:_MOST_FLAGS], *more])
 
 
-def _settings(given: Input) -> Mapping[str, str] | None:
-    """The flags of a compilation by name; None if they are not known."""
+def _flags_between(old: Input, new: Input) -> str:
+    """The flags that differ between two inputs; empty if those of one are not known, or not with the defaults."""
+    if (old.options is None) != (new.options is None):
+        return ""  # the file has only what differs from the defaults
+    before, after = flags_of(old), flags_of(new)
+    return "" if before is None or after is None else different_flags(before, after)
+
+
+def flags_of(given: Input) -> Flags | None:
+    """The flags of a compilation by name, from the executable or the file `debug_options`; None if not known."""
     from hlo_cli.syntax.compiler_files.flags import settings_in_options, settings_in_text
     from hlo_cli.syntax.compiler_files.text_format import read_text_message
 

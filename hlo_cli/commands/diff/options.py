@@ -34,6 +34,9 @@ CONDITIONS: Final = (
 _VIEWS: Final = ("--rows", "--passes", "--normalize", "--text", "--stat", "--name-only")
 """The options that select a view, the first of two first in an error."""
 
+_OF_HOSTS: Final = ("--ignore", "--jobs", "--timeout", "--exit-code")
+"""The options that the comparison of hosts has."""
+
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
@@ -163,6 +166,20 @@ class DiffOptions:
         if self.schedule and "schedule" in self.ignored:
             raise conflict_error("--schedule", "--ignore schedule")
         check_options(self, output, reading)
+
+    def check_hosts(self, count: int) -> None:
+        """Raises HloError for options that compare two modules, if the inputs are the hosts of a job.
+
+        >>> DiffOptions(as_text=True).check_hosts(4)
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --text compares two inputs, and these are 4 hosts
+          help: pass two of them, or omit --text
+        """
+        name = next((given.name for given, _ in given_options(self) if given.name not in _OF_HOSTS), None)
+        if name is not None:
+            hosts = f"these are {count:,} hosts" if count > 1 else "this is a directory of hosts"
+            raise HloError(f"{name} compares two inputs, and {hosts}", hint=f"pass two of them, or omit {name}")
 
     @property
     def view(self) -> str:

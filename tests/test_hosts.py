@@ -1,0 +1,70 @@
+"""Hosts of a job: healthy ones are the same, and a planted divergence is named with its host, place, and effect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from in_process import run
+from planted_hosts import HANGS, KINDS, write_hosts
+
+
+def answer(folder: Path, *arguments: str) -> tuple[Mapping[str, Any], int]:
+    """The JSON report of `hlo diff`, and the exit code."""
+    out, err, code = run(["diff", *arguments, "--format", "json"], folder=folder, settings={})
+    assert not err, err
+    return json.loads(out), code
+
+
+def rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = report["tables"]["divergences"]["rows"]
+    return table
+
+
+def check(folder: Path, seed: int, kind: str) -> None:
+    """A planted divergence of a kind is found: the host, the module, the effect, and the layer that differs."""
+    random = Random(f"{kind} {seed}")
+    count = random.randint(3, 8)
+    host, layer = write_hosts(folder, random, count, kind)
+    report, code = answer(folder, *(f"host{n}/" for n in range(count)))
+    [row] = rows(report)
+    assert (row["hosts"], row["host_count"], row["other_host_count"], code) == (host, 1, count - 1, 1)
+    if kind == "flag":
+        assert (row["effect"], row["difference"]) == ("other flags", "--xla_cpu_enable_fast_math default → true")
+        return
+    assert row["effect"] == ("hang" if kind in HANGS else "other results")
+    assert row["module"] == "jit_step"
+    if kind == "module":
+        assert row["mismatch"] == "module"
+        return
+    named = row["collective"] if kind in HANGS else row["instruction"]
+    expected = "inner" if kind == "trips" else f"{'r' if kind in HANGS else 'c'}.{layer}"
+    assert named.startswith(expected), (named, expected)
+    reasons = {"trips": ("runs",), "groups": ("groups",), "shape": ("shape", "groups")}.get(kind, (kind,))
+    assert kind not in HANGS or row["mismatch"] in reasons
+    line = int(row["source"].rpartition(":")[2])
+    assert kind in ("trips", "constant") or abs(line - (13 + 3 * layer)) <= 1, (line, layer)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_planted_divergences(tmp_path: Path, kind: str) -> None:
+    check(tmp_path, 0, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_planted_divergences(tmp_path: Path, kind: str) -> None:
+    for seed in range(1, 101):
+        check(tmp_path / str(seed), seed, kind)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_healthy_hosts(tmp_path: Path, seed: int) -> None:
+    write_hosts(tmp_path, Random(seed), 4)
+    report, code = answer(tmp_path, *(f"host{n}/" for n in range(4)))
+    assert (report["answer"]["diverging_hosts"], rows(report), code) == (0, [], 0)
