@@ -41,8 +41,8 @@ Compare two modules by structure, or the programs of all hosts of a job.
 
 OLD and NEW are dumps: files, directories written by --xla_dump_to, or - for
 stdin. For two directories, modules with the same name are compared. Three or
-more inputs, or a directory of host0/, host1/, …, are the hosts of a job: which
-one runs another program, and which collective hangs?
+more inputs, or a directory with host0/, host1/, and so on, are the hosts of a
+job: which one runs another program, and which collective hangs?
 """
 EXAMPLES = (
     "hlo diff before.txt after.txt",

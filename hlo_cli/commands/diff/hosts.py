@@ -296,7 +296,7 @@ class _Finding:
     collective_source: str | None = None
     reason: str | None = None
     position: int | None = None
-    waiting: str = ""
+    stuck: str = ""
     paths: tuple[str, str] | None = None
 
 
@@ -312,7 +312,7 @@ _COLUMNS: tuple[Column[_Finding], ...] = (
     Column("collective", "collective", "name", from_width=120, of=lambda found: found.collective),
     Column("mismatch", "mismatch", from_width=200, of=lambda found: found.reason),
     Column("collective_index", "at", "line", person=False, of=lambda found: found.position),
-    Column("waiting", "who waits", person=False, of=lambda found: found.waiting or None),
+    Column("stuck", "stuck hosts", person=False, of=lambda found: found.stuck or None),
     Column("cause", "cause", from_width=200, of=lambda found: found.cause),
 )
 
@@ -415,7 +415,7 @@ def _finding(
         collective_source=place,
         reason=mismatch.reason,
         position=mismatch.position,
-        waiting=_waiting(hosts, others, mismatch, place),
+        stuck=_stuck(hosts, others, mismatch, place),
     )
 
 
@@ -428,21 +428,23 @@ def _difference(divergence: Divergence) -> str:
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
-def _waiting(hosts: Sequence[str], others: Sequence[str], mismatch: CollectiveMismatch, place: str | None) -> str:
-    """Who waits where for whom."""
-    where = f" ({place})" if place else ""
-    here, there = _listed(hosts), _counted(others)
-    plural = len(hosts) != 1
-    a, b = mismatch.expected, mismatch.found
+def _stuck(hosts: Sequence[str], others: Sequence[str], mismatch: CollectiveMismatch, place: str | None) -> str:
+    """Who is stuck where, and what the others of the group do in place of it."""
+    here, a, b = _listed(hosts), mismatch.expected, mismatch.found
     if a is None:
-        return f"{here} {'wait' if plural else 'waits'} in {b}{where} for {there}, which {_end(others)}"
-    wait = f"{there} {verb(len(others), 'waits', 'wait')} in {a}{where} for {here}, which "
+        return f"{_stuck_in(hosts, str(b), place)}: {_counted(others)} {_end(others)}"
+    stuck, starts = _stuck_in(others, str(a), place), verb(len(hosts), "starts", "start")
     if b is None:
-        return wait + _end(hosts)
+        return f"{stuck}: {here} {_end(hosts)}"
     if mismatch.reason in ("shape", "groups", "channel", "runs"):
         old, new = mismatch.difference
-        return f"{wait}{'start' if plural else 'starts'} {b.instruction.name} with {new}, expected {old}"
-    return f"{wait}{'start' if plural else 'starts'} {b}"
+        return f"{stuck}: {here} {starts} {b.instruction.name} with {new}, expected {old}"
+    return f"{stuck}: {here} {starts} {b}"
+
+
+def _stuck_in(hosts: Sequence[str], collective: str, place: str | None) -> str:
+    where = f" ({place})" if place else ""
+    return f"{_counted(hosts)} {verb(len(hosts), 'is', 'are')} stuck in {collective}{where}"
 
 
 def _end(hosts: Sequence[str]) -> str:
@@ -487,8 +489,7 @@ def _on_some(
         yield _Finding("missing" if is_missing else "extra", module, hosts, others, words)
         return
     place = source_of(steps[0].instruction, program)
-    where = f" ({place})" if place else ""
-    waiting = f"{_counted(with_it)} {verb(len(with_it), 'waits', 'wait')} in {steps[0]}{where} for {_listed(without)}"
+    lack = verb(len(without), "does not have", "do not have")
     yield _Finding(
         "hang",
         module,
@@ -501,7 +502,7 @@ def _on_some(
         collective_source=place,
         reason="module",
         position=0,
-        waiting=f"{waiting}, which {verb(len(without), 'does', 'do')} not have {module}",
+        stuck=f"{_stuck_in(with_it, str(steps[0]), place)}: {_listed(without)} {lack} {module}",
     )
 
 
@@ -528,7 +529,6 @@ def _other_orders(
         diverging = tuple(host.name for host, each in zip(hosts, kept, strict=True) if each == order)
         a, b = next((a, b) for a, b in zip(most, order, strict=True) if a != b)
         words = f"compiled before {a}, on others {a} before {b}"
-        wait = f"{_counted(others)} {verb(len(others), 'waits', 'wait')} in {a} for {_listed(diverging)}, which"
         yield _Finding(
             "hang",
             b,
@@ -536,7 +536,7 @@ def _other_orders(
             others,
             words,
             reason="module order",
-            waiting=f"{wait} {verb(len(diverging), 'runs', 'run')} {b} first, if they run as they were compiled",
+            stuck=f"{_stuck_in(others, a, None)}: {_listed(diverging)} {verb(len(diverging), 'runs', 'run')} {b} first",
         )
 
 
@@ -647,11 +647,11 @@ def _place(instruction: str | None, source: str | None) -> str:
 
 
 def _passages(found: Sequence[_Finding]) -> Iterator[Passage]:
-    """Who waits for whom, and where the worst divergence comes from."""
-    waiting = [each.waiting for each in found if each.waiting]
-    if waiting:
-        more = [f"{len(waiting) - _MAX_LISTED:,} more collectives differ"] if len(waiting) > _MAX_LISTED else []
-        yield Passage("waiting", (*waiting[:_MAX_LISTED], *more))
+    """Who is stuck and why, and where the worst divergence comes from."""
+    stuck = [each.stuck for each in found if each.stuck]
+    if stuck:
+        more = [f"{len(stuck) - _MAX_LISTED:,} more collectives differ"] if len(stuck) > _MAX_LISTED else []
+        yield Passage("stuck", (*stuck[:_MAX_LISTED], *more))
     worst = found[0] if found else None
     if worst is not None and worst.cause is not None:
         yield Passage("cause", (_CAUSES[worst.cause].format(module=worst.module),))

@@ -46,9 +46,8 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
     "unified_diff.report_of": ("diff",),
     "shape_text.shape_report": ("shape", "shapes"),
     "shape_text.layout_report": ("layout",),
-    "warnings.report_of": (
-        *("compile-log", "captured-constants", "host-compute", "stuck-collective", "spills", "donation"),
-    ),
+    "warnings.report_of": (*("captured-constants", "host-compute", "stuck-collective", "spills", "donation"),),
+    "recompilations.report_of": ("compile-log",),
     "printed_tables.report_of": (
         *("cut-header", "stablehlo", "pallas-kernel", "residuals", "operation-times", "kernel-times"),
         *("execution-profile", "thunks", "autotune-results", "cost-analysis"),

@@ -6,9 +6,8 @@ xla/stream_executor/cuda/ptx_compiler_helpers.cc, and xla/hlo/transforms/host_of
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from hlo_cli.commands.pasted.answer import text_report
@@ -17,7 +16,7 @@ from hlo_cli.commands.pasted.shape_text import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_count, format_seconds, verb
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
@@ -32,7 +31,6 @@ def report_of(pasted: PastedText) -> Report:
         "stuck-collective": _stuck,
         "host-compute": _host_compute,
         "captured-constants": _captured_constants,
-        "compile-log": _compile_log,
     }
     report = readers[pasted.kind](pasted)
     if report is None:
@@ -473,87 +471,3 @@ def _short(size: str) -> str:
     number = size.rstrip("KMGTiB ")
     unit = size[len(number) :].strip()
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
-
-
-# --- compilations in JAX's log ---
-
-_FINISHED: Final = lazy_regex(
-    r"Finished (?P<stage>tracing(?: \+ transforming)?|jaxpr to MLIR module conversion|XLA compilation)(?: of)? "
-    r"(?P<name>\S+)(?: for \w+)? in (?P<seconds>\d{1,9}(?:\.\d{1,18})?(?:e-?\d{1,2})?) sec"
-)
-_MISS: Final = lazy_regex(r"TRACING CACHE MISS at (?P<place>[^\s(]+)(?: \((?P<function>[^()\n]+)\))?(?P<rest>[^\n]*)")
-_MISMATCH: Final = lazy_regex(
-    r"(?:\* |at )(?:at )?(?P<argument>[^\s,]+),? (?:now (?P<now>\S+?),? (?:and )?before (?P<before>[^\s;]+)"
-    r"|seen (?P<seen>\S+?),? but now given (?P<given>[^\s;]+))"
-)
-_STAGES: Final = {"tracing": "tracing", "jaxpr": "lowering", "XLA": "XLA"}
-
-
-def _compile_log(pasted: PastedText) -> Report | None:
-    misses = list(_MISS.finditer(pasted.text))
-    if misses:
-        return _cache_misses(pasted, misses)
-    times: dict[tuple[str, str], float] = {}
-    for match in _FINISHED.finditer(" ".join(pasted.text.split())):
-        name = match["name"].removeprefix("jit(").removesuffix(")")
-        key = name, _STAGES[match["stage"].split(" ")[0]]
-        times[key] = times.get(key, 0.0) + float(match["seconds"])
-    if not times:
-        return None
-    stages: dict[str, float] = {}
-    functions: dict[str, float] = {}
-    for (name, stage), seconds in times.items():
-        stages[stage] = stages.get(stage, 0.0) + seconds
-        functions[name] = functions.get(name, 0.0) + seconds
-    longest = max(functions, key=functions.__getitem__)
-    listed = ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in stages.items())
-    longest_first = sorted(((seconds, stage, name) for (name, stage), seconds in times.items()), reverse=True)
-    columns = (
-        Column("seconds", "time", "seconds", of=lambda seconds, stage, function: seconds),
-        Column("stage", "stage", of=lambda seconds, stage, function: stage),
-        Column("function", "function", "name", of=lambda seconds, stage, function: function),
-    )
-    rows = rows_from_tuples(columns, longest_first)
-    return text_report(
-        pasted,
-        f"Compiling {format_count(len(functions), 'functions')} took {format_seconds(sum(times.values()))} ({listed}); "
-        f"the longest is {longest} ({format_seconds(functions[longest])})",
-        means=("Times of functions inside of a jitted one are part of its tracing time too.",),
-        tables=(Table("compile_times", columns, rows, noun="stages"),),
-        advice=("A persistent cache (jax_compilation_cache_dir) keeps the result of XLA's part.",),
-        numbers={"functions": len(functions), "seconds": sum(times.values())},
-    )
-
-
-def _cache_misses(pasted: PastedText, misses: Sequence[re.Match[str]]) -> Report:
-    """What JAX traced again, and which argument changed."""
-    first = misses[0]
-    name = first["function"] or "A function"
-    found = [
-        (m["argument"], (m["now"] or m["given"]).rstrip(",."), (m["before"] or m["seen"]).rstrip(",."))
-        for m in _MISMATCH.finditer(pasted.text)
-    ]
-    words = f": {found[0][0]} is {found[0][1]}, before it was {found[0][2]}" if found else ""
-    if not found and "never seen function" in pasted.text:
-        words = ": this function object is new"
-    count = f" ({len(misses)} misses in the text)" if len(misses) > 1 else ""
-    columns = (
-        Column("argument", "argument", of=lambda argument, now, before: argument),
-        Column("now", "now", "shape", of=lambda argument, now, before: now),
-        Column("before", "before", "shape", of=lambda argument, now, before: before),
-    )
-    return text_report(
-        pasted,
-        f"{name} was traced again at {first['place'].rstrip(':')}{words}{count}",
-        means=(
-            (
-                "JAX traces and compiles a function again for each new combination of shapes, types, and "
-                "static arguments."
-            ),
-        ),
-        tables=(Table("named_arguments", columns, rows_from_tuples(columns, found), noun="arguments"),)
-        if found
-        else (),
-        advice=("Pad arrays to few sizes, and create jitted functions once, outside of loops. No dump is needed.",),
-        numbers={"misses": len(misses), "function": first["function"]},
-    )

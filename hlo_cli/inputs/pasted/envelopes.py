@@ -507,8 +507,14 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "compile-log",
         "a log of compilations",
-        ("TRACING CACHE MISS", "Finished XLA compilation", "Finished tracing", "Finished jaxpr to MLIR"),
-        _words(r"TRACING CACHE MISS at|Finished (?:XLA compilation|tracing|jaxpr to MLIR)"),
+        (
+            *("TRACING CACHE MISS", "Finished XLA compilation", "Finished tracing", "Finished jaxpr to MLIR"),
+            *("with global shapes and types", "ersistent compilation cache", "PERSISTENT COMPILATION CACHE MISS"),
+        ),
+        _words(
+            r"TRACING CACHE MISS at|Finished (?:XLA compilation|tracing|jaxpr to MLIR)"
+            r"|Compiling \S+ with global shapes and types|(?:COMPILATION CACHE MISS|compilation cache hit) for '"
+        ),
     ),
     Envelope(
         "stablehlo",

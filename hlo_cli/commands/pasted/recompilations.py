@@ -1,0 +1,472 @@
+"""Why did JAX compile a function again, what did it cost, and what stops it?
+
+The messages of `jax_log_compiles` and `jax_explain_cache_misses`, in jax/_src/interpreters/partial_eval.py (`explain`),
+pjit.py, interpreters/pxla.py, compiler.py, and compilation_cache.py. A cache miss names the argument and its types
+now and in the closest earlier call; without that message, the types of compilations of one function are compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from itertools import pairwise
+from typing import Final, Literal
+
+from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.numbers import format_count, format_seconds, list_first
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
+from hlo_cli.source import HloError
+
+Reason = Literal[
+    "shape",
+    "type",
+    "weak type",
+    "sharding",
+    "static value",
+    "structure",
+    "context",
+    "new function",
+    "debug info",
+    "unknown",
+]
+
+# --- what the log says ---
+
+
+_FINISHED: Final = lazy_regex(
+    r"Finished (?P<stage>tracing(?: \+ transforming)?|jaxpr to MLIR module conversion|XLA compilation)(?: of)? "
+    r"(?P<name>\S+)(?: for \w+)? in (?P<seconds>\d{1,9}(?:\.\d{1,18})?(?:e-?\d{1,2})?) sec"
+)
+_STAGES: Final = {"tracing": "tracing", "jaxpr": "lowering", "XLA": "XLA"}
+_MISS: Final = lazy_regex(
+    r"TRACING CACHE MISS at (?P<place>[^\s(]+)(?: \((?P<caller>[^()\n]+)\))?"
+    r"(?: costing (?P<cost>\d{1,9}(?:\.\d{1,9})?) (?P<unit>m?s)\b)?"
+)
+_DEFINED: Final = lazy_regex(
+    r"^\s*(?:for )?(?P<name>\S+)(?: id=\d+)? defined at (?P<file>[^\s:]+(?::\d+)?)|^\s*(?P<alone>\S+) id=\d+\s*$", 8
+)
+_COMPILING: Final = lazy_regex(r"Compiling (?P<name>\S+) with global shapes and types (?P<types>[^\n]*)")
+_TYPE: Final = lazy_regex(r"ShapedArray\((?P<type>\w+\[[^\]\n]*\](?:, ?weak_type=True)?)[^()]*\)")
+_STORED: Final = lazy_regex(r"(?P<miss>COMPILATION CACHE MISS|compilation cache hit) for '(?P<name>[^'\n]+)'")
+_NOT_STORED: Final = lazy_regex(
+    r"Not writing persistent cache entry[^\n]*?(?P<why>because it took|since its size|host )"
+)
+_SEEN: Final = lazy_regex(r"at (?P<argument>[^\s,]+),? seen (?P<before>\S+?),? but now given (?P<now>[^\s;]+)")
+_ARRAY: Final = lazy_regex(r"(?P<type>[a-z]\w*)\[(?P<dimensions>[^\]]*)\](?P<rest>.*)")
+_STATIC: Final = lazy_regex(r"Static\(val=(?P<value>.*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What differs between two calls: an argument, a setting, or the function itself; empty where it is not known."""
+
+    reason: Reason
+    argument: str = ""
+    now: str = ""
+    before: str = ""
+
+
+@dataclass(slots=True)
+class Function:
+    """What the log says on one function: `compiled` and `traced` count, `seconds` are by stage."""
+
+    name: str
+    place: str = ""
+    called_at: str = ""
+    traced: int = 0
+    compiled: int = 0
+    changes: list[Change] = field(default_factory=list)
+    types: list[tuple[str, ...]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def times(self) -> int:
+        """How often it was compiled, or traced if the log has only cache misses."""
+        return self.compiled or self.traced
+
+    @property
+    def total_seconds(self) -> float:
+        """The logged time of all stages."""
+        return sum(self.seconds.values())
+
+
+def functions_in(text: str) -> dict[str, Function]:
+    """What a log says on each function, in its order.
+
+    >>> found = functions_in("Finished XLA compilation of jit(step) in 1.5 sec")
+    >>> found["step"].compiled, found["step"].seconds
+    (1, {'XLA': 1.5})
+    """
+    functions: dict[str, Function] = {}
+
+    def function(name: str) -> Function:
+        return functions.setdefault(name, Function(name))
+
+    costs: dict[str, float] = {}
+    starts = [*(match for match in _MISS.finditer(text)), None]
+    for match, following in pairwise(starts):
+        assert match is not None
+        block = text[match.end() : following.start() if following else len(text)]
+        name, place, changes = _miss(block, match["caller"] or "a function")
+        found = function(name)
+        found.traced += 1
+        found.place = found.place or place
+        found.called_at = match["place"].rstrip(":")
+        if match["cost"]:
+            seconds = float(match["cost"]) * (0.001 if match["unit"] == "ms" else 1)
+            costs[name] = costs.get(name, 0.0) + seconds
+        found.changes += changes
+    for match in _COMPILING.finditer(text):
+        function(_bare(match["name"])).types.append(tuple(each["type"] for each in _TYPE.finditer(match["types"])))
+    # a terminal may have wrapped the lines
+    for match in _FINISHED.finditer(" ".join(text.split())):
+        found, stage = function(_bare(match["name"])), _STAGES[match["stage"].split(" ")[0]]
+        found.seconds[stage] = found.seconds.get(stage, 0.0) + float(match["seconds"])
+        found.compiled += stage == "XLA"
+    for name, seconds in costs.items():
+        functions[name].seconds.setdefault("tracing", seconds)
+    for found in functions.values():
+        found.compiled = max(found.compiled, len(found.types))
+        if not found.changes:
+            found.changes += _between(found.types)
+    return functions
+
+
+def _bare(name: str) -> str:
+    """The name of a function without `jit(…)`, with which two of three messages print it."""
+    return name.removeprefix("jit(").removesuffix(")") if name.startswith("jit(") else name
+
+
+def _miss(block: str, caller: str) -> tuple[str, str, list[Change]]:
+    """The function of a cache miss, where it is defined, and what changed."""
+    defined = _DEFINED.search(block)
+    name = caller if defined is None else defined["name"] or defined["alone"]
+    place = defined["file"] or "" if defined else ""
+    changes = [change for line in block.split("\n") if (change := _change(line.strip())) is not None]
+    changes += [
+        _classified(m["argument"], m["now"].rstrip(",."), m["before"].rstrip(",.")) for m in _SEEN.finditer(block)
+    ]
+    if not changes:
+        if "never seen function" in block:
+            # the first time is no recompilation
+            again = "another function defined on the same line" in block
+            changes = [Change("new function")] if again else []
+        elif "Debug info doesn't match" in block:
+            changes = [Change("debug info")]
+        elif "Tracing context doesn't match" in block:
+            changes = [Change("context")]
+        else:
+            changes = [Change("unknown")]
+    return name, place, changes
+
+
+def _change(line: str) -> Change | None:
+    """The change in a line such as `* at x, now f32[5] and before f32[4]`."""
+    if not line.startswith("* "):
+        return None
+    what, found, values = line.removeprefix("* ").partition(" now ")
+    now, both, before = values.partition(" and before ")
+    if not (found and both):
+        return None
+    before = before.partition(", so ")[0].partition("https://")[0].strip()
+    if " differs" in what:
+        return Change("context", what.partition(" differs")[0], now, before)
+    argument = what.removeprefix("at ").rstrip(", ")
+    return _classified(argument, now, before)
+
+
+def _classified(argument: str, now: str, before: str) -> Change:
+    """A change of an argument with its reason.
+
+    >>> _classified("x", "f32[5]", "f32[4]").reason, _classified("x", "i32[4]", "f32[4]").reason
+    ('shape', 'type')
+    """
+    argument = _argument(argument)
+    if (value := _STATIC.search(now)) and (earlier := _STATIC.search(before)):
+        return Change("static value", argument, value["value"], earlier["value"])
+    new, old = _ARRAY.fullmatch(now), _ARRAY.fullmatch(before)
+    if new is None or old is None:
+        return Change("structure", argument, now, before)
+    if new["type"] != old["type"]:
+        return Change("type", argument, now, before)
+    if _sizes(now) != _sizes(before):
+        return Change("shape", argument, now, before)
+    if ("weak_type=True" in new["rest"]) != ("weak_type=True" in old["rest"]):
+        return Change("weak type", argument, now, before)
+    return Change("sharding", argument, now, before)
+
+
+def _argument(path: str) -> str:
+    """An argument as the caller writes it, of a path in the pair of arguments and keyword arguments.
+
+    >>> _argument("input path [0][1]['w']"), _argument("input path [1]['mode']"), _argument("batch")
+    ("argument 1['w']", 'mode', 'batch')
+    """
+    path = path.removeprefix("input path ")
+    kind, rest = path[:3], path[3:]
+    if kind == "[0]" and rest.startswith("["):
+        number, _, inner = rest[1:].partition("]")
+        return f"argument {number}{inner}"
+    if kind == "[1]" and rest.startswith("['"):
+        name, _, inner = rest[2:].partition("']")
+        return name + inner
+    return path
+
+
+def _sizes(text: str) -> tuple[int, ...] | None:
+    """The sizes of an array without the mesh axes that divide them; None for what is no array."""
+    match = _ARRAY.match(text)
+    sizes = [part.partition("@")[0].strip() for part in match["dimensions"].split(",")] if match else []
+    if match is None or not all(each.isdecimal() and len(each) < 19 for each in sizes if each):
+        return None
+    return tuple(int(each) for each in sizes if each)
+
+
+def _between(types: Sequence[Sequence[str]]) -> Iterator[Change]:
+    """What differs between each compilation of a function and the first one, by the number of the argument."""
+    for later in types[1:]:
+        if len(later) != len(types[0]):
+            yield Change("structure", "", format_count(len(later), "arrays"), format_count(len(types[0]), "arrays"))
+            continue
+        for at, (now, before) in enumerate(zip(later, types[0], strict=True)):
+            if now != before:
+                yield _classified(f"array {at}", now, before)
+
+
+# --- why it was compiled again ---
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a function was compiled again: what varies, over which values, how often, and what to do."""
+
+    function: Function
+    reason: Reason
+    argument: str
+    values: tuple[str, ...]
+    times: int
+    dimension: int | None = None
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What varies."""
+        shown = list_first([*self.values], _MAX_VALUES)
+        match self.reason:
+            case "shape" if self.dimension is not None and self.sizes:
+                return f"dimension {self.dimension} of {self.argument} varies: {_series(self.sizes)}"
+            case "new function":
+                return "the function is defined again for each call"
+            case "debug info":
+                return "its names of arguments or results differ"
+            case "context":
+                return f"{self.argument or 'a setting of JAX'} differs" + (f": {shown}" if shown else "")
+            case "unknown":
+                return "JAX gives no reason"
+            case "structure":
+                return f"the structure of {self.argument or 'its arguments'} differs: {shown}"
+            case _:
+                return f"the {self.reason} of {self.argument} varies: {shown}"
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return _padding(self) if self.reason == "shape" else _ADVICE[self.reason].format(self.argument)
+
+
+_MAX_VALUES: Final = 4  # a line of a terminal; all are in the table
+_ADVICE: Final[Mapping[Reason, str]] = {
+    "type": "Convert {} to one type before the call.",
+    "weak type": "Pass {} as an array of one type, such as jnp.float32(2), in place of a Python number.",
+    "sharding": "Pass {} with one sharding: jax.device_put before the call, or in_shardings of jax.jit.",
+    "static value": "Pass {} as a traced argument, or keep to few values: each value is another program.",
+    "structure": "Pass {} in one structure: the same keys, lengths, and classes in each call.",
+    "context": "Set {} once, before the first call.",
+    "new function": "Create the function and call jax.jit once, outside of the loop or of the function that calls it.",
+    "debug info": "Call the function with the same names of arguments.",
+    "unknown": "Set jax_explain_cache_misses to True, and compare the arguments of both calls.",
+}
+
+
+def _padding(cause: Cause) -> str:
+    """To which sizes a varying dimension is padded."""
+    if cause.dimension is None or not cause.sizes:
+        return f"Pad {cause.argument} to few shapes, and mask the rest."
+    low, high = min(cause.sizes), max(cause.sizes)
+    whose = f"dimension {cause.dimension} of {cause.argument}"
+    one = -(-high // _SUBLANES) * _SUBLANES if high > _SUBLANES else high
+    if high <= _WASTE * low:
+        return f"Pad {whose} to {one:,}, and mask the rest: one program for all."
+    buckets = [1 << power for power in range(max(low - 1, 0).bit_length(), (high - 1).bit_length() + 1)]
+    listed = list_first([f"{size:,}" for size in buckets], _MAX_VALUES)
+    return f"Pad {whose} to powers of two ({listed}), and mask the rest."
+
+
+_SUBLANES: Final = 8  # the rows of a TPU's tile, to which XLA pads anyway
+_WASTE: Final = 1.5  # chosen: above it, padding all to the largest costs more than a second program
+
+
+def _series(sizes: Sequence[int]) -> str:
+    """Sizes, those in a row as a range.
+
+    >>> _series((32, 33, 34, 35)), _series((1, 2)), _series((8, 16, 64))
+    ('32 to 35', '1 and 2', '8, 16, and 64')
+    """
+    texts = [f"{size:,}" for size in sorted(set(sizes))]
+    if len(texts) > 2 and max(sizes) - min(sizes) == len(texts) - 1:
+        return f"{texts[0]} to {texts[-1]}"
+    if len(texts) > _MAX_VALUES:
+        return list_first(texts, _MAX_VALUES)
+    return " and ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, and {texts[-1]}"
+
+
+def causes_of(functions: Iterable[Function]) -> list[Cause]:
+    """Why functions were compiled again, what cost most first."""
+    causes = [cause for each in functions for cause in _causes(each)]
+    return sorted(causes, key=lambda each: (-each.function.total_seconds, -each.function.times, -each.times))
+
+
+def _causes(function: Function) -> Iterator[Cause]:
+    groups: dict[tuple[Reason, str], list[Change]] = {}
+    for change in function.changes:
+        groups.setdefault((change.reason, change.argument), []).append(change)
+    for (reason, argument), changes in groups.items():
+        values = tuple(dict.fromkeys(value for each in changes for value in (each.before, each.now) if value))
+        shapes = [_sizes(value) for value in values] if reason == "shape" else []
+        dimension, sizes = _varying([shape for shape in shapes if shape is not None])
+        yield Cause(function, reason, argument, values, len(changes), dimension, sizes)
+
+
+def _varying(shapes: Sequence[tuple[int, ...]]) -> tuple[int | None, tuple[int, ...]]:
+    """The only dimension that differs between shapes of one rank, and its sizes; None if it is not one."""
+    if len({len(shape) for shape in shapes}) != 1:
+        return None, ()
+    differing = [at for at, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
+    if len(differing) != 1:
+        return None, ()
+    return differing[0], tuple(dict.fromkeys(shape[differing[0]] for shape in shapes))
+
+
+# --- the report ---
+
+
+_CAUSES: tuple[Column[Cause], ...] = (
+    Column("function", "function", "name", role="name", of=lambda cause: cause.function.name),
+    Column("compilations", "compiled", "count", of=lambda cause: cause.function.times),
+    Column("seconds", "time", "seconds", of=lambda cause: cause.function.total_seconds or None),
+    Column("reason", "reason", of=lambda cause: cause.reason),
+    Column("argument", "argument", of=lambda cause: cause.argument or None),
+    Column("values", "values", rank=5, of=lambda cause: ", ".join(cause.values) or None),
+    Column("times", "times", "count", person=False, of=lambda cause: cause.times),
+    Column("source", "defined at", rank=2, of=lambda cause: cause.function.place or None),
+)
+_TIMES: tuple[Column[float, str, str], ...] = (
+    Column("seconds", "time", "seconds", of=lambda seconds, stage, function: seconds),
+    Column("stage", "stage", of=lambda seconds, stage, function: stage),
+    Column("function", "function", "name", of=lambda seconds, stage, function: function),
+)
+
+
+def report_of(pasted: PastedText) -> Report:
+    """What was compiled, how often, why again, and what it cost; HloError if the text has none of JAX's messages."""
+    functions = functions_in(pasted.text)
+    stored = Counter("misses" if match["miss"][0] == "C" else "hits" for match in _STORED.finditer(pasted.text))
+    if not functions and not stored:
+        raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
+    causes = causes_of(functions.values())
+    total = sum(each.total_seconds for each in functions.values())
+    times = sorted(
+        ((seconds, stage, each.name) for each in functions.values() for stage, seconds in each.seconds.items()),
+        reverse=True,
+    )
+    tables = [
+        *([Table("recompilations", _CAUSES, rows_from(_CAUSES, causes), noun="reasons")] if causes else []),
+        *([Table("compile_times", _TIMES, rows_from_tuples(_TIMES, times), noun="stages")] if times else []),
+    ]
+    return text_report(
+        pasted,
+        _answer(functions, causes, total, stored),
+        means=tuple(_means(functions, causes, stored)),
+        tables=tables,
+        advice=tuple(
+            dict.fromkeys((*(each.advice for each in causes[:_MAX_ADVICE]), *_on_cache(pasted.text, stored, causes)))
+        ),
+        numbers={
+            "functions": len(functions),
+            "compilations": sum(each.compiled for each in functions.values()),
+            "misses": sum(each.traced for each in functions.values()),
+            "seconds": total,
+            "cache_hits": stored["hits"],
+            "cache_misses": stored["misses"],
+        },
+    )
+
+
+_MAX_ADVICE: Final = 3  # those that cost most; the table has all
+
+
+def _answer(functions: Mapping[str, Function], causes: Sequence[Cause], total: float, stored: Counter[str]) -> str:
+    if causes:
+        worst = causes[0]
+        name, function = worst.function.name, worst.function
+        if not function.compiled and len(function.changes) == 1 and worst.argument:
+            change = function.changes[0]
+            at = f" at {function.called_at}" if function.called_at else ""
+            return f"{name} was traced again{at}: {worst.argument} is {change.now}, before it was {change.before}"
+        took = f" ({format_seconds(function.total_seconds)})" if function.total_seconds else ""
+        verb = "compiled" if function.compiled else "traced again"
+        # the log may begin after the first time
+        count = f"{function.times:,} times" if function.times > 1 else "once more" if function.compiled else "once"
+        others = len({each.function.name for each in causes}) - 1
+        more = f"; {format_count(others, 'more functions')} compiled again" if others else ""
+        return f"{name} was {verb} {count}{took}: {worst.words}{more}"
+    if total:
+        stages: dict[str, float] = {}
+        for each in functions.values():
+            for stage, seconds in each.seconds.items():
+                stages[stage] = stages.get(stage, 0.0) + seconds
+        longest = max(functions.values(), key=lambda each: each.total_seconds)
+        listed = ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in stages.items())
+        count = format_count(sum(each.total_seconds > 0 for each in functions.values()), "functions")
+        return (
+            f"Compiling {count} took {format_seconds(total)} ({listed}); "
+            f"the longest is {longest.name} ({format_seconds(longest.total_seconds)})"
+        )
+    if functions:
+        first = next(iter(functions.values()))
+        return f"{format_count(len(functions), 'functions')} compiled for the first time, first {first.name}"
+    return f"The persistent cache had {stored['hits']:,} of {format_count(stored.total(), 'programs')}"
+
+
+def _means(functions: Mapping[str, Function], causes: Sequence[Cause], stored: Counter[str]) -> Iterator[str]:
+    if causes:
+        yield "JAX compiles a function again for each new combination of shapes, types, and static arguments."
+    if any(each.seconds.get("tracing") for each in functions.values()):
+        yield "Times of functions inside of a jitted one are part of its tracing time too."
+    if stored and (functions or stored["misses"]):
+        yield f"Persistent cache: {format_count(stored['hits'], 'hits')}, {format_count(stored['misses'], 'misses')}."
+
+
+def _advice(causes: Sequence[Cause]) -> Iterator[str]:
+    """What to do about the function that cost most."""
+    return (each.advice for each in causes[:_MAX_ADVICE] if each.function is causes[0].function)
+
+
+def _on_cache(text: str, stored: Counter[str], causes: Sequence[Cause]) -> Iterator[str]:
+    """What to do about the persistent cache."""
+    reasons = {match["why"] for match in _NOT_STORED.finditer(text)}
+    if "because it took" in reasons:
+        yield "To store programs that compile quickly, set jax_persistent_cache_min_compile_time_secs to 0."
+    if "since its size" in reasons:
+        yield "To store small programs, set jax_persistent_cache_min_entry_size_bytes to 0."
+    if "host " in reasons:
+        yield "Programs with host callbacks, such as jax.debug.print, are not stored."
+    if stored["misses"]:
+        yield "To see why a key differs, run `hlo diff` on two entries or folders of the cache."
+    elif not stored and not causes:
+        yield "A persistent cache (jax_compilation_cache_dir) keeps the result of XLA's part."
