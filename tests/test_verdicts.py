@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, Module, cli, compare_runs, load, parse_module
-from hlo_cli.analysis.comparison import two_runs
+from hlo_cli.analysis.comparison import argument_sets, two_runs
+from hlo_cli.analysis.comparison.argument_sets import compare_once
 from hlo_cli.analysis.comparison.coverage import choices, missing_in
-from hlo_cli.analysis.comparison.two_runs import compare_once
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.devices import runs_on_devices
 from hlo_cli.analysis.evaluate.program import Noise, _disturbed
@@ -94,13 +94,13 @@ def test_sums_that_cancel_are_the_same_program() -> None:
 def test_the_first_module_alone_may_explain_a_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs with errors take most of the time of a comparison."""
     sampled: list[int] = []
-    run_one = two_runs._Setting.run_one
+    run_one = argument_sets.RunSetting.run_one
 
-    def counted(setting: two_runs._Setting, at: int, noise: Noise) -> Run:
+    def counted(setting: argument_sets.RunSetting, at: int, noise: Noise) -> Run:
         sampled.append(at)
         return run_one(setting, at, noise)
 
-    monkeypatch.setattr(two_runs._Setting, "run_one", counted)
+    monkeypatch.setattr(argument_sets.RunSetting, "run_one", counted)
     one, other = (parse_module(CANCELLING.replace("FORM", each)) for each in (ONE, OTHER))
     assert compare_once(one, other)[0][0].verdict in ("identical", "rounding")
     assert set(sampled) == {0}
@@ -325,7 +325,7 @@ def test_numbers_that_only_rounding_makes_equal_are_not_met() -> None:
 @pytest.mark.parametrize("times", [500, pytest.param(5000, marks=pytest.mark.slow)])
 def test_loops_in_loops_that_arguments_make_long_are_given_up(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With integers at bounds, both loops have so many iterations, which is within the limit of each."""
-    monkeypatch.setattr(two_runs, "_MAX_EXECUTED", two_runs._MAX_EXECUTED * times // 5000)
+    monkeypatch.setattr(argument_sets, "_MAX_EXECUTED", argument_sets._MAX_EXECUTED * times // 5000)
     loop = """NAMEc { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
         n = s32[] get-tuple-element(s), index=1  ROOT l = pred[] compare(i, n), direction=LT }
       NAMEb { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0

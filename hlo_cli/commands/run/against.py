@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.comparison.argument_sets import AGREEING, compare_once, revealing_choices
 from hlo_cli.analysis.comparison.coverage import Choice, Coverage, missing_in
 from hlo_cli.analysis.comparison.first_difference import DifferingValues, ExecutionValues, FirstDifference
-from hlo_cli.analysis.comparison.two_runs import AGREEING, RunComparison, compare_once, compare_runs, revealing_choices
+from hlo_cli.analysis.comparison.two_runs import RunComparison, compare_runs
 from hlo_cli.analysis.comparison.verdict import ROUNDING, Distance, Verdict, verdict_of
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
@@ -71,7 +72,8 @@ def _distance_cells(distances: Sequence[Distance]) -> tuple[Cell, Cell]:
     if distances and not known:
         return UNKNOWN, UNKNOWN
     exact, widened = (
-        max(values, default=0.0) for values in ([each.exact for each in known], [each.widened for each in known])
+        max(values, default=0.0)
+        for values in ([distance.exact for distance in known], [distance.widened for distance in known])
     )
     return _number_cell(exact), _number_cell(widened)
 
@@ -91,28 +93,42 @@ def columns_of(distances: Sequence[Distance]) -> tuple[Column[Distance], ...]:
     """
     has_counts = any(any((*distance.nan, *distance.inf)) for distance in distances)
     return (
-        *columns_of_part(_distance_columns(), lambda each: [each]),
-        Column("ulp", "ulp", "number", of=lambda each: _if_known(each, _number_cell(each.ulp))),
+        *columns_of_part(_distance_columns(), lambda distance: [distance]),
+        Column("ulp", "ulp", "number", of=lambda distance: _if_known(distance, _number_cell(distance.ulp))),
         Column(
             "rounding_bound",
             "expected",
             "number",
             from_width=120,
-            of=lambda each: _if_known(each, None if each.expected is None else each.expected.bound),
+            of=lambda distance: _if_known(distance, None if distance.expected is None else distance.expected.bound),
         ),
         *(replace(column, person=has_counts) for column in _COUNTS),
     )
 
 
-def _if_known(each: Distance, cell: Cell) -> Cell:
-    return cell if each.is_known else UNKNOWN
+def _if_known(distance: Distance, cell: Cell) -> Cell:
+    return cell if distance.is_known else UNKNOWN
 
 
 _COUNTS: Final[tuple[Column[Distance], ...]] = (
-    Column("nan_before", "before", "count", group="NaN", of=lambda each: _if_known(each, each.nan[0])),
-    Column("nan_after", "after", "count", group="NaN", like="nan_before", of=lambda each: _if_known(each, each.nan[1])),
-    Column("inf_before", "before", "count", group="Inf", of=lambda each: _if_known(each, each.inf[0])),
-    Column("inf_after", "after", "count", group="Inf", like="inf_before", of=lambda each: _if_known(each, each.inf[1])),
+    Column("nan_before", "before", "count", group="NaN", of=lambda distance: _if_known(distance, distance.nan[0])),
+    Column(
+        "nan_after",
+        "after",
+        "count",
+        group="NaN",
+        like="nan_before",
+        of=lambda distance: _if_known(distance, distance.nan[1]),
+    ),
+    Column("inf_before", "before", "count", group="Inf", of=lambda distance: _if_known(distance, distance.inf[0])),
+    Column(
+        "inf_after",
+        "after",
+        "count",
+        group="Inf",
+        like="inf_before",
+        of=lambda distance: _if_known(distance, distance.inf[1]),
+    ),
 )
 
 
@@ -196,10 +212,10 @@ def _difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
     instruction = difference.instruction
     span = instruction.span
     if span is not None:
-        found = new.source.text.find(f"{instruction.opcode}(", span.start)
+        offset = new.source.text.find(f"{instruction.opcode}(", span.start)
         end = new.source.text.find("\n", span.start)
-        if found >= 0 and (end < 0 or found < end):
-            span = Span(found, found + len(instruction.opcode))
+        if offset >= 0 and (end < 0 or offset < end):
+            span = Span(offset, offset + len(instruction.opcode))
     return Diagnostic(
         "warning",
         f"{instruction.name} is the first instruction that differs: {_evidence_of(difference)}",
@@ -214,9 +230,9 @@ def _values_table(values: DifferingValues) -> Table:
     """What goes into the instruction and comes out, in both modules, without rounding."""
     found = [
         value
-        for module, each in (("first", values.old), ("second", values.new))
-        if each is not None
-        for value in _operands_and_result(module, each)
+        for module, side in (("first", values.old), ("second", values.new))
+        if side is not None
+        for value in _operands_and_result(module, side)
     ]
     rows = rows_from(_VALUES, found)
     title = "Operands and results, widened"
@@ -263,11 +279,11 @@ def _values(module: str, role: str, name: str, value: Value, shape: Shape) -> It
 
 
 def _line(instruction: Instruction) -> str:
-    given = ", ".join(operand.name for operand in instruction.operands)
+    operands = ", ".join(operand.name for operand in instruction.operands)
     if instruction.opcode == opcodes.CONSTANT:
         value = instruction.raw[0]
-        given = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
-    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({given})"
+        operands = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
+    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({operands})"
 
 
 def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fact]:
@@ -316,7 +332,7 @@ def report_of_comparison(
             feed=feed,
             allow_uncovered=options.allow_uncovered,
         )
-    found, difference = compared.distances, compared.first_difference
+    distances, difference = compared.distances, compared.first_difference
     report = Report(
         "run",
         _against_answer(compared, options.seed),
@@ -330,7 +346,7 @@ def report_of_comparison(
         ),
         next=() if difference is None else _next(old, new, difference),
         notes=(
-            *_notes_on_tolerance(found),
+            *_notes_on_tolerance(distances),
             *_notes_on_nan(compared),
             *_notes_on_unmet(compared),
             *_notes_on_cause(compared),
@@ -346,17 +362,17 @@ def report_of_comparison(
 
 
 def _numbers(compared: RunComparison, new: Module) -> dict[str, Cell]:
-    found = compared.distances
-    exact, widened = _distance_cells(found)
+    distances = compared.distances
+    exact, widened = _distance_cells(distances)
     return {
         "same": compared.is_same,
         "verdict": compared.verdict,
-        "results": len(found),
+        "results": len(distances),
         "largest_exact": exact,
         "largest_widened": widened,
-        "largest_ulp": _number_cell(max((each.ulp for each in found), default=0.0)),
-        "nan": tuple(sum(each.nan[side] for each in found) for side in (0, 1)),
-        "inf": tuple(sum(each.inf[side] for each in found) for side in (0, 1)),
+        "largest_ulp": _number_cell(max((distance.ulp for distance in distances), default=0.0)),
+        "nan": tuple(sum(distance.nan[side] for distance in distances) for side in (0, 1)),
+        "inf": tuple(sum(distance.inf[side] for distance in distances) for side in (0, 1)),
         "tolerance": ROUNDING,
         **_coverage_numbers(compared.coverage),
         "other_seeds": {str(seed): _number_cell(apart) for seed, apart in (compared.other_seeds or {}).items()},
@@ -370,25 +386,27 @@ def _distances_table(compared: RunComparison, new: Module) -> Table:
     assert root is not None
     leaves, uncompared = dict(root.shape.leaves), compared.coverage.uncompared
 
-    def verdict(each: Distance) -> str:
-        return MEANING["uncovered" if each.verdict in AGREEING and each.index in uncompared else each.verdict]
+    def verdict(distance: Distance) -> str:
+        return MEANING[
+            "uncovered" if distance.verdict in AGREEING and distance.index in uncompared else distance.verdict
+        ]
 
     columns: tuple[Column[Distance], ...] = (
-        Column("result", "result", of=lambda each: result_label(each.index)),
+        Column("result", "result", of=lambda distance: result_label(distance.index)),
         *columns_of(compared.distances),
         Column("verdict", "verdict", of=verdict),
-        Column("value", "value", "name", of=lambda each: result_name(root, each.index)),
-        Column("shape", "shape", "shape", of=lambda each: str(leaves[each.index])),
+        Column("value", "value", "name", of=lambda distance: result_name(root, distance.index)),
+        Column("shape", "shape", "shape", of=lambda distance: str(leaves[distance.index])),
     )
     ranked = sorted(compared.distances, key=lambda distance: (-distance.widened, -distance.exact, distance.index))
     title = "Largest relative difference"
     return Table("distances", columns, rows_from(columns, ranked), noun="results", title=title)
 
 
-def _notes_on_tolerance(found: Sequence[Distance]) -> tuple[Diagnostic, ...]:
+def _notes_on_tolerance(distances: Sequence[Distance]) -> tuple[Diagnostic, ...]:
     """What counts as rounding, and which results exceed what is expected of it."""
     words = f"widened: every float is an f64 that is never rounded; differences up to {ROUNDING:g} are rounding"
-    amplified = sum(each.is_amplified for each in found)
+    amplified = sum(distance.is_amplified for distance in distances)
     if not amplified:
         return (Diagnostic("note", words),)
     count = format_count(amplified, "results")
@@ -408,7 +426,7 @@ def _notes_on_nan(compared: RunComparison) -> tuple[Diagnostic, ...]:
 
 def _notes_on_unmet(compared: RunComparison) -> tuple[Diagnostic, ...]:
     """The comparisons whose operands were never equal, if results agree: what they do then was not looked at."""
-    names = list(dict.fromkeys(each.name for each in compared.coverage.unmet))
+    names = list(dict.fromkeys(instruction.name for instruction in compared.coverage.unmet))
     if not names or compared.verdict_on_results not in AGREEING:
         return ()
     return (
@@ -476,9 +494,9 @@ def _coverage_numbers(coverage: Coverage) -> dict[str, Cell]:
         "computations": coverage.computations,
         "computations_run": coverage.ran,
         "argument_sets": coverage.argument_sets,
-        "not_run": tuple(each.name for each in coverage.missing),
+        "not_run": tuple(computation.name for computation in coverage.missing),
         "uncompared_results": tuple(map(result_label, coverage.uncompared)),
-        "unmet_comparisons": tuple(dict.fromkeys(each.name for each in coverage.unmet)),
+        "unmet_comparisons": tuple(dict.fromkeys(instruction.name for instruction in coverage.unmet)),
         "undecided_comparisons": tuple(new.name for _, new in coverage.undecided),
         "endless": coverage.endless and coverage.endless[0],
     }
@@ -495,13 +513,13 @@ def _coverage_words(coverage: Coverage) -> str:
 
 
 def _next(old: Loaded, new: Loaded, difference: FirstDifference) -> tuple[str, ...]:
-    paths = [shlex.quote(each.input.path or "-") for each in (old, new)]
+    paths = [shlex.quote(side.input.path or "-") for side in (old, new)]
     name = shlex.quote(difference.place.instruction.name)
     stage = f" --stage {new.input.stage}" if paths[0] == paths[1] and new.input.stage else ""
-    found = [f"hlo run {paths[1]}{stage} --at {name}"]
+    commands = [f"hlo run {paths[1]}{stage} --at {name}"]
     if paths[0] != paths[1]:
-        found.append(f"hlo diff {paths[0]} {paths[1]}")
-    return tuple(found)
+        commands.append(f"hlo diff {paths[0]} {paths[1]}")
+    return tuple(commands)
 
 
 def _share(distance: float) -> str:
@@ -516,7 +534,7 @@ def _share(distance: float) -> str:
 def _uncovered(compared: RunComparison) -> str:
     """What was not compared: computations that never ran, by name, elements of results, or equal operands."""
     coverage = compared.coverage
-    names = list(dict.fromkeys(each.name for each in coverage.missing))
+    names = list(dict.fromkeys(computation.name for computation in coverage.missing))
     if names:
         return f"{_listed(names)} never ran ({_coverage_words(coverage)})"
     if coverage.uncompared:
@@ -545,34 +563,36 @@ def _covered(compared: RunComparison) -> str:
 
 
 def _against_answer(compared: RunComparison, seed: int) -> str:
-    found, difference = compared.distances, compared.first_difference
-    results = format_count(len(found), "results")
-    worst = max((each.exact for each in found), default=0.0)
-    wide = max((each.widened for each in found), default=0.0)
+    distances, difference = compared.distances, compared.first_difference
+    results = format_count(len(distances), "results")
+    worst = max((distance.exact for distance in distances), default=0.0)
+    wide = max((distance.widened for distance in distances), default=0.0)
     first = "" if difference is None else f", first at {difference.instruction.name}"
-    different = sum(each.verdict == "different" for each in found)
+    different = sum(distance.verdict == "different" for distance in distances)
     match compared.verdict:
-        case "identical" if not found:
+        case "identical" if not distances:
             return "Nothing to compare: the modules have no results"
         case "identical":
             return f"{_same(compared)}: {results} identical{_covered(compared)}"
         case "rounding":
-            apart = f"{verb(len(found), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
+            apart = f"{verb(len(distances), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
             return f"{_same(compared)}: {results} {apart}{_covered(compared)}"
         case "uncovered":
-            return f"Not fully compared: {results} {verb(len(found), 'agrees', 'agree')}, but {_uncovered(compared)}"
+            return (
+                f"Not fully compared: {results} {verb(len(distances), 'agrees', 'agree')}, but {_uncovered(compared)}"
+            )
         case "overflow":
-            count = sum(each.verdict == "overflow" for each in found)
+            count = sum(distance.verdict == "overflow" for distance in distances)
             which = f"{count:,} of {results} {verb(count, 'has', 'have')} NaN or Inf in one module only"
             return f"{_same(compared)} without rounding; with it, {which}{_covered(compared)}"
         case "unknown":
-            known = [each for each in found if each.is_known]
+            known = [distance for distance in distances if distance.is_known]
             if not known:
                 return f"Not compared: the place of {results} on devices is unknown"
             agree = "agrees" if len(known) == 1 else "agree"
             return f"{len(known):,} of {results} {agree}; the place of the others on devices is unknown"
         case "approximation":
-            agree = "agrees" if len(found) == 1 else "agree"
+            agree = "agrees" if len(distances) == 1 else "agree"
             return f"{results} {agree} to {wide:.1e} without rounding: a constant or an approximation differs{first}"
         case "discontinuity":
             others = " and ".join(map(str, compared.other_seeds or ()))
@@ -602,31 +622,31 @@ def report_of_passes(
             "--passes requires a directory of per-pass dumps",
             hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
         )
-    found = _changes(arguments[0], reading, options, quiet=quiet)
-    cause, count = found.cause, found.dumps - len(found.refused)
-    missing = found.coverage.missing
+    changes = _changes(arguments[0], reading, options, quiet=quiet)
+    cause, count = changes.cause, changes.dumps - len(changes.refused)
+    missing = changes.coverage.missing
     return Report(
         "run",
-        _passes_answer(count, found, missing, is_allowed=options.allow_uncovered),
+        _passes_answer(count, changes, missing, is_allowed=options.allow_uncovered),
         version=1,
         numbers={
             "dumps": count,
-            "skipped": len(found.refused),
-            "changing": sum(change.verdict != "unknown" for change in found.passes),
-            "same": all(change.verdict in ("identical", "rounding") for change in found.passes)
+            "skipped": len(changes.refused),
+            "changing": sum(change.verdict != "unknown" for change in changes.passes),
+            "same": all(change.verdict in ("identical", "rounding") for change in changes.passes)
             and (options.allow_uncovered or not missing),
-            "argument_sets": 1 + len(found.coverage.choices),
-            "not_run": found.coverage.missing,
+            "argument_sets": 1 + len(changes.coverage.choices),
+            "not_run": changes.coverage.missing,
             **(_difference_numbers(None, None) if cause is None else _difference_numbers(cause.difference, cause.new)),
         },
         parts=(
-            Table("passes", _PASS_COLUMNS, rows_from(_PASS_COLUMNS, found.passes), noun="passes"),
+            Table("passes", _PASS_COLUMNS, rows_from(_PASS_COLUMNS, changes.passes), noun="passes"),
             *(() if cause is None else (_difference_facts(cause.difference, cause.old, cause.new),)),
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
-            *notes_on_arguments(options, sets=1 + len(found.coverage.choices)),
-            *_skipped(found.refused),
+            *notes_on_arguments(options, sets=1 + len(changes.coverage.choices)),
+            *_skipped(changes.refused),
         ),
         input={"path": arguments[0]},
     )
@@ -684,14 +704,16 @@ def _changes(folder: str, reading: InputOptions, options: RunOptions, *, quiet: 
             is_same = before is not None and _body(before[0]) == _body(module)
             runs = before[1] if before is not None and is_same else _runs(module, options, stubs, feed, coverage.ranges)
             coverage.add(module, runs, is_same=is_same)
-            found = () if before is None or is_same else _compared(before, module, runs, options, stubs, feed, coverage)
+            distances = (
+                () if before is None or is_same else _compared(before, module, runs, options, stubs, feed, coverage)
+            )
         except HloError as error:
             refused.append((dump.stage, error))
             continue
         if before is not None:
-            verdict = verdict_of(found)
+            verdict = verdict_of(distances)
             if verdict != "identical":
-                passes.append(_PassChange(pass_between(before[2], dump.stage), dump.stage, found, verdict))
+                passes.append(_PassChange(pass_between(before[2], dump.stage), dump.stage, distances, verdict))
             if verdict in _WRONG and cause is None:
                 cause = _cause(before[0], module, options, stubs, feed)
         before = before[0] if before is not None and is_same else module, runs, dump.stage
@@ -804,8 +826,12 @@ class _Coverage:
     @property
     def missing(self) -> tuple[str, ...]:
         """The names of the computations that did not run, in the last of the dumps that have them."""
-        found = {each.name: each for module, ran in self._ran.items() for each in missing_in(module, ran)}
-        return tuple(found)
+        missing = {
+            computation.name: computation
+            for module, ran in self._ran.items()
+            for computation in missing_in(module, ran)
+        }
+        return tuple(missing)
 
 
 def _compared(
@@ -824,7 +850,7 @@ def _compared(
     if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
         raise HloError(f"the number of results changes between {before[2]} and the next dump")
     (exact, widened), (new_exact, new_widened) = before[1], runs
-    found: list[Distance] = []
+    distances: list[Distance] = []
     for choice in (None, *coverage.choices):
         try:
             compared, ran = compare_once(
@@ -845,18 +871,18 @@ def _compared(
             if choice is None:
                 raise
             continue  # a loop that ends in the first dump may be too long in this one
-        found += compared
-        for each, its in zip((before[0], module), ran, strict=True):
-            coverage.also(each, its)
-    return tuple(found)
+        distances += compared
+        for dump_module, its in zip((before[0], module), ran, strict=True):
+            coverage.also(dump_module, its)
+    return tuple(distances)
 
 
-def _passes_answer(count: int, found: _Changes, missing: Sequence[str], *, is_allowed: bool) -> str:
+def _passes_answer(count: int, changes: _Changes, missing: Sequence[str], *, is_allowed: bool) -> str:
     dumps, passes, verdicts, cause = (
         format_count(count, "pass dumps"),
-        found.passes,
-        [pass_.verdict for pass_ in found.passes],
-        found.cause,
+        changes.passes,
+        [pass_.verdict for pass_ in changes.passes],
+        changes.cause,
     )
     if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
         more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
@@ -869,8 +895,8 @@ def _passes_answer(count: int, found: _Changes, missing: Sequence[str], *, is_al
     different = next((change for change in passes if change.verdict not in _SAME), None)
     if different is None:
         rounding = verdicts.count("rounding")
-        changes = f"{format_count(rounding, 'passes')} {'changes' if rounding == 1 else 'change'} results"
-        words = f"; {changes}, by rounding only" if rounding else ""
+        count_words = f"{format_count(rounding, 'passes')} {'changes' if rounding == 1 else 'change'} results"
+        words = f"; {count_words}, by rounding only" if rounding else ""
         if rounding == len(verdicts):
             return f"{dumps} are one program{words}"
         unknown = passes[verdicts.index("unknown")]
