@@ -232,8 +232,8 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        found = import_module(f"{__name__}.{home}")
-        value = globals()[name] = found if home == name else getattr(found, name)
+        module = import_module(f"{__name__}.{home}")
+        value = globals()[name] = module if home == name else getattr(module, name)
         return value
 
     def __dir__():

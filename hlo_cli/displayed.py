@@ -248,8 +248,8 @@ def _has_name(items: Iterable[object], name: str) -> bool:
 
 def _name_of(item: object) -> str | None:
     """The name of an item, or that of the instruction that it is about; None if it has none."""
-    found = getattr(getattr(item, "instruction", item), "name", None)
-    return found if isinstance(found, str) else None
+    own_name = getattr(getattr(item, "instruction", item), "name", None)
+    return own_name if isinstance(own_name, str) else None
 
 
 def _is_of_entry(item: object) -> bool:

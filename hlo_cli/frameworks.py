@@ -115,8 +115,8 @@ def _has(x: object, method: str) -> bool:
 
 
 def _result(x: object, method: str) -> object:
-    found = cast("Callable[[], object] | None", getattr(x, method, None))
-    return found() if callable(found) and not isinstance(x, type) else None
+    bound = cast("Callable[[], object] | None", getattr(x, method, None))
+    return bound() if callable(bound) and not isinstance(x, type) else None
 
 
 # --- programs ---
@@ -171,11 +171,11 @@ def from_jax(x: object, /, *args: object, stage: Stage = "optimized", **kwargs: 
         return from_jax(x.func, *x.args, *args, stage=stage, **{**x.keywords, **kwargs})
     if isinstance(x, MethodType) and _is_lowerable(x.__func__):
         return from_jax(x.__func__, x.__self__, *args, stage=stage, **kwargs)
-    given = (args, kwargs)
+    arguments = (args, kwargs)
     if _is_lowerable(x):
-        return _of_lowered(_lowered(x, given), stage)
+        return _of_lowered(_lowered(x, arguments), stage)
     if _has_tensorflow_ir(x):
-        return _of_tensorflow(x, given, stage)
+        return _of_tensorflow(x, arguments, stage)
     if args or kwargs:
         raise HloError(
             f"arguments were given for {_described(x)}, which is not a jitted function",

@@ -102,10 +102,10 @@ def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profi
     expect(str | os.PathLike | Trace, "a trace or its path", trace)
     read = trace if isinstance(trace, Trace) else read_traces([os.fsdecode(trace)])
     if isinstance(dump, str | os.PathLike) and not (isinstance(dump, str) and _is_text(dump)):
-        given = given_modules([os.fsdecode(dump)], InputOptions())
+        modules = given_modules([os.fsdecode(dump)], InputOptions())
     else:
-        given = () if dump is None else (GivenModule(None, load(dump)),)
-    return measure(read, read_program, given)
+        modules = () if dump is None else (GivenModule(None, load(dump)),)
+    return measure(read, read_program, modules)
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:

@@ -248,8 +248,8 @@ def _of_diff(found: ModuleDiff) -> Report:
     from hlo_cli.commands.diff.report import DiffSide, report_of_diff
 
     before, after = (
-        DiffSide(each.module, each.input.path or "-", each.input.stage)
-        for each in map(loaded, (found.before, found.after))
+        DiffSide(side.module, side.input.path or "-", side.input.stage)
+        for side in map(loaded, (found.before, found.after))
     )
     report, _ = report_of_diff(found, before, after, View("statements", (), with_schedule=False), ())
     return report
@@ -295,12 +295,12 @@ def _fuse_report(module: Module) -> Report:
 def _listed(report: Report, table: str, column: str, names: Sequence[str]) -> Report:
     """A report with the rows of a table that have these names, as its main table."""
     parts: list[Part] = []
-    wanted = frozenset(names)
+    kept_names = frozenset(names)
     whole = True
     for part in report.parts:
         if part.kind == "table" and part.name == table:
-            at = part.column_index(column)
-            rows = tuple(row for row in part.rows if row[at] in wanted)
+            index = part.column_index(column)
+            rows = tuple(row for row in part.rows if row[index] in kept_names)
             whole = len(rows) == len(part.rows)
             parts.insert(0, replace(part, rows=rows, main=True, person=True))
         else:
@@ -391,16 +391,16 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
     >>> sorted(bundle(parse_shape("f32[3,5]{1,0:T(2,2)}"), None, None))
     ['image/svg+xml', 'text/html', 'text/plain']
     """
-    wanted = [name for name in _DISPLAYS if (include is None or name in include) and name not in (exclude or ())]
-    if not wanted:
+    media_types = [name for name in _DISPLAYS if (include is None or name in include) and name not in (exclude or ())]
+    if not media_types:
         return {}
     try:
         report = _read_once(report_of(value))
     except HloError:
         # a display must not fail: an error in a cell would hide the value itself
-        return {"text/plain": str(value)} if "text/plain" in wanted else {}
+        return {"text/plain": str(value)} if "text/plain" in media_types else {}
     hint = _RECORDS_HINT if isinstance(value, Tabular) else ""
-    shown = {name: _DISPLAYS[name](report).replace(_COMMAND_HINT, hint) for name in wanted}
+    shown = {name: _DISPLAYS[name](report).replace(_COMMAND_HINT, hint) for name in media_types}
     if sum(map(len, shown.values())) > MAX_BUNDLE:
         shown.pop("image/svg+xml", None)
     return {name: text for name, text in shown.items() if text}
@@ -546,6 +546,6 @@ def lines_of(error: HloError) -> list[str]:
 
 
 def _place(error: HloError) -> list[str]:
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
     line = (frames[-1].line or "").strip() if frames else ""
     return [f"HloError in line {frames[-1].lineno}: {sanitize(line)}"] if line else []

@@ -105,15 +105,15 @@ def _read_program(given: Input) -> Module | None:
     assert given.dump is not None
     with suppress(HloError, OSError):
         path = first_dump(given.path, given.dump)
-        for each in [] if path is None else read_inputs([path])[:1]:
-            return read_module(each.source, each.proto, infer=omitted_shape)
+        for input_ in [] if path is None else read_inputs([path])[:1]:
+            return read_module(input_.source, input_.proto, infer=omitted_shape)
     return None
 
 
 def _read_proto(path: str) -> Module | None:
     """The module in the proto next to a text; None without one, or if it cannot be read."""
     with suppress(HloError, OSError):
-        found = proto_of(path)
-        for each in [] if found is None else read_inputs([found])[:1]:
-            return read_module(each.source, each.proto)
+        proto = proto_of(path)
+        for input_ in [] if proto is None else read_inputs([proto])[:1]:
+            return read_module(input_.source, input_.proto)
     return None

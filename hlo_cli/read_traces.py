@@ -89,8 +89,8 @@ def find_traces(argument: str) -> FoundTraces:
     paths = glob_paths(argument)
     if paths is None:
         raise missing(argument)
-    found = [find_traces(path) for path in paths]
-    return FoundTraces(tuple(dict.fromkeys(path for each in found for path in each.paths)))
+    traces = [find_traces(path) for path in paths]
+    return FoundTraces(tuple(dict.fromkeys(path for trace in traces for path in trace.paths)))
 
 
 def is_named_trace(path: str) -> bool:

@@ -173,12 +173,12 @@ class Reader(Generic[Answer]):
             return (
                 ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None), remark=piece.remark),
             )
-        found = tuple(self.ask_of(each) for each in inputs)
-        self.unswept += sum(each.size for each in inputs)
+        answers = tuple(self.ask_of(input_) for input_ in inputs)
+        self.unswept += sum(input_.size for input_ in inputs)
         if self.unswept > _SWEPT_AFTER:
             self.unswept = 0
             gc.collect()
-        return found
+        return answers
 
     def ask_of(self, given: Input) -> ScanResult[Answer]:
         """The result of `ask` for the module in an input."""
@@ -217,7 +217,7 @@ def remarks_of(found: Iterable[ScanResult[Answer]]) -> tuple[Diagnostic, ...]:
     >>> [note.message for note in remarks_of([ScanResult("a.txt", remark="2 more"), ScanResult("b.txt")])]
     ['2 more']
     """
-    return tuple(Diagnostic("note", remark) for remark in dict.fromkeys(each.remark for each in found) if remark)
+    return tuple(Diagnostic("note", remark) for remark in dict.fromkeys(input_.remark for input_ in found) if remark)
 
 
 def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:
@@ -228,7 +228,7 @@ def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]
         diagnostic if diagnostic.source is not None else replace(diagnostic, source=source)
         for diagnostic in error.diagnostics
     )
-    return tuple(each.excerpt() for each in located)
+    return tuple(input_.excerpt() for input_ in located)
 
 
 def _in_a_line(error: Exception) -> str:

@@ -95,10 +95,10 @@ class Source:
 
     def _starts(self) -> list[int]:
         if self._line_starts is None:
-            starts, at, text = [0], self.text.find("\n"), self.text
-            while at >= 0:
-                starts.append(at + 1)
-                at = text.find("\n", at + 1)
+            starts, newline, text = [0], self.text.find("\n"), self.text
+            while newline >= 0:
+                starts.append(newline + 1)
+                newline = text.find("\n", newline + 1)
             self._line_starts = starts
         return self._line_starts
 
@@ -170,8 +170,8 @@ class Diagnostic:
         if self.source is not None:
             place = self.position
             name = f"{self.source.name}:" if self.source.name else ""
-            at = f"{place.line}:{place.column}" if place else self.name
-            where = f"{name}{at}: " if at else f"{name} "
+            location = f"{place.line}:{place.column}" if place else self.name
+            where = f"{name}{location}: " if location else f"{name} "
         return f"{where}{self.severity}: {self.message}"
 
 
@@ -358,7 +358,10 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[31m"))
     a\x1b[31m
     """
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
 
 
 def print_traceback(error: BaseException) -> None:

@@ -109,7 +109,7 @@ def spans_of(data: Buffer, message: tuple[int, int], tag: int) -> Iterator[tuple
     >>> list(spans_of(bytes((0x12, 0x01)) + b"a" + bytes((0x08, 0x07)), (0, 5), 0x12))
     [(2, 3)]
     """
-    return ((value, end) for found, value, end in field_spans(data, *message) if found == tag)
+    return ((value, end) for field_tag, value, end in field_spans(data, *message) if field_tag == tag)
 
 
 def first_span(data: Buffer, message: tuple[int, int], tag: int) -> tuple[int, int]:
@@ -182,21 +182,21 @@ def packed_field(fields: Iterable[Field], number: int) -> bytes:
     >>> packed_field([(1, 3), (2, b""), (1, bytes((4, 5)))], 1).hex()
     '030405'
     """
-    values = (value for at, value in fields if at == number)
+    values = (value for tag, value in fields if tag == number)
     return b"".join(varint(value) if isinstance(value, int) else value for value in values)
 
 
-def bytes_in(found: dict[int, int | bytes], number: int) -> bytes:
+def bytes_in(field_tag: dict[int, int | bytes], number: int) -> bytes:
     """The bytes of a field that may be absent."""
-    value = found.get(number, b"")
+    value = field_tag.get(number, b"")
     if isinstance(value, int):
         raise WireError(f"expected bytes in field {number}, found a number")
     return value
 
 
-def number_in(found: dict[int, int | bytes], number: int) -> int:
+def number_in(field_tag: dict[int, int | bytes], number: int) -> int:
     """The unsigned number of a field that may be absent."""
-    value = found.get(number, 0)
+    value = field_tag.get(number, 0)
     if not isinstance(value, int):
         raise WireError(f"expected a number in field {number}")
     return value
@@ -204,7 +204,7 @@ def number_in(found: dict[int, int | bytes], number: int) -> int:
 
 def all_bytes(fields: Iterable[Field], number: int) -> list[bytes]:
     """The bytes of each occurrence of a repeated field."""
-    return [value for at, value in fields if at == number and not isinstance(value, int)]
+    return [value for tag, value in fields if tag == number and not isinstance(value, int)]
 
 
 def read_numbers(packed: bytes) -> list[int]:

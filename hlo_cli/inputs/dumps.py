@@ -279,8 +279,8 @@ def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
         lambda name: wanted in name,
     )
     for test in tests:
-        if found := [i for i, aliases in enumerate(names) if any(test(alias.casefold()) for alias in aliases)]:
-            return found
+        if indices := [i for i, aliases in enumerate(names) if any(test(alias.casefold()) for alias in aliases)]:
+            return indices
     return []
 
 
@@ -358,26 +358,26 @@ def walk_directories(path: str) -> Iterator[Directory]:
     """
     pending, count = [(path, 0)], 0
     while pending:
-        each, depth = pending.pop()
+        here, depth = pending.pop()
         count += 1
         if count > MAX_DIRECTORIES:
             raise HloError(f"{path} contains too many directories (limit {MAX_DIRECTORIES:,})", hint=_SUBDIRECTORY)
         if depth > MAX_DEPTH:
             raise HloError(f"{path} is nested too deeply (limit {MAX_DEPTH} directories)", hint=_SUBDIRECTORY)
         try:
-            found = read_directory(each)
+            directory = read_directory(here)
         except HloError:
             if not depth:  # the folder that was asked for; one below it may belong to somebody else
                 raise
-            yield Directory(each, is_unreadable=True)
+            yield Directory(here, is_unreadable=True)
             continue
-        inner = [(os.path.join(each, name), depth + 1) for name in reversed(found.subdirectories)]
-        if not found.dumps:
-            yield found
+        inner = [(os.path.join(here, name), depth + 1) for name in reversed(directory.subdirectories)]
+        if not directory.dumps:
+            yield directory
             pending += inner
             continue
-        remark = _remark(found.place, _count_dump_directories(inner))
-        yield Directory(each, found.dumps, found.others, found.subdirectories, remark=remark)
+        remark = _remark(directory.place, _count_dump_directories(inner))
+        yield Directory(here, directory.dumps, directory.others, directory.subdirectories, remark=remark)
 
 
 def select_dumps(
@@ -569,9 +569,11 @@ def earlier_dumps(path: str, dump: DumpName) -> list[tuple[str, str]]:
     for folder in (here, os.path.join(here, _PASSES)):
         if not os.path.isdir(folder):
             continue
-        dumps = [(name, each) for name, each in read_directory(folder).dumps if each.group == dump.group]
+        dumps = [(name, dump_name) for name, dump_name in read_directory(folder).dumps if dump_name.group == dump.group]
         order = dump.order if dump.order[0] == 1 else (2, 0)
-        passes = sorted((each.order, name, each.stage) for name, each in dumps if each.order[0] == 1)
+        passes = sorted(
+            (dump_name.order, name, dump_name.stage) for name, dump_name in dumps if dump_name.order[0] == 1
+        )
         found = [(os.path.join(folder, name), stage) for made, name, stage in passes if made < order]
         if found:
             return found if dump.order != (0, 0) else []
@@ -594,8 +596,8 @@ def first_dump(path: str, dump: DumpName) -> str | None:
     for folder in folders:
         dumps = [
             name
-            for name, each in read_directory(folder).dumps
-            if each.group == dump.group and each.stage == _FIRST_STAGE
+            for name, dump_name in read_directory(folder).dumps
+            if dump_name.group == dump.group and dump_name.stage == _FIRST_STAGE
         ]
         if dumps:
             return os.path.normpath(os.path.join(folder, dumps[0]))

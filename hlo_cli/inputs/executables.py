@@ -1,4 +1,4 @@
-"""The modules in what runtimes store: PJRT's executables, what JAX's compilation cache keeps of them, and snapshots.
+"""The modules in what runtimes store: PJRT's executables, entries of JAX's compilation cache, snapshots, and traces.
 
 An entry of the cache is an executable behind its time of compilation and a description; both are behind zstd or zlib,
 which `files.py` undoes. The executables of CPUs and GPUs are an `ExecutableAndOptionsProto`, that of a TPU is a
@@ -23,10 +23,12 @@ from hlo_cli.wire import (
     bytes_in,
     field,
     field_spans,
+    first_span,
     number_at,
     number_in,
     read_fields,
     read_numbers,
+    spans_of,
 )
 
 BEFORE, AFTER = "before_optimizations", "after_optimizations"
@@ -76,14 +78,14 @@ def modules_in_executable(data: bytes, name: str, *, limit: int) -> tuple[Stored
     executable = _without_description(data)
     is_certain = executable is not data or data.startswith(_RIEGELI)
     try:
-        found = tuple(_modules_of(executable, limit))
+        modules = tuple(_modules_of(executable, limit))
     except WireError as error:
         if not is_certain:
             return ()
         raise HloError(f"{name} is a corrupt executable: {error.diagnostic.message}", hint=_AGAIN) from None
-    if is_certain and not found:
+    if is_certain and not modules:
         raise HloError(f"{name} is an executable without HLO", hint="pass a dump of the program")
-    return found
+    return modules
 
 
 # --- snapshots ---
@@ -93,12 +95,12 @@ def modules_in_executable(data: bytes, name: str, *, limit: int) -> tuple[Stored
 def _snapshot_at(data: bytes) -> tuple[int, int] | None:
     """Where the message is if data begins with the length of a `HloUnoptimizedSnapshot`; the end may not be there."""
     with suppress(WireError):
-        length, at = number_at(data, 0, min(len(data), LONGEST_VARINT))
-        if at == 1 and length == data[0] == 0x0A:  # a message without its length begins with the tag of field 1
+        length, start = number_at(data, 0, min(len(data), LONGEST_VARINT))
+        if start == 1 and length == data[0] == 0x0A:  # a message without its length begins with the tag of field 1
             return None
-        module, inner = data[at : at + 1], number_at(data, at + 1, len(data))[1]
-        if module == data[inner : inner + 1] == b"\n" and length > inner - at:  # a module, and in it a name
-            return at, at + length
+        module, inner = data[start : start + 1], number_at(data, start + 1, len(data))[1]
+        if module == data[inner : inner + 1] == b"\n" and length > inner - start:  # a module, and in it a name
+            return start, start + length
     return None
 
 
@@ -132,7 +134,7 @@ def _modules_of(executable: bytes, limit: int) -> Iterator[StoredModule]:
         kind, message = _message_in_records(executable, limit)
         if kind == _TPU_KIND:
             options = _at(message, (4,))
-            yield from (each._replace(options=options) for each in _of_tpu(message))
+            yield from (module._replace(options=options) for module in _of_tpu(message))
             return
         executable = message
     if not executable.startswith(b"\n"):  # field 1 of ExecutableAndOptionsProto
@@ -142,8 +144,8 @@ def _modules_of(executable: bytes, limit: int) -> Iterator[StoredModule]:
         return
     inner, options = _at(executable, (1,)), _at(executable, (2,))
     is_gpu = inner.startswith(_RIEGELI)
-    found = _of_xla(_message_in_records(inner, limit)[1] if is_gpu else inner, "gpu" if is_gpu else "cpu")
-    yield from (each._replace(options=options) for each in found)
+    modules = _of_xla(_message_in_records(inner, limit)[1] if is_gpu else inner, "gpu" if is_gpu else "cpu")
+    yield from (module._replace(options=options) for module in modules)
 
 
 def _of_xla(executable: bytes, target: str) -> Iterator[StoredModule]:
@@ -229,7 +231,7 @@ def _placed(part: dict[int, int | bytes], record: bytes) -> bytes:
 def _records(data: bytes, limit: int) -> Iterator[bytes]:
     """The records of all chunks; WireError if one is corrupt or if they have more than `limit` bytes in all."""
     blocks = range(0, len(data), _BLOCK)
-    data = b"".join([data[at + _BLOCK_HEADER : at + _BLOCK] for at in blocks])
+    data = b"".join([data[block + _BLOCK_HEADER : block + _BLOCK] for block in blocks])
     at = 0
     while at < len(data):
         header = data[at : at + _CHUNK_HEADER]
@@ -249,17 +251,17 @@ def _records(data: bytes, limit: int) -> Iterator[bytes]:
 
 def _simple(chunk: bytes, count: int, decoded: int) -> Iterator[bytes]:
     """The records of a chunk that stores all sizes, then all values."""
-    length, at = number_at(chunk, 1, len(chunk))
-    if length > len(chunk) - at:
+    length, start = number_at(chunk, 1, len(chunk))
+    if length > len(chunk) - start:
         raise WireError("truncated records", is_truncated=True)
-    sizes = read_numbers(_uncompressed(chunk[:1], chunk[at : at + length], LONGEST_VARINT * count))
-    values = _uncompressed(chunk[:1], chunk[at + length :], decoded)
+    sizes = read_numbers(_uncompressed(chunk[:1], chunk[start : start + length], LONGEST_VARINT * count))
+    values = _uncompressed(chunk[:1], chunk[start + length :], decoded)
     if len(sizes) != count or sum(sizes) != len(values):
         raise WireError("sizes of records that do not match")
-    at = 0
+    start = 0
     for size in sizes:
-        yield values[at : at + size]
-        at += size
+        yield values[start : start + size]
+        start += size
 
 
 def _uncompressed(compression: bytes, data: bytes, limit: int) -> bytes:
@@ -267,10 +269,10 @@ def _uncompressed(compression: bytes, data: bytes, limit: int) -> bytes:
         return data
     if compression != b"s":
         raise WireError(f"records with compression {compression.decode('latin-1')!r}, which is not read")
-    size, at = number_at(data, 0, len(data))
+    size, start = number_at(data, 0, len(data))
     if size > limit:
         raise WireError("records of more bytes than declared")
-    return unsnappy(data[at:], size)
+    return unsnappy(data[start:], size)
 
 
 def unsnappy(data: bytes, size: int) -> bytes:
@@ -279,33 +281,110 @@ def unsnappy(data: bytes, size: int) -> bytes:
     >>> unsnappy(bytes((5, 0x00, 97, 0x01, 0x01)), 5)
     b'aaaaa'
     """
-    declared, at = number_at(data, 0, len(data))
+    declared, start = number_at(data, 0, len(data))
     if declared != size:
         raise WireError("compressed bytes of another size than declared")
     out = bytearray()
-    while at < len(data) and len(out) <= size:
-        tag = data[at]
-        at += 1
+    while start < len(data) and len(out) <= size:
+        tag = data[start]
+        start += 1
         if tag & 3 == 0:  # a literal, whose length is in the tag or in one to four bytes behind it
             length = tag >> 2
             if length >= 60:
                 more = length - 59
-                length = int.from_bytes(data[at : at + more], "little")
-                at += more
-            out += data[at : at + length + 1]
-            at += length + 1
+                length = int.from_bytes(data[start : start + more], "little")
+                start += more
+            out += data[start : start + length + 1]
+            start += length + 1
             continue
         if tag & 3 == 1:
-            length, offset = (tag >> 2 & 7) + 4, (tag >> 5) << 8 | int.from_bytes(data[at : at + 1], "little")
-            at += 1
+            length, offset = (tag >> 2 & 7) + 4, (tag >> 5) << 8 | int.from_bytes(data[start : start + 1], "little")
+            start += 1
         else:
             width = 2 * (tag & 3) - 2
-            length, offset = (tag >> 2) + 1, int.from_bytes(data[at : at + width], "little")
-            at += width
+            length, offset = (tag >> 2) + 1, int.from_bytes(data[start : start + width], "little")
+            start += width
         if not 0 < offset <= len(out):
-            raise WireError("corrupt compressed bytes", at)
+            raise WireError("corrupt compressed bytes", start)
         copied = out[-offset:][:length]
         out += (copied * (-(-length // len(copied))))[:length]  # a copy may overlap what it writes
     if len(out) != size:
-        raise WireError("corrupt compressed bytes", at)
+        raise WireError("corrupt compressed bytes", start)
     return bytes(out)
+
+
+# --- profiler traces ---
+# A profiler stores the programs that ran in the plane `/host:metadata`.
+#
+# Mirrors tsl/profiler/protobuf/xplane.proto. A trace is an `XSpace` of planes, whose maps hold the names of events and
+# of statistics; each program is an event there, with its `HloProto` as the statistic `Hlo Proto`. Of a trace of
+# hundreds of MB, nothing but the programs is copied.
+
+
+_METADATA_PLANE: Final = b"/host:metadata"
+_STATISTIC: Final = (b"Hlo Proto", b"hlo_proto")
+_PLANES, _PLANE_NAME, _EVENTS, _STATISTICS = 0x0A, 0x12, 0x22, 0x2A
+_KEY, _VALUE = 0x08, 0x12
+_NAME, _EVENT_STATISTICS, _STATISTIC_ID, _BYTES = 0x12, 0x2A, 0x08, 0x32
+_MODULE, _MODULE_NAME = 0x0A, 0x0A
+
+
+class TracedModule(NamedTuple):
+    """A program of a trace: the name of its module, the bytes of its `HloProto`, and its name, such as `jit_f(8)`."""
+
+    name: str
+    proto: bytes
+    program: str
+
+
+def is_trace(data: bytes) -> bool:
+    """Whether bytes look like a profiler's trace, not like the proto of one module.
+
+    >>> is_trace(b"\\n\\x10\\x12\\x0e/host:metadata"), is_trace(b"\\n\\x05jit_f")
+    (True, False)
+    """
+    if _METADATA_PLANE not in data and b"/host:CPU" not in data and b"/device:" not in data:
+        return False
+    try:
+        names = (first_span(data, plane, _PLANE_NAME) for plane in spans_of(data, (0, len(data)), _PLANES))
+        return any(data[slice(*name)].startswith((b"/", b"Task ")) for name in names)
+    except WireError:
+        return False
+
+
+def modules_in_trace(data: bytes, name: str) -> tuple[TracedModule, ...]:
+    """The programs in a trace, in its order; HloError if there is none, or if the trace is corrupt."""
+    try:
+        planes = spans_of(data, (0, len(data)), _PLANES)
+        modules = tuple(module for plane in planes for module in _modules_in_plane(data, plane))
+    except WireError as error:
+        raise HloError(
+            f"{name} is a corrupt profiler trace (at byte {error.at:,})",
+            hint="record it again; the file may be truncated",
+        ) from None
+    if not modules:
+        hint = "record it with jax.profiler.trace, which stores the HLO of all executed programs"
+        raise HloError(f"{name} is a profiler trace without HLO modules", hint=hint)
+    return modules
+
+
+def _modules_in_plane(data: bytes, plane: tuple[int, int]) -> Iterator[TracedModule]:
+    """The programs in a plane; only the metadata plane has any."""
+    if data[slice(*first_span(data, plane, _PLANE_NAME))] != _METADATA_PLANE:
+        return
+    named = set()
+    for entry in spans_of(data, plane, _STATISTICS):
+        if data[slice(*first_span(data, first_span(data, entry, _VALUE), _NAME))] in _STATISTIC:
+            named.add(first_span(data, entry, _KEY)[0])
+    for entry in spans_of(data, plane, _EVENTS):
+        event = first_span(data, entry, _VALUE)
+        for statistic in spans_of(data, event, _EVENT_STATISTICS):
+            proto = first_span(data, statistic, _BYTES)
+            if proto != (0, 0) and first_span(data, statistic, _STATISTIC_ID)[0] in named:
+                name = _text(data, first_span(data, first_span(data, proto, _MODULE), _MODULE_NAME))
+                program = _text(data, first_span(data, event, _NAME))
+                yield TracedModule(name or program, data[slice(*proto)], program)
+
+
+def _text(data: bytes, span: tuple[int, int]) -> str:
+    return data[slice(*span)].decode("utf-8", "replace")

@@ -527,7 +527,7 @@ def _is_expression(text: str, start: int, end: int) -> bool:
     # Columns of Python count bytes of UTF-8: other characters before them shift the places.
     if not text.isascii():
         return True
-    cuts = (text[at - 1 : at + 1] for at in (start, end) if at)
+    cuts = (text[edge - 1 : edge + 1] for edge in (start, end) if edge)
     is_cut = any(len(pair) == 2 and pair.isidentifier() for pair in cuts)
     return not is_cut and (not end or all(inner.count(begin) == inner.count(close) for begin, close in _BRACKETS))
 

@@ -212,13 +212,13 @@ def read_inputs(
     if list(arguments).count("-") > 1:
         raise HloError("cannot read stdin more than once")
     named = skip_auxiliary(arguments) if arguments else ["-"]
-    found = [each for argument in named for each in _inputs_of(argument, request)]
+    candidates = [candidate for argument in named for candidate in _inputs_of(argument, request)]
     place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
     if stage is not None:
-        found = _of_stage(found, stage, place)
+        candidates = _of_stage(candidates, stage, place)
     if module is not None:
-        found = _of_module(found, module, place)
-    return tuple(found)
+        candidates = _of_module(candidates, module, place)
+    return tuple(candidates)
 
 
 def select_module(inputs: Sequence[Input]) -> Input:
@@ -230,10 +230,10 @@ def select_module(inputs: Sequence[Input]) -> Input:
     """
     if not inputs:
         raise HloError("no modules found")
-    largest = max(inputs, key=lambda each: each.size)
+    largest = max(inputs, key=lambda candidate: candidate.size)
     if len(inputs) == 1:
         return largest
-    name, places = largest.module or largest.source.name, {_place(each.argument) for each in inputs}
+    name, places = largest.module or largest.source.name, {_place(candidate.argument) for candidate in inputs}
     place = f" in {places.pop()}" if len(places) == 1 else ""
     note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
@@ -274,10 +274,10 @@ def _of_file(path: str, argument: str, request: _Request) -> Iterator[Input]:
 def _of_numbered(argument: str, path: str, request: _Request) -> Iterator[Input]:
     content = read_file(path, maximum_bytes=request.maximum_bytes)
     listed = list(_modules(path, path, content, argument, request, every_stage=True))
-    if not any(each.source.name == argument for each in listed):
+    if not any(candidate.source.name == argument for candidate in listed):
         count = "1 module" if len(listed) == 1 else f"{len(listed)} modules"
         raise HloError(f"module '{argument}' not found: {path} contains {count}")
-    yield from (each for each in listed if each.source.name == argument)
+    yield from (candidate for candidate in listed if candidate.source.name == argument)
 
 
 def glob_paths(pattern: str) -> list[str] | None:
@@ -319,13 +319,13 @@ def _of_directory(folder: str, request: _Request) -> Iterator[Input]:
         skipped += others
         remark = directory.remark
         for path, choice in selected:
-            for each in _of_file(path, folder, request):
+            for candidate in _of_file(path, folder, request):
                 count += 1
-                yield replace(each, choice=choice, remark=remark)
+                yield replace(candidate, choice=choice, remark=remark)
                 remark = None
-        for each in () if directory.dumps else _of_loose_files(directory, folder, request):
+        for candidate in () if directory.dumps else _of_loose_files(directory, folder, request):
             count += 1
-            yield each
+            yield candidate
     if not count:
         raise (
             not_selected_error(skipped, request.stage, request.module, _place(folder))
@@ -338,8 +338,8 @@ def _of_loose_files(directory: Directory, argument: str, request: _Request) -> I
     """The files of a directory that are not named as dumps but hold HLO."""
     for name in directory.others:
         with suppress(HloError):
-            found = list(_of_file(os.path.join(directory.path, name), argument, request))
-            yield from (each for each in found if each.looks_like_hlo)
+            candidates = list(_of_file(os.path.join(directory.path, name), argument, request))
+            yield from (candidate for candidate in candidates if candidate.looks_like_hlo)
 
 
 def _modules(
@@ -349,12 +349,11 @@ def _modules(
     siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
     own = parse_dump_name(os.path.basename(path)) if path else None
     if isinstance(content, bytes):
-        from hlo_cli.inputs.xplane import is_trace, modules_in
+        from hlo_cli.inputs.executables import is_trace, modules_in_executable, modules_in_trace
 
         if is_trace(content):
-            yield from _traced(name, path, modules_in(content, name), argument, siblings)
+            yield from _traced(name, path, modules_in_trace(content, name), argument, siblings)
             return
-        from hlo_cli.inputs.executables import modules_in_executable
 
         if (converted := _artifact(name, content)) is not None:
             text, remark = converted
@@ -372,23 +371,23 @@ def _modules(
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
-    found = _modules_in_text(content, name)
-    dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
+    modules = _modules_in_text(content, name)
+    dumps = [parse_dump_name(module.file_name) if module.file_name else None for module in modules]
     marked = [dump for dump in dumps if dump is not None]
-    kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]
-    if len(marked) == len(found) and not every_stage:
+    kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(modules))]
+    if len(marked) == len(modules) and not every_stage:
         kept = select_stages(marked, request.stage, name)
     for index, choice in kept:
         dump = dumps[index] or own
-        text = found[index].text
+        text = modules[index].text
         yield Input(
-            Source(name if len(found) == 1 else f"{name}#{index + 1}", text, found[index].first_line),
+            Source(name if len(modules) == 1 else f"{name}#{index + 1}", text, modules[index].first_line),
             path,
             module=(dump.module if dump else None) or _name_in(text),
             dump=dump,
             siblings=siblings,
             choice=choice,
-            remark=found[index].remark,
+            remark=modules[index].remark,
             argument=argument,
         )
 
@@ -414,48 +413,56 @@ def _name_in(text: str) -> str | None:
 
 
 def _traced(
-    name: str, path: str | None, found: Sequence[tuple[str, bytes, str]], argument: str, siblings: Mapping[str, str]
+    name: str,
+    path: str | None,
+    programs: Sequence[tuple[str, bytes, str]],
+    argument: str,
+    siblings: Mapping[str, str],
 ) -> Iterator[Input]:
     """The programs in a profiler's trace, as protos."""
-    for number, (module, proto, program) in enumerate(found, 1):
-        source = Source(name if len(found) == 1 else f"{name}#{number}", "")
+    for number, (module, proto, program) in enumerate(programs, 1):
+        source = Source(name if len(programs) == 1 else f"{name}#{number}", "")
         yield Input(source, path, module, None, siblings, None, None, None, argument, proto, program)
 
 
 def _stored(
     name: str,
     path: str | None,
-    found: Sequence[StoredModule],
+    stored: Sequence[StoredModule],
     argument: str,
     request: _Request,
     *,
     every_stage: bool,
 ) -> Iterator[Input]:
     """The module in an executable at the requested stage, by default as it runs."""
-    dumps = [stage_named(each.name, each.target, each.stage) for each in found]
-    kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]
+    dumps = [stage_named(module.name, module.target, module.stage) for module in stored]
+    kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(stored))]
     if not every_stage:
         kept = select_stages(dumps, request.stage, name)
     for index, choice in kept:
-        source = Source(name if len(found) == 1 else f"{name}#{index + 1}", "")
-        stored = found[index]
-        made = Input(source, path, stored.name, dumps[index], choice=choice, argument=argument, proto=stored.proto)
-        yield replace(made, options=stored.options)
+        source = Source(name if len(stored) == 1 else f"{name}#{index + 1}", "")
+        module = stored[index]
+        made = Input(source, path, module.name, dumps[index], choice=choice, argument=argument, proto=module.proto)
+        yield replace(made, options=module.options)
 
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:
     """The inputs of a stage, and those already selected by it in directories or streams; HloError if there are none."""
-    kept = set(matching_stages(stage, [each.stages for each in inputs]))
-    kept |= {i for i, each in enumerate(inputs) if each.stage and (each.path is None or os.path.isdir(each.argument))}
+    kept = set(matching_stages(stage, [candidate.stages for candidate in inputs]))
+    kept |= {
+        i
+        for i, candidate in enumerate(inputs)
+        if candidate.stage and (candidate.path is None or os.path.isdir(candidate.argument))
+    }
     if not kept:
-        raise not_found_error("stage", stage, [each.stage for each in inputs], place)
+        raise not_found_error("stage", stage, [candidate.stage for candidate in inputs], place)
     return [inputs[i] for i in sorted(kept)]
 
 
 def _of_module(inputs: Sequence[Input], module: str, place: str) -> list[Input]:
-    kept = matching_stages(module, [each.names for each in inputs])
+    kept = matching_stages(module, [candidate.names for candidate in inputs])
     if not kept:
-        raise not_found_error("module", module, [each.module for each in inputs], place)
+        raise not_found_error("module", module, [candidate.module for candidate in inputs], place)
     return [inputs[i] for i in kept]
 
 
@@ -526,26 +533,28 @@ def read_module_ref(piece: ModuleRef) -> tuple[Input, ...]:
     ()
     """
     try:
-        found = read_inputs([piece.path], stage=piece.stage)
+        candidates = read_inputs([piece.path], stage=piece.stage)
     except HloError:
         if piece.is_guess:  # any other file of a folder: without HLO, it is no error
             return ()
         raise
     if piece.is_guess:
-        found = tuple(each for each in found if each.looks_like_hlo)
+        candidates = tuple(candidate for candidate in candidates if candidate.looks_like_hlo)
     if piece.module is not None:
-        found = tuple(found[i] for i in matching_stages(piece.module, [each.names for each in found]))
+        candidates = tuple(
+            candidates[i] for i in matching_stages(piece.module, [candidate.names for candidate in candidates])
+        )
     if piece.choice is not None:
-        found = tuple(replace(each, choice=piece.choice) for each in found)
-    return (replace(found[0], remark=piece.remark), *found[1:]) if found and piece.remark else found
+        candidates = tuple(replace(candidate, choice=piece.choice) for candidate in candidates)
+    return (replace(candidates[0], remark=piece.remark), *candidates[1:]) if candidates and piece.remark else candidates
 
 
 def _in_argument(argument: str, stage: str | None, module: str | None, skipped: list[DumpName]) -> Iterator[ModuleRef]:
     if os.path.isdir(argument):
-        found = list(_in_folder(argument, stage, module, skipped))
-        if not found and not skipped:
+        candidates = list(_in_folder(argument, stage, module, skipped))
+        if not candidates and not skipped:
             raise no_dumps_error(argument)
-        yield from found
+        yield from candidates
     elif not os.path.lexists(argument) and (paths := glob_paths(argument)) is not None:
         for path in paths:
             yield from (
@@ -693,8 +702,8 @@ def text_beside(dump: Input, kind: str) -> str | None:
         return None
     folder, name = os.path.split(dump.path)
     stage = f"{dump.target}_{dump.stage}" if dump.target else dump.dump.stage
-    before, found, _ = name.partition(stage)
-    path = present_file(os.path.join(folder, before + kind)) if found else None
+    before, start_of_stage, _ = name.partition(stage)
+    path = present_file(os.path.join(folder, before + kind)) if start_of_stage else None
     if path is None:
         return None
     with suppress(HloError):

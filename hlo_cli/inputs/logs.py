@@ -65,10 +65,10 @@ def find_modules(text: str) -> tuple[EmbeddedModule, ...]:
     if plain and not _SPECIAL.search(text):
         return (EmbeddedModule(text),)
     plain = plain or next(_lines_with(text, "HloModule "), -1) >= 0
-    found = None if plain else next(_prefixed_headers(text), None)
-    streams = [text] if found is None else _without_prefixes(text, found)
+    header = None if plain else next(_prefixed_headers(text), None)
+    streams = [text] if header is None else _without_prefixes(text, header)
     listed = [excerpt for stream in streams for excerpt in _excerpts_of(_without_log_lines(stream), text)]
-    return tuple(sorted(listed, key=lambda each: each.first_line)) or (EmbeddedModule(text),)
+    return tuple(sorted(listed, key=lambda module: module.first_line)) or (EmbeddedModule(text),)
 
 
 def _excerpts_of(bare: str, text: str) -> Iterator[EmbeddedModule]:
@@ -136,8 +136,8 @@ def _streams(lines: list[str], depth: int) -> list[list[str]]:
                 stream[number] = line[match.end() :]
                 break
         else:
-            if "HloModule " in line and (found := next(_prefixed_headers(line), None)):
-                prefix = _cuts(found[1])[:depth][-1]
+            if "HloModule " in line and (header := next(_prefixed_headers(line), None)):
+                prefix = _cuts(header[1])[:depth][-1]
                 if begun < _WRITERS:
                     patterns.append(_pattern(prefix))
                     streams.append([""] * len(lines))
@@ -213,8 +213,8 @@ def _header_cut(line: str) -> str:
     """A line without the log prefix of `HloModule`; other lines unchanged."""
     if "HloModule " not in line or line.startswith("HloModule "):
         return line
-    found = next(_prefixed_headers(line), None)
-    return line[len(found[1]) :] if found else line
+    header = next(_prefixed_headers(line), None)
+    return line[len(header[1]) :] if header else line
 
 
 def _without_log_lines(text: str) -> str:
@@ -252,9 +252,11 @@ def _split(text: str, *, is_log: bool) -> Iterator[EmbeddedModule]:
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """Offsets where modules start and end: at separators and at headers; text before a header is not HLO."""
     separators = [*_lines_with(text, _SEPARATOR), len(text)]
-    starts = [0, *(text.find("\n", at) + 1 or len(text) for at in separators[:-1])]
+    starts = [0, *(text.find("\n", separator) + 1 or len(text) for separator in separators[:-1])]
     for start, end in zip(starts, separators, strict=True):
-        headers = [at for at in _lines_with(text, "HloModule ", start, end) if not _SENTENCE.match(text, at)]
+        headers = [
+            header for header in _lines_with(text, "HloModule ", start, end) if not _SENTENCE.match(text, header)
+        ]
         yield from pairwise([*(headers or [start]), end])
 
 

@@ -177,11 +177,11 @@ def _producer(bytecode: bytes) -> str:
 
 def _types(table: _Table, listed: int, indices: int) -> tuple[str, ...]:
     """The types of arguments or results, such as `f32[48,96]`."""
-    found = table.tables(listed)
-    if not found and table.has(_UNIQUE):
+    tables = table.tables(listed)
+    if not tables and table.has(_UNIQUE):
         unique = table.tables(_UNIQUE)
-        found = [unique[number] for number in table.numbers(indices) if number < len(unique)]
-    return tuple([_type(each) for each in found])
+        tables = [unique[number] for number in table.numbers(indices) if number < len(unique)]
+    return tuple([_type(type_table) for type_table in tables])
 
 
 def _type(table: _Table) -> str:
@@ -217,8 +217,8 @@ class _Table:
 
     def place(self, slot: int) -> int:
         """The offset of a field; 0 if the table lacks it."""
-        given = struct.unpack_from("<H", self.content, self.vtable + slot)[0] if slot < self.size else 0
-        return self.at + given if given else 0
+        offset = struct.unpack_from("<H", self.content, self.vtable + slot)[0] if slot < self.size else 0
+        return self.at + offset if offset else 0
 
     def has(self, slot: int) -> bool:
         """Whether the table has a field."""
@@ -252,11 +252,11 @@ class _Table:
 
     def texts(self, slot: int) -> list[bytes]:
         """A list of strings."""
-        found = []
+        texts = []
         for place in self._references(slot):
             length = struct.unpack_from("<I", self.content, place)[0]
-            found.append(self.content[place + 4 : place + 4 + length])
-        return found
+            texts.append(self.content[place + 4 : place + 4 + length])
+        return texts
 
     def tables(self, slot: int) -> list[_Table]:
         """A list of tables."""

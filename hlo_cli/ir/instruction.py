@@ -227,8 +227,8 @@ class Instruction:
 
     def attribute(self, name: str) -> str | None:
         """The text of one attribute's value, or None if the instruction does not have it."""
-        for given, value in self.pairs:
-            if given == name:
+        for key, value in self.pairs:
+            if key == name:
                 return value
         return None
 

@@ -267,11 +267,11 @@ class Layout(Displayed):
     def _split_problem(self, dimensions: Sequence[int]) -> str | None:
         seen: set[int] = set()
         for split in self.split_configs:
-            at = split.dimension
-            if not 0 <= at < len(dimensions) or at in seen:
-                return f"SC dimension {at} is out of range or duplicate"
-            seen.add(at)
-            cuts = (0, *split.split_indices, dimensions[self.minor_to_major[::-1][at]])
+            dimension = split.dimension
+            if not 0 <= dimension < len(dimensions) or dimension in seen:
+                return f"SC dimension {dimension} is out of range or duplicate"
+            seen.add(dimension)
+            cuts = (0, *split.split_indices, dimensions[self.minor_to_major[::-1][dimension]])
             if any(a >= b for a, b in pairwise(cuts)):
                 return f"split points {split} must be increasing and within the dimension"
         return None
@@ -395,16 +395,16 @@ class Combine:
     position: int
 
     def bounds(self, bounds: Bounds) -> Bounds:
-        at = self.position
-        return (*bounds[:at], bounds[at] * bounds[at + 1], *bounds[at + 2 :])
+        position = self.position
+        return (*bounds[:position], bounds[position] * bounds[position + 1], *bounds[position + 2 :])
 
     def forward(self, index: Index, bounds: Bounds) -> Index:
-        at = self.position
-        return (*index[:at], index[at] * bounds[at + 1] + index[at + 1], *index[at + 2 :])
+        position = self.position
+        return (*index[:position], index[position] * bounds[position + 1] + index[position + 1], *index[position + 2 :])
 
     def inverse(self, index: Index, bounds: Bounds) -> Index:
-        at, minor = self.position, max(bounds[self.position + 1], 1)
-        return (*index[:at], index[at] // minor, index[at] % minor, *index[at + 1 :])
+        position, minor = self.position, max(bounds[self.position + 1], 1)
+        return (*index[:position], index[position] // minor, index[position] % minor, *index[position + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,10 +481,10 @@ class Tiling:
         (True, False)
         """
         index = self.element(linear)
-        found = self.linear_index(index) == linear
+        is_element = self.linear_index(index) == linear
         for position, bound in zip(index, self.bounds[0], strict=True):
-            found = found & (position < bound)
-        return found
+            is_element = is_element & (position < bound)
+        return is_element
 
 
 @lru_cache(maxsize=1024)
@@ -508,12 +508,12 @@ def tiling_of(dimensions: Bounds, layout: Layout) -> Tiling:
     for tile in layout.tiles:
         if len(tile.dimensions) > len(bounds[-1]):
             push(Extend(len(tile.dimensions) - len(bounds[-1])))
-        at = len(bounds[-1]) - len(tile.dimensions)
+        dimension = len(bounds[-1]) - len(tile.dimensions)
         for size in tile.dimensions:
             if size == COMBINE:
-                push(Combine(at))
+                push(Combine(dimension))
             else:
-                at += 1
+                dimension += 1
         push(Split(split_sizes(tile)))
     return Tiling(tuple(steps), tuple(bounds))
 

@@ -244,8 +244,8 @@ class Module(Tabular):
         If all attributes split without a gap there are no errors, and the slower search for notes is skipped.
         """
         is_right = self.is_cut_apart is not None and self.is_cut_apart(self)
-        found = dict.fromkeys((*self.read_errors, *(() if is_right else self._findings.errors)))
-        return tuple(sorted(found, key=lambda d: d.span.start if d.span else 0))
+        diagnostics = dict.fromkeys((*self.read_errors, *(() if is_right else self._findings.errors)))
+        return tuple(sorted(diagnostics, key=lambda d: d.span.start if d.span else 0))
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
@@ -280,8 +280,8 @@ class Module(Tabular):
         if isinstance(name, Instruction):
             return name
         expect(str, "an instruction or its name", name)
-        if (found := self._instruction(name)) is not None:
-            return found
+        if (instruction := self._instruction(name)) is not None:
+            return instruction
         return self._named(name, self._by_name, "instruction")
 
     @cached_property
@@ -291,10 +291,10 @@ class Module(Tabular):
         return {i.name: i for computation in computations for i in reversed(computation.instructions)}
 
     def _instruction(self, name: str) -> Instruction | None:
-        wanted = name.removeprefix("%")
-        if (found := self._by_name.get(wanted)) is not None:
-            return found
-        computation, _, rest = wanted.partition("/")
+        plain_name = name.removeprefix("%")
+        if (instruction := self._by_name.get(plain_name)) is not None:
+            return instruction
+        computation, _, rest = plain_name.partition("/")
         within = next((c.instruction(rest) for c in self.computations if c.name == computation), None)
         return within or next(
             (parameter for parameter in self.entry.parameters if parameter.metadata.op_name == name), None
@@ -303,19 +303,19 @@ class Module(Tabular):
     def __getitem__(self, name: str) -> Instruction | Computation:
         """The instruction of this name, else the computation; KeyError, with the nearest name, if there is neither."""
         expect(str, "the name of an instruction or a computation", name, _NUMBERS)
-        found = self._instruction(name) or next(
+        named = self._instruction(name) or next(
             (c for c in self.computations if c.name == name.removeprefix("%")), None
         )
-        if found is None:
+        if named is None:
             names = (*self._by_name, *(c.name for c in self.computations))
             raise missing("instruction or computation", name, names)
-        return found
+        return named
 
     def __contains__(self, item: object) -> bool:
         """Whether an instruction or a computation is in the module, or one of this name."""
         if isinstance(item, str):
-            wanted = item.removeprefix("%")
-            return self._instruction(item) is not None or any(c.name == wanted for c in self.computations)
+            plain_name = item.removeprefix("%")
+            return self._instruction(item) is not None or any(c.name == plain_name for c in self.computations)
         computation = item.computation if isinstance(item, Instruction) else item
         return computation in self.computations
 

@@ -99,7 +99,7 @@ def in_xla_types(text: str) -> str:
         return xla_type(match[1]) or match[1]
 
     def tensor(match: re.Match[str]) -> str:
-        found = foreign_type(match[0])
-        return found[2] if found else match[0]
+        type_ = foreign_type(match[0])
+        return type_[2] if type_ else match[0]
 
     return _ARRAY.sub(array, _TENSOR.sub(tensor, text))

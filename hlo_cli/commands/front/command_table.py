@@ -72,9 +72,9 @@ class CommandTable(click.Group):
                 CompletionItem("--help", help="Show this help and exit."),
                 CompletionItem("--version", help="Show the version and exit."),
             ]
-        found = [item for item in items if item.value.startswith(incomplete)]
-        if found or incomplete.startswith("-"):
-            return found
+        matching = [item for item in items if item.value.startswith(incomplete)]
+        if matching or incomplete.startswith("-"):
+            return matching
         from hlo_cli.commands.options.completion import files
 
         return files(ctx, click.Argument(["inputs"]), incomplete)
@@ -157,7 +157,7 @@ def _format_of_errors(arguments: Sequence[str]) -> str | None:
         return None
     from hlo_cli.render.registry import FORMATS
 
-    return next((each.name for each in FORMATS if each.includes_errors and each.name == name), None)
+    return next((row.name for row in FORMATS if row.includes_errors and row.name == name), None)
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

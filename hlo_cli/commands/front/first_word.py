@@ -46,21 +46,21 @@ def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str
     >>> with_command(["f32[8,128]", "{replicated}"], ("parse", "layout", "shard"))
     ['shard', 'f32[8,128]', '{replicated}']
     """
-    given = list(arguments)
-    if not given or given[0] in commands:
-        return given
-    if not _is_option(given[0]):
-        if len(given) > 1 and is_sharding_text(given[1]) and is_hlo_text(given[0]):
-            return ["shard", *given]
-        implied = _command_for(given[0])
-        return given if implied is None else _with_options([*implied, *given[1:]])
-    words = [(index, word) for index, word in enumerate(given) if not _is_option(word)]
+    typed = list(arguments)
+    if not typed or typed[0] in commands:
+        return typed
+    if not _is_option(typed[0]):
+        if len(typed) > 1 and is_sharding_text(typed[1]) and is_hlo_text(typed[0]):
+            return ["shard", *typed]
+        implied = _command_for(typed[0])
+        return typed if implied is None else _with_options([*implied, *typed[1:]])
+    words = [(index, word) for index, word in enumerate(typed) if not _is_option(word)]
     if any(word in commands for _, word in words):
-        return given
+        return typed
     for at, word in words:
         if (implied := _command_for(word)) is not None:
-            return _with_options([implied[0], *given[:at], *implied[1:], *given[at + 1 :]])
-    return _with_options([_OVERVIEW, *given]) if is_redirected() else given
+            return _with_options([implied[0], *typed[:at], *implied[1:], *typed[at + 1 :]])
+    return _with_options([_OVERVIEW, *typed]) if is_redirected() else typed
 
 
 def _with_options(line: list[str]) -> list[str]:

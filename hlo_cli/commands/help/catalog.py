@@ -89,7 +89,7 @@ def source_of(topic: str) -> str:
     """
     data = get_data(__package__, f"topics/{topic}.md")
     assert data is not None
-    text = _PLACEHOLDER.sub(lambda found: _generated(found[1]), data.decode("utf-8"))
+    text = _PLACEHOLDER.sub(lambda match: _generated(match[1]), data.decode("utf-8"))
     return _FENCE.sub(r"\1", text)  # the rest of a fence's line is for the tests that run the commands
 
 
@@ -118,8 +118,8 @@ def manual_source(sources: dict[str, str]) -> str:
 
     titles = {name: text.partition("\n")[0].removeprefix("# ") for name, text in sources.items()}
 
-    def link(found: re.Match[str]) -> str:
-        return f"]({found[2] or '#' + anchor(titles[found[1]])})" if found[1] in titles else found[0]
+    def link(match: re.Match[str]) -> str:
+        return f"]({match[2] or '#' + anchor(titles[match[1]])})" if match[1] in titles else match[0]
 
     contents = "\n".join(f"- [{title}](#{anchor(title)})" for title in titles.values())
     pages = "\n".join(_TOPIC_LINK.sub(link, _lowered(text)) for text in sources.values())
@@ -228,7 +228,7 @@ def anchor(text: str) -> str:
     >>> anchor("Minor and major (again)")
     'minor-and-major-again'
     """
-    kept = "".join(each for each in text.lower() if each.isalnum() or each in " -_")
+    kept = "".join(character for character in text.lower() if character.isalnum() or character in " -_")
     return kept.replace(" ", "-")
 
 
@@ -351,15 +351,15 @@ def entry_page(glossary: Page, term: str) -> Page:
 
     HloError if there are none.
     """
-    if not (found := glossary_items(glossary, term)):
+    if not (items := glossary_items(glossary, term)):
         raise unknown_choice_error("term", term, glossary_names(glossary), listed_by="hlo help glossary")
-    return Page("glossary", tuple(block for item in found for block in item))
+    return Page("glossary", tuple(block for item in items for block in item))
 
 
 def glossary_items(glossary: Page, term: str) -> list[tuple[Block, ...]]:
     """The entries for a term, in the singular or the plural; columns are found by title and by machine name."""
-    wanted = key_of(term)
-    return [item for names, item in _entries(glossary) if wanted in names]
+    key = key_of(term)
+    return [item for names, item in _entries(glossary) if key in names]
 
 
 def glossary_names(glossary: Page) -> Iterator[str]:

@@ -178,7 +178,7 @@ def _fitted(natural: Sequence[int], room: int) -> list[int]:
     """
     widths = list(natural)
     while sum(widths) > room and max(widths) > 8:
-        widths[max(range(len(widths)), key=lambda at: (widths[at], at))] -= 1
+        widths[max(range(len(widths)), key=lambda index: (widths[index], index))] -= 1
     return widths
 
 
@@ -410,8 +410,10 @@ def _command_source(name: str, text: str) -> str:
 
 def _command_help(context: click.Context, name: str) -> str | None:
     """The help of a command, as its option --help shows it; None if there is no such command."""
-    found = _command_named(context, name)
-    return found.get_help(click.Context(found, parent=context.parent, info_name=name)) if found is not None else None
+    command_ = _command_named(context, name)
+    if command_ is None:
+        return None
+    return command_.get_help(click.Context(command_, parent=context.parent, info_name=name))
 
 
 def _command_named(context: click.Context, name: str) -> click.Command | None:

@@ -114,8 +114,8 @@ def gpu_reasons_markdown() -> str:
     >>> gpu_reasons_markdown().splitlines()[0]
     '- `not fusing because there are only bitcast users`: the readers are bitcasts, such as those before a matmul.'
     """
-    found = {reason: meaning for reason, meaning in gpu_rules.MEANINGS.items() if reason not in _OMITTED}
+    meanings = {reason: meaning for reason, meaning in gpu_rules.MEANINGS.items() if reason not in _OMITTED}
     return "\n".join(
         f"- `{_SHARED if reason == gpu_rules.SHARED_MEMORY else reason}`: {meaning}."
-        for reason, meaning in found.items()
+        for reason, meaning in meanings.items()
     )

@@ -63,7 +63,7 @@ def page_of_term(word: str, options: Callable[[], Iterable[OptionText]]) -> Page
     glossary = read_page("glossary", source_of("glossary"))
     entries = glossary_items(glossary, word)
     columns = [entry for entry in entries if _is_column(entry)]
-    found = [*(entry for entry in entries if entry not in columns), *_items(meanings_of(word)), *columns]
+    shown = [*(entry for entry in entries if entry not in columns), *_items(meanings_of(word)), *columns]
     pattern = _pattern(word)
     lists = (
         ("Pages", _items(_pages(pattern))),
@@ -71,7 +71,7 @@ def page_of_term(word: str, options: Callable[[], Iterable[OptionText]]) -> Page
         ("Lint rules", _items(_rules(pattern))),
     )
     blocks: list[Block] = [Heading(1, (Span(word),))]
-    blocks += [ItemList(tuple(found))] if found else []
+    blocks += [ItemList(tuple(shown))] if shown else []
     for title, items in lists:
         blocks += [Heading(2, (Span(title),)), ItemList(tuple(items))] if items else []
     return Page(word, tuple(blocks)) if len(blocks) > 1 else None
@@ -213,7 +213,7 @@ def _of_attribute(word: str) -> Iterator[str]:
     if row is None:
         return
     name = row.name
-    users = [opcode for opcode, each in operations.OPERATIONS.items() if name in each.attributes]
+    users = [opcode for opcode, operation in operations.OPERATIONS.items() if name in operation.attributes]
     of = f"of {_some(users)}" if users else "of the module" if name in HEADER_ATTRIBUTES else "of all instructions"
     values = "; ".join(f"`{value}`: {meaning}" for value, meaning in row.words.items())
     meaning = row.meaning or row.label or "see XLA's operation semantics"
@@ -260,7 +260,7 @@ second-to-minor and 128 along the minor dimension; within a tile, in tiles of 2 
         words = f"the array is stored in tiles of {_product(first)} elements, each in one piece"
         if len(first) == 2:
             words += f": {first[0]} along the second-to-minor and {first[1]} along the minor dimension"
-        words += "".join(f"; within a tile, in tiles of {_product(each)}" for each in inner)
+        words += "".join(f"; within a tile, in tiles of {_product(tile)}" for tile in inner)
         yield f"**{word}** (tiles): {words}. {ending}"
     if order := _ORDER.fullmatch(word):
         minor, *others = order[1].split(",")
@@ -318,12 +318,12 @@ def _pattern(word: str) -> re.Pattern[str]:
 
 def _pages(pattern: re.Pattern[str]) -> Iterator[str]:
     """The pages that mention a word most, each with the section that has it most."""
-    found: list[tuple[int, str, str]] = []
+    mentions: list[tuple[int, str, str]] = []
     for topic in TOPICS:
         if topic != "glossary" and (sections := _sections(source_of(topic), pattern)):
             title = max(sections, key=sections.__getitem__)
-            found.append((-sum(sections.values()) - _IN_HEADING * bool(pattern.search(topic)), topic, title))
-    for _, topic, title in sorted(found)[:_MOST_PAGES]:
+            mentions.append((-sum(sections.values()) - _IN_HEADING * bool(pattern.search(topic)), topic, title))
+    for _, topic, title in sorted(mentions)[:_MOST_PAGES]:
         yield f"`hlo help {topic}`: {title}"
 
 

@@ -108,8 +108,8 @@ def modules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 def meshes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The meshes that the dump on the command line names, in the stage that is read and before optimizations."""
-    found = (_names(ctx, _inputs(ctx), _mesh_names, stage=stage) for stage in (None, "before_optimizations"))
-    return _matching((name for names in found for name in names), incomplete)
+    meshes = (_names(ctx, _inputs(ctx), _mesh_names, stage=stage) for stage in (None, "before_optimizations"))
+    return _matching((name for names in meshes for name in names), incomplete)
 
 
 def shardings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -117,14 +117,14 @@ def shardings(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     shape, sharding, *_ = (*_inputs(ctx), "", "")
     sizes, tiles = _SIZES.match(shape), _TILES.search(sharding)
     rank = sizes[1].count(",") + 1 if sizes is not None else 0
-    found = ["{replicated}"]
+    shardings = ["{replicated}"]
     if tiles is not None and 0 < rank <= _MAXIMUM_RANK:
         count = prod(map(int, tiles[1].split(",")))
         for dimension in range(rank):
             parts = ["1"] * rank
             parts[dimension] = str(count)
-            found.append(f"{{devices=[{','.join(parts)}]<=[{count}]}}")
-    return _matching(found, incomplete)
+            shardings.append(f"{{devices=[{','.join(parts)}]<=[{count}]}}")
+    return _matching(shardings, incomplete)
 
 
 def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -150,13 +150,13 @@ def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: s
 
     from click.shell_completion import CompletionItem
 
-    found: dict[str, str] = {}
+    helps: dict[str, str] = {}
     for choice in choices:
         value, meaning = (choice, "") if isinstance(choice, str) else choice
         if value and value.lower().startswith(start.lower().removeprefix("%")):
-            found.setdefault(value, meaning)
+            helps.setdefault(value, meaning)
     return [
-        CompletionItem(before + value, help=meaning or None) for value, meaning in islice(found.items(), _MAXIMUM_NAMES)
+        CompletionItem(before + value, help=meaning or None) for value, meaning in islice(helps.items(), _MAXIMUM_NAMES)
     ]
 
 
@@ -165,8 +165,8 @@ def _inputs(ctx: click.Context) -> tuple[str, ...]:
 
     If the last word is an option whose value is to be completed, click leaves the arguments in `args`.
     """
-    given = [ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument)]
-    values = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
+    arguments = [ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument)]
+    values = (each for value in arguments for each in (value if isinstance(value, tuple) else (value,)))
     return tuple(str(value) for value in (*values, *ctx.args) if value is not None)
 
 
@@ -182,11 +182,11 @@ def _names(
     module = ctx.params.get("module")
     stage = stage or ctx.params.get("stage")
     try:
-        found = select_module(read_inputs([dump], stage=stage, module=module, maximum_bytes=_MAXIMUM_BYTES))
+        chosen = select_module(read_inputs([dump], stage=stage, module=module, maximum_bytes=_MAXIMUM_BYTES))
     except (HloError, OSError):
         return
-    if found.proto is None:
-        yield from names_in(found.source.text)
+    if chosen.proto is None:
+        yield from names_in(chosen.source.text)
 
 
 def _instruction_names(text: str) -> Iterator[str]:

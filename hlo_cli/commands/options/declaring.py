@@ -197,17 +197,17 @@ def option(name: str, metavar: str, *, help: str | Callable[[], str], **settings
     >>> command.main(["--top", "3"], standalone_mode=False)
     Shown(top=3, reverse=False)
     """
-    given: dict[str, Any] = {"metavar": metavar, **settings}
-    if "choices" in given:
-        given["type"] = click.Choice(tuple(given.pop("choices")))
-    if "least" in given:
-        given["type"] = click.IntRange(min=given.pop("least"))
-    if "complete" in given:
-        given["shell_complete"] = given.pop("complete")
-    default = given.get("default", () if given.get("multiple") else None)
-    if given.pop("is_computed", False):
-        given.pop("default")
-    return _field(name, help, default, given)
+    declared: dict[str, Any] = {"metavar": metavar, **settings}
+    if "choices" in declared:
+        declared["type"] = click.Choice(tuple(declared.pop("choices")))
+    if "least" in declared:
+        declared["type"] = click.IntRange(min=declared.pop("least"))
+    if "complete" in declared:
+        declared["shell_complete"] = declared.pop("complete")
+    default = declared.get("default", () if declared.get("multiple") else None)
+    if declared.pop("is_computed", False):
+        declared.pop("default")
+    return _field(name, help, default, declared)
 
 
 def flag(name: str, *, help: str | Callable[[], str], **settings: Unpack[Settings]) -> Any:
@@ -486,8 +486,8 @@ def timeout_option() -> Any:
 def timeout_given() -> float | None:
     """The value of `--timeout` of the running command in seconds; None if it is not given."""
     context = click.get_current_context(silent=True)
-    found = None if context is None else context.params.get("timeout")
-    return None if found is None else float(found)
+    timeout = None if context is None else context.params.get("timeout")
+    return None if timeout is None else float(timeout)
 
 
 def processes(jobs: int | None, work: int) -> int:

@@ -275,9 +275,9 @@ def _width(stream: int) -> int:
 
     `shutil.get_terminal_size` asks `sys.__stdout__`, which has no terminal once it is detached for a buffered stream.
     """
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and len(given) < 6 and int(given):
-        return int(given)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and len(columns) < 6 and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(stream).columns or _USUAL_WIDTH
     except OSError:  # not a terminal, or one without a size

@@ -302,10 +302,10 @@ def _with_trips(loaded: Loaded, profile: str, reading: InputOptions) -> tuple[Lo
     """The module with measured trip counts of a trace, and notes on them."""
     from hlo_cli.commands.profile.measured import load_profile, with_measured_trips
 
-    found = load_profile(profile, (), reading)
-    if any(program.module is None for program in found.profile.programs) and loaded.input.path is not None:
-        found = load_profile(profile, (loaded.input.path,), reading)
-    return with_measured_trips(loaded, found.profile)
+    measured = load_profile(profile, (), reading)
+    if any(program.module is None for program in measured.profile.programs) and loaded.input.path is not None:
+        measured = load_profile(profile, (loaded.input.path,), reading)
+    return with_measured_trips(loaded, measured.profile)
 
 
 def _explain(loaded: Loaded, name: str, reading: InputOptions, inputs: tuple[str, ...]) -> Report:
@@ -382,10 +382,14 @@ def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
 
     module = desugar(loaded.module)
     write_bytes((module_to_bytes(module),), output.path)
-    lost = unrepresentable_attributes(module)
+    unrepresentable = unrepresentable_attributes(module)
     notes = (
-        [Diagnostic("note", f"dropped in proto output: {', '.join(lost)} (not representable in HloModuleProto)")]
-        if lost
+        [
+            Diagnostic(
+                "note", f"dropped in proto output: {', '.join(unrepresentable)} (not representable in HloModuleProto)"
+            )
+        ]
+        if unrepresentable
         else []
     )
     return print_diagnostics((*notes_of(loaded), *notes), (), output)

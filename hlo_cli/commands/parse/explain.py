@@ -125,12 +125,12 @@ def _settings(value: str) -> str:
     import json
 
     try:
-        found = json.loads(value)
+        config = json.loads(value)
     except (ValueError, RecursionError):
         return ""
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         return ""
-    settings = [f"{key} {item}" if isinstance(item, int | str) else str(key) for key, item in found.items() if item]
+    settings = [f"{key} {item}" if isinstance(item, int | str) else str(key) for key, item in config.items() if item]
     return f"backend configuration: {', '.join(settings) or 'all empty'}"
 
 
@@ -201,15 +201,15 @@ def _of_value(instruction: Instruction, module: Module, sharding: Sharding | Nam
     from hlo_cli.analysis.sharding.entry_arrays import array_of_value
     from hlo_cli.analysis.sharding.placement import describe_sharding, describe_shards
 
-    found = array_of_value(module, instruction)
-    if found is None or found.whole is None:
+    array = array_of_value(module, instruction)
+    if array is None or array.whole is None:
         return describe_sharding(sharding)
     try:
-        words = describe_shards(found.whole, sharding)
+        words = describe_shards(array.whole, sharding)
     except HloError as error:
         return f"invalid: {error.diagnostic.message}"
-    if found.whole.sizes != found.shape.sizes:  # the shape in the text is that of a shard
-        return f"of {found.whole.to_string(layout=False)}, {words}"
+    if array.whole.sizes != array.shape.sizes:  # the shape in the text is that of a shard
+        return f"of {array.whole.to_string(layout=False)}, {words}"
     return words
 
 
@@ -221,7 +221,7 @@ def _collective_at(instruction: Instruction, module: Module) -> Collective | Non
     """The collective of an instruction, or of an async-start or fusion around one; None for others."""
     from hlo_cli.analysis.sharding.meshes import is_collective
 
-    called = (each for computation in instruction.called_computations for each in computation.instructions)
+    called = (callee for computation in instruction.called_computations for callee in computation.instructions)
     if not is_collective(instruction) and not any(map(is_collective, called)):
         return None
     from hlo_cli.analysis.sharding.collectives import collectives_of

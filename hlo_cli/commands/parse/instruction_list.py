@@ -340,17 +340,17 @@ _MAX_INPUTS_REPEATED = 3
 
 def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
     """Writes the table and returns the exit code."""
-    found = list(map_inputs(many, reading, jobs, _overview))
-    ranking, read = ranking_of(found)
+    overviews = list(map_inputs(many, reading, jobs, _overview))
+    ranking, read = ranking_of(overviews)
     main = read[ranking.main] if read else None
-    which = f"; {found[main].module} costs most" if main is not None and len(found) > 1 else ""
-    answers = [each.answer for each in found if each.answer is not None]
+    which = f"; {overviews[main].module} costs most" if main is not None and len(overviews) > 1 else ""
+    answers = [overview.answer for overview in overviews if overview.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))
     return finish_each(
         "parse",
         many,
         reading,
-        found,
+        overviews,
         Rows(
             _MODULE_COLUMNS,
             devices=_devices,
@@ -358,7 +358,7 @@ def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: Outp
         answer=f"{format_count(len(answers), 'modules')}: {format_count(instructions, 'instructions')}, "
         f"{format_bytes(values)} of values{which}",
         output=output,
-        next=None if main is None else _next(many, reading, found, main),
+        next=None if main is None else _next(many, reading, overviews, main),
     )
 
 

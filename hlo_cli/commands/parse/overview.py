@@ -109,12 +109,12 @@ def lone_instruction(module: Module) -> Instruction | None:
     >>> lone_instruction(parse_module("ENTRY e { ROOT y = f32[2] constant({1, 2}) }")) is None
     True
     """
-    found = [instruction for instruction in module.instructions if instruction.opcode != PARAMETER]
-    if len(found) != 1 or len(module.computations) != 1 or module.errors:
+    operations = [instruction for instruction in module.instructions if instruction.opcode != PARAMETER]
+    if len(operations) != 1 or len(module.computations) != 1 or module.errors:
         return None
     text = module.source.text
     is_outside = bool(text) and not any(word in text for word in ("HloModule", "ENTRY", "->", "{\n"))
-    return found[0] if is_outside else None
+    return operations[0] if is_outside else None
 
 
 def _next(argument: str, opcodes: Counter[str]) -> tuple[str, ...]:
@@ -207,26 +207,26 @@ def _largest_values(module: Module) -> Table:
 def _signature(module: Module) -> Table:
     """Arguments and results, for programs; the screen shows their sums."""
     columns: tuple[Column[_SignatureValue], ...] = (
-        Column("direction", "direction", of=lambda found: found.direction),
-        Column("index", "index", "index", of=lambda found: found.position),
-        Column("name", "name", "name", of=lambda found: found.name),
-        Column("padded_bytes", "bytes", "bytes", of=lambda found: found.leaf.padded_bytes),
-        Column("space", "space", "count", of=lambda found: _space(found.leaf)),
-        Column("shape", "shape", "shape", of=lambda found: str(found.leaf)),
-        Column("aliased", "aliased", "text", of=lambda found: found.aliased),
+        Column("direction", "direction", of=lambda value: value.direction),
+        Column("index", "index", "index", of=lambda value: value.position),
+        Column("name", "name", "name", of=lambda value: value.name),
+        Column("padded_bytes", "bytes", "bytes", of=lambda value: value.leaf.padded_bytes),
+        Column("space", "space", "count", of=lambda value: _space(value.leaf)),
+        Column("shape", "shape", "shape", of=lambda value: str(value.leaf)),
+        Column("aliased", "aliased", "text", of=lambda value: value.aliased),
     )
     aliased = {(a.parameter_number, a.parameter_index): a.output_index for a in module.input_output_alias}
     outputs = {a.output_index: f"{a.parameter_number}" for a in module.input_output_alias}
-    found: list[_SignatureValue] = []
+    values: list[_SignatureValue] = []
     for number, parameter in enumerate(module.entry.parameters):
         for index, leaf in parameter.shape.leaves:
             alias = aliased.get((number, index))
             where = None if alias is None else index_text(alias)
-            found.append(_SignatureValue("argument", (number, *index), parameter.name, leaf, where))
+            values.append(_SignatureValue("argument", (number, *index), parameter.name, leaf, where))
     for index, leaf in module.entry.root.shape.leaves if module.entry.root else ():
         name = module.entry.root.name if module.entry.root else ""
-        found.append(_SignatureValue("result", index, name, leaf, outputs.get(index)))
-    return Table("signature", columns, rows_from(columns, found), noun="values", main=False, person=False)
+        values.append(_SignatureValue("result", index, name, leaf, outputs.get(index)))
+    return Table("signature", columns, rows_from(columns, values), noun="values", main=False, person=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,8 @@ def _what(instruction: Instruction, origin: Origin, moves: Sequence[Step]) -> st
     if origin.argument is instruction:
         label = "" if origin.argument_name == instruction.name else f", {origin.argument_name}"
         return f"argument {instruction.parameter_number}{label}"
-    found = list(dict.fromkeys(step.relation for step in moves if step.relation not in _PASSED))
-    words = " ".join(_with_article(each) for each in found[:_MOST_MOVES])
+    relations = list(dict.fromkeys(step.relation for step in moves if step.relation not in _PASSED))
+    words = " ".join(_with_article(relation) for relation in relations[:_MOST_MOVES])
     if origin.argument is not None:
         return f"{words} {origin.argument_name}" if words else f"the argument {origin.argument_name}"
     if words and instruction.opcode not in _BODIES:

@@ -48,8 +48,8 @@ def _raw_argument(given: str, module: Module, number: int, *, max_bytes: int = M
     """
     from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
-    path, at, text = given.removeprefix(RAW).rpartition("@")
-    if not at:
+    path, separator, text = given.removeprefix(RAW).rpartition("@")
+    if not separator:
         path, text = text, ""
     parameters = module.entry.parameters
     if number >= len(parameters):
@@ -110,11 +110,11 @@ def _arguments_from(
         if isinstance(parameter.shape, ArrayShape) and prod(sizes) > max(prod(parameter.shape.dimensions), 1):
             raise HloError(f"array '{name}' in {path} is {list(sizes)}, but {parameter.name} is {parameter.shape}")
 
-    found: dict[int, Array] = {}
+    arrays: dict[int, Array] = {}
     following = 0
     for path in paths:
         if path.startswith(RAW):
-            found[following] = _raw_argument(path, module, following, max_bytes=max_bytes)
+            arrays[following] = _raw_argument(path, module, following, max_bytes=max_bytes)
             following += 1
             continue
         for name, array in _arrays_in_file(path, check=check, max_bytes=max_bytes):
@@ -122,24 +122,24 @@ def _arguments_from(
                 place, following = following, following + 1
             else:
                 place = _place(name, module, path)
-            if place in found:
+            if place in arrays:
                 raise HloError(f"--args has parameter {place} twice; the second time in {path}")
-            found[place] = array
-    missing = [parameter.name for index, parameter in enumerate(parameters) if index not in found]
-    if seed is not None and missing and max(found, default=0) < len(parameters):
+            arrays[place] = array
+    missing = [parameter.name for index, parameter in enumerate(parameters) if index not in arrays]
+    if seed is not None and missing and max(arrays, default=0) < len(parameters):
         others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
-        return tuple(found[index] if index in found else others[index] for index in range(len(parameters)))
-    if missing or len(found) != len(parameters):
+        return tuple(arrays[index] if index in arrays else others[index] for index in range(len(parameters)))
+    if missing or len(arrays) != len(parameters):
         listed = f"; missing: {', '.join(missing[:5])}" if missing else ""
         hint = "use --seed N to make up the others" if missing and seed is None else None
         raise HloError(
-            f"--args has {format_count(len(found), 'arguments')}, but the entry has "
+            f"--args has {format_count(len(arrays), 'arguments')}, but the entry has "
             f"{format_count(len(parameters), 'parameters')}{listed}",
             hint=hint,
         )
     if seed is not None:
         raise HloError("--seed has no effect: --args has all arguments", hint="remove --seed")
-    return tuple(found[index] for index in range(len(parameters)))
+    return tuple(arrays[index] for index in range(len(parameters)))
 
 
 def _place(name: str, module: Module, path: str) -> int:
@@ -192,15 +192,15 @@ def stubs_from(given: Sequence[str]) -> dict[str, Stub]:
 
     HloError for options of another form, files that cannot be read or run, and files without the function.
     """
-    found: dict[str, Stub] = {}
+    stubs: dict[str, Stub] = {}
     for each in given:
         target, equals, path = each.partition("=")
         if not (target and equals and path):
             raise HloError(f"--stub expects TARGET=FILE.py, found '{each}'", hint="such as --stub my_op=my_op.py")
-        if target in found:
+        if target in stubs:
             raise HloError(f"--stub is given twice for {target}")
-        found[target] = _function(path)
-    return found
+        stubs[target] = _function(path)
+    return stubs
 
 
 def checked_stubs(given: Sequence[str], *modules: Module) -> dict[str, Stub]:
@@ -236,7 +236,7 @@ def _function(given: str) -> Stub:
         with redirect_stdout(sys.stderr):
             exec(code, names)
     except (Exception, SystemExit) as error:
-        places = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == path]
+        places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         line = f":{places[-1].lineno}" if places else ""
         raise HloError(f"{path}{line} failed: {type(error).__name__}: {error}") from error
     function = names.get(name)
@@ -270,8 +270,8 @@ def archive(run: Run, module: Module, watched: Sequence[Instruction], max_bytes:
     root = module.entry.root
     assert root is not None
     outfed = {
-        _name("outfed", (at, *index)): array
-        for at, (instruction, value) in enumerate(run.outfed)
+        _name("outfed", (execution, *index)): array
+        for execution, (instruction, value) in enumerate(run.outfed)
         for index, array, _ in arrays_of(value, instruction.operand_shape(0))
     }
     if not watched:
@@ -280,10 +280,10 @@ def archive(run: Run, module: Module, watched: Sequence[Instruction], max_bytes:
         return
     yield _bytes(
         {
-            _name(instruction.name, (*((at,) if len(values) > 1 else ()), *index)): array
+            _name(instruction.name, (*((execution,) if len(values) > 1 else ()), *index)): array
             for instruction in watched
             for values in (run.watched[instruction],)
-            for at, value in enumerate(values)
+            for execution, value in enumerate(values)
             for index, array, _ in arrays_of(value, instruction.shape)
         },
         max_bytes,

@@ -63,15 +63,15 @@ def _limited_memory(more: int) -> Iterator[None]:
     except (ImportError, OSError, ValueError):
         yield
         return
-    wanted = now + more
-    if soft != resource.RLIM_INFINITY and soft <= wanted:
+    limit = now + more
+    if soft != resource.RLIM_INFINITY and soft <= limit:
         yield
         return
     from hlo_cli.analysis.evaluate.limits import reserve_for_products
 
     reserve_for_products()
     try:
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     except (ValueError, OSError):
         yield
         return

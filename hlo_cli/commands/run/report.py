@@ -78,9 +78,9 @@ def expectation(modules: Sequence[Module], runs: int = 1) -> str:
     seconds = runs * sum(map(_seconds, sound))
     if seconds <= 1:
         return ""
-    found = [estimate(module) for module in sound]
-    operations = runs * sum(each.operations for each in found)
-    least = "at least " if any(each.is_bound for each in found) else "about "
+    estimates = [estimate(module) for module in sound]
+    operations = runs * sum(estimate.operations for estimate in estimates)
+    least = "at least " if any(estimate.is_bound for estimate in estimates) else "about "
     return f"Evaluating {operations:.1e} scalar operations, in {least}{seconds:,.0f} s"
 
 
@@ -164,7 +164,7 @@ def _notes_on_ranges(module: Module, options: RunOptions) -> tuple[Diagnostic, .
 
 def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
     """A note on random numbers that no dump states, if a module has them."""
-    found = sorted(
+    opcodes = sorted(
         {
             instruction.opcode
             for module in modules
@@ -173,9 +173,9 @@ def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
         }
         & UNSTATED_DRAWS
     )
-    if not found:
+    if not opcodes:
         return ()
-    words = f"the numbers of {' and '.join(found)} are the same each time, but not those of the compiled program"
+    words = f"the numbers of {' and '.join(opcodes)} are the same each time, but not those of the compiled program"
     return (Diagnostic("note", words),)
 
 
@@ -269,7 +269,7 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
         },
         parts=tuple(parts),
         notes=(
-            *_notes_on_missing(watched, {each for each in watched if run.watched[each]}),
+            *_notes_on_missing(watched, {instruction for instruction in watched if run.watched[instruction]}),
             *notes_on_devices(run, options),
             *notes_on_run(module, options),
             *program_notes(loaded),
@@ -320,9 +320,9 @@ def _result_lines(run: Run, root: Instruction) -> Iterator[Line]:
 
 def _watched_table(run: Run, watched: Sequence[Instruction]) -> Table:
     lines = [
-        (_Result(instruction.name, str(shape), execution=at, index=index), summary_of(array))
+        (_Result(instruction.name, str(shape), execution=execution, index=index), summary_of(array))
         for instruction in watched
-        for at, value in enumerate(run.watched[instruction])
+        for execution, value in enumerate(run.watched[instruction])
         for index, array, shape in arrays_of(value, instruction.shape)
     ]
     columns: tuple[Column[_Result], ...] = (
@@ -347,8 +347,8 @@ def _watched_table(run: Run, watched: Sequence[Instruction]) -> Table:
 
 def _outfed_table(run: Run) -> Table:
     lines = [
-        (_Result(instruction.name, str(shape), execution=at, index=index), summary_of(array))
-        for at, (instruction, value) in enumerate(run.outfed)
+        (_Result(instruction.name, str(shape), execution=execution, index=index), summary_of(array))
+        for execution, (instruction, value) in enumerate(run.outfed)
         for index, array, shape in arrays_of(value, instruction.operand_shape(0))
     ]
     columns: tuple[Column[_Result], ...] = (
@@ -422,17 +422,19 @@ def _iterations_table(
     lines = [(track, execution) for track, executions in tracks for execution in executions]
     columns: tuple[Column[Track, Execution], ...] = (
         Column("value", "value", "name", person=len({track.instruction for track, _ in lines}) > 1,
-               of=lambda track, each: track.instruction.name),
+               of=lambda track, recorded: track.instruction.name),
         Column("index", "index", person=any(track.index for track, _ in lines),
-               of=lambda track, each: index_text(track.index) if track.index else None),
+               of=lambda track, recorded: index_text(track.index) if track.index else None),
         Column("iteration", "iteration", align="right",
-               of=lambda track, each: ".".join(map(str, each.iterations)) or None),
-        Column("execution", "run", "count", person=not all(each.iterations for _, each in lines),
-               of=lambda track, each: each.execution),
-        Column("shape", "shape", "shape", rank=2, of=lambda track, each: str(each.shape)),
-        *columns_of_part(_summary_columns([each.summary for _, each in lines]), lambda track, each: each.summary),
-        Column("event", "event", role="alarm", person=any(_event(track, each) for track, each in lines),
-               of=lambda track, each: _event(track, each) or None),
+               of=lambda track, recorded: ".".join(map(str, recorded.iterations)) or None),
+        Column("execution", "run", "count", person=not all(recorded.iterations for _, recorded in lines),
+               of=lambda track, recorded: recorded.execution),
+        Column("shape", "shape", "shape", rank=2, of=lambda track, recorded: str(recorded.shape)),
+        *columns_of_part(
+            _summary_columns([recorded.summary for _, recorded in lines]), lambda track, recorded: recorded.summary
+        ),
+        Column("event", "event", role="alarm", person=any(_event(track, recorded) for track, recorded in lines),
+               of=lambda track, recorded: _event(track, recorded) or None),
     )  # fmt: skip
     rows = rows_from_tuples(columns, lines)
     footnote = f"{format_count(omitted, 'iterations')} not shown; --json has them" if omitted else ""
@@ -459,13 +461,13 @@ def _state(tracks: Sequence[Track]) -> str:
     several = len({track.instruction for track in tracks}) > 1
     for what in ("first NaN", "first Inf"):
         for track in tracks:
-            for each in track.recorded:
-                if what in each.events:
+            for recorded in track.recorded:
+                if what in recorded.events:
                     where = f" in {track.instruction.name}" if several else ""
-                    return f"{what}{where} at {_place(each)}"
+                    return f"{what}{where} at {_place(recorded)}"
     constant = [track for track in tracks if track.constant_from is not None]
     if len(constant) == len(tracks) and len(tracks) == 1:
-        [since] = (each for each in tracks[0].recorded if each.execution == tracks[0].constant_from)
+        [since] = (recorded for recorded in tracks[0].recorded if recorded.execution == tracks[0].constant_from)
         return f"all finite, constant from {_place(since)}"
     return "all finite"
 
@@ -499,18 +501,18 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
         seen.insert(0, first)
     root = loaded.module.entry.root
     reaches = root is not None and count_of(run.result, probe.wanted, root.shape) > 0
-    reaches = reaches or any(each.reaches_result for each in seen)
+    reaches = reaches or any(occurrence.reaches_result for occurrence in seen)
     columns: tuple[Column[Occurrence], ...] = (
-        Column("value", "value", "name", of=lambda each: each.instruction.name),
-        Column("opcode", "opcode", "opcode", of=lambda each: each.instruction.opcode),
-        Column("count", "count", "count", of=lambda each: each.count),
-        Column("elements", "of", "count", of=lambda each: each.elements),
-        Column("execution", "run", "count", of=lambda each: each.execution),
-        Column("device", "device", "count", person=run.devices != 1, of=lambda each: each.device),
+        Column("value", "value", "name", of=lambda occurrence: occurrence.instruction.name),
+        Column("opcode", "opcode", "opcode", of=lambda occurrence: occurrence.instruction.opcode),
+        Column("count", "count", "count", of=lambda occurrence: occurrence.count),
+        Column("elements", "of", "count", of=lambda occurrence: occurrence.elements),
+        Column("execution", "run", "count", of=lambda occurrence: occurrence.execution),
+        Column("device", "device", "count", person=run.devices != 1, of=lambda occurrence: occurrence.device),
         Column("origin", "why", of=_why),
-        Column("reaches_result", "in result", "flag", of=lambda each: each.reaches_result),
-        Column("computation", "computation", "name", of=lambda each: each.instruction.computation.name),
-        Column("source", "source", "source", of=lambda each: source_of(loaded.module, each.instruction)),
+        Column("reaches_result", "in result", "flag", of=lambda occurrence: occurrence.reaches_result),
+        Column("computation", "computation", "name", of=lambda occurrence: occurrence.instruction.computation.name),
+        Column("source", "source", "source", of=lambda occurrence: source_of(loaded.module, occurrence.instruction)),
     )
     rows = rows_from(columns, seen)
     return Report(
@@ -532,8 +534,8 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
 
 def _first(seen: Sequence[Occurrence]) -> Occurrence | None:
     """The first instruction that makes such elements; of those that reach a result if there are any."""
-    reaching = [each for each in seen if each.reaches_result] or seen
-    return next((each for each in reaching if each.is_maker), next(iter(reaching), None))
+    reaching = [occurrence for occurrence in seen if occurrence.reaches_result] or seen
+    return next((occurrence for occurrence in reaching if occurrence.is_maker), next(iter(reaching), None))
 
 
 def _probe_answer(probe: Probe, first: Occurrence | None, run: Run, values: int, *, reaches: bool) -> str:
@@ -557,5 +559,5 @@ def _why(occurrence: Occurrence) -> str:
     if occurrence.operands:
         return f"from {', '.join(operand.name for operand in occurrence.operands)}"
     if occurrence.inside:
-        return f"contains {', '.join(each.name for each in occurrence.inside)}"
+        return f"contains {', '.join(inner.name for inner in occurrence.inside)}"
     return _SOURCES.get(occurrence.instruction.opcode, "made here")

@@ -526,10 +526,10 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
 )
 """The kinds, the most specific first; values such as shapes and diffs are recognized by their form, after these."""
 
-MARKS: Final[dict[PastedKind, tuple[str, ...]]] = {each.kind: each.marks for each in ENVELOPES}
+MARKS: Final[dict[PastedKind, tuple[str, ...]]] = {envelope.kind: envelope.marks for envelope in ENVELOPES}
 """The words of each kind, which are searched first."""
 NOUNS: Final[dict[PastedKind, str]] = {
-    **{each.kind: each.noun for each in ENVELOPES},
+    **{envelope.kind: envelope.noun for envelope in ENVELOPES},
     "cut-header": "the beginning of a module",
     "diff": "a diff",
     "shape": "a shape",
@@ -852,8 +852,8 @@ def no_hlo_error(text: str, name: str, given: str = "") -> HloError:
         raised = [match for match in _RAISED.finditer(text) if _TRACEBACK not in match[1]]
         message = f": {raised[-1][1].strip()}" if raised else ""
         return HloError(f"no HLO found in {name}, a Python traceback{message}", hint=_JAX)
-    found = known_text_error(text, name) or known_text_error(given, name)
-    return found or HloError(f"no HLO found in {name}", hint="run `hlo help dump` to learn how to create a dump")
+    error = known_text_error(text, name) or known_text_error(given, name)
+    return error or HloError(f"no HLO found in {name}", hint="run `hlo help dump` to learn how to create a dump")
 
 
 def known_text_error(text: str, name: str) -> HloError | None:

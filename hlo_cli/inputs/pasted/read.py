@@ -135,8 +135,8 @@ def _mentioned_value(text: str) -> tuple[PastedKind, str] | None:
     (('shape', 'f32[8]'), None)
     """
     head = text[:_LONGEST_VALUE]
-    found = ((kind, pattern.search(head)) for kind, pattern in _MENTIONED)
-    return next(((kind, match[0].strip()) for kind, match in found if match is not None), None)
+    mentions = ((kind, pattern.search(head)) for kind, pattern in _MENTIONED)
+    return next(((kind, match[0].strip()) for kind, match in mentions if match is not None), None)
 
 
 # A prompt of Python, a key or a name, a bullet, or a number before each of several shapes.
@@ -224,8 +224,8 @@ def kinds_of(text: str) -> tuple[PastedKind, ...]:
     """
     if any(mark in text for marks in MARKS.values() for mark in marks):
         plain = _ORIGIN.sub("", text)
-        if found := tuple(each.kind for each in ENVELOPES if each.is_in(plain)):
-            return found
+        if kinds := tuple(envelope.kind for envelope in ENVELOPES if envelope.is_in(plain)):
+            return kinds
     return () if (value := _value_of(text)) is None else (value,)
 
 
@@ -235,7 +235,7 @@ def _document_of(text: str) -> PastedKind | None:
     >>> _document_of("HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n"), _document_of("a = f32[] add(b, c)")
     ('live-range', None)
     """
-    return next((each.kind for each in ENVELOPES if each.is_document and each.is_in(text)), None)
+    return next((envelope.kind for envelope in ENVELOPES if envelope.is_document and envelope.is_in(text)), None)
 
 
 def _value_of(text: str) -> PastedKind | None:
@@ -275,7 +275,7 @@ def _remark_on_messages(text: str, name: str, modules: Iterable[EmbeddedModule])
     for envelope in ENVELOPES:
         if envelope.is_document or (envelope.pattern is not None and not envelope.is_in(rest)):
             continue
-        places = [at for mark in envelope.marks if mark not in _WEAK and (at := rest.find(mark)) >= 0]
+        places = [place for mark in envelope.marks if mark not in _WEAK and (place := rest.find(mark)) >= 0]
         if places:
             line = rest.count("\n", 0, min(places)) + 1
             source, dump = ("FILE", "DUMP") if name.startswith(("<", "-")) else (name, name)
@@ -383,22 +383,22 @@ def hlo_fragments(text: str) -> list[Fragment]:
     >>> [text[each.start : each.end] for each in hlo_fragments(text)]
     ['%add.1 = f32[2]{0} add(f32[2] %a, %b), metadata={op_name="x"}']
     """
-    found = list(_instructions(text)) or list(_nameless(text)) or list(_shapeless(text))
-    if not found and not _HEAD.search(text):
+    fragments = list(_instructions(text)) or list(_nameless(text)) or list(_shapeless(text))
+    if not fragments and not _HEAD.search(text):
         return []
-    following, last = iter(found), 0
+    following, last = iter(fragments), 0
     current = next(following, None)
     lines = list[Fragment]()
     for match in _LINE.finditer(text):
         while current is not None and current.end <= match.start():
             current = next(following, None)
         is_brace = match[0].lstrip().startswith("}")
-        if is_brace and not lines and (not found or found[0].start > match.start()):
+        if is_brace and not lines and (not fragments or fragments[0].start > match.start()):
             continue
         if (current is None or match.end() <= current.start) and match.start() >= last:
             lines.append(Fragment(*match.span()))
             last = match.end()
-    return sorted((*found, *lines), key=lambda each: each.start)
+    return sorted((*fragments, *lines), key=lambda fragment: fragment.start)
 
 
 def _only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
@@ -596,17 +596,17 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if is_cut_header(text):
         raise PastedTextError(PastedText("cut-header", name, text, given=text))
     if _MODULE.match(text):
-        found = tuple(map(_without_foreign_tail, find_modules(text)))
-        return _with_message(found, text, name) if any(each.remark for each in found) else found
+        modules = tuple(map(_without_foreign_tail, find_modules(text)))
+        return _with_message(modules, text, name) if any(module.remark for module in modules) else modules
     if "HloModule " not in text:
         return _read_pasted(text, name)
-    found = find_modules(text)
-    if not _MODULE.match(found[0].text):
+    modules = find_modules(text)
+    if not _MODULE.match(modules[0].text):
         return _read_pasted(text, name)
-    if len(found) == 1 and is_cut_header(header := _FENCE.sub("", found[0].text).strip()):
+    if len(modules) == 1 and is_cut_header(header := _FENCE.sub("", modules[0].text).strip()):
         raise PastedTextError(PastedText("cut-header", name, header, given=text))
-    found = tuple(each if each.file_name else _without_prose(_without_foreign_tail(each)) for each in found)
-    return _with_message(found, text, name)
+    modules = tuple(module if module.file_name else _without_prose(_without_foreign_tail(module)) for module in modules)
+    return _with_message(modules, text, name)
 
 
 def _with_message(found: tuple[EmbeddedModule, ...], text: str, name: str) -> tuple[EmbeddedModule, ...]:
@@ -650,7 +650,7 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     kind = next(iter(kinds), None)
     if kind is not None and (kind == document or kind not in _WITH_HLO):
         if not (kind in _BESIDE_HLO and _PROGRAM.search(plain)):
-            others = tuple(each for each in kinds if each != kind)
+            others = tuple(other for other in kinds if other != kind)
             plain = value_text(plain) if kind in _ARE_VALUES else plain
             raise PastedTextError(PastedText(kind, name, plain, others=others, given=text))
         kind = None
@@ -667,15 +667,17 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     plain = dedented(plain)
     if kind is None:  # readers of messages join lines themselves
         plain = rejoined_lines(plain)
-    found = find_modules(plain)
-    if _MODULE.match(found[0].text):
-        return tuple(map(_without_prose, found))
+    modules = find_modules(plain)
+    if _MODULE.match(modules[0].text):
+        return tuple(map(_without_prose, modules))
     fragments = hlo_fragments(plain)
     if kind == "out-of-memory" and fragments and len(kinds) == 1 and not _AMOUNT.search(plain):
         kind = None
     if kind is not None:
         hlo = _only_hlo(plain, fragments) if fragments else ""
-        raise PastedTextError(PastedText(kind, name, plain, hlo, others=tuple(each for each in kinds if each != kind)))
+        raise PastedTextError(
+            PastedText(kind, name, plain, hlo, others=tuple(other for other in kinds if other != kind))
+        )
     is_program = _ENTRY.search(plain) is not None and any(
         " = " in plain[fragment.start : fragment.end] for fragment in fragments
     )
@@ -723,7 +725,7 @@ def _part(module: EmbeddedModule, fragments: list[Fragment]) -> EmbeddedModule:
     """The HLO in a text; lines that look like instructions are kept, so that errors in them are reported."""
     text = module.text
     own = list(_of_hlo(text, fragments))
-    kept = sorted((*own, *_statements_between(text, own)), key=lambda each: each.start)
+    kept = sorted((*own, *_statements_between(text, own)), key=lambda fragment: fragment.start)
     hlo = _only_hlo(text, kept)
     remarks = (module.remark, _remark_on_skipped(text, hlo, module.first_line))
     return replace(module, text=hlo, remark="; ".join(filter(None, remarks)) or None)
@@ -773,8 +775,8 @@ def _of_hlo(text: str, fragments: list[Fragment], *, has_loose: bool = True) -> 
 def _remark_on_skipped(text: str, hlo: str, first_line: int) -> str | None:
     """The note on lines that were blanked: how many, and where they are in which other language."""
     runs, skipped, last = list[list[int]](), 0, -2
-    given = text.split("\n")
-    for number, (line, own) in enumerate(zip(given, hlo.split("\n"), strict=True)):
+    lines = text.split("\n")
+    for number, (line, own) in enumerate(zip(lines, hlo.split("\n"), strict=True)):
         if own.strip():
             last = -2
         elif line.strip():
@@ -788,7 +790,7 @@ def _remark_on_skipped(text: str, hlo: str, first_line: int) -> str | None:
         return None
     languages = list[str]()
     for start, end in runs:
-        found = language_lines(given[start : end + 1])
+        found = language_lines(lines[start : end + 1])
         if found is not None:
             language, one, other = found
             place = (

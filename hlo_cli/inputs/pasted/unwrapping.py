@@ -281,16 +281,16 @@ def decoded_strings(text: str) -> str | None:
         return None
     if (lines := _lines_in_strings(text)) is not None:
         return lines
-    found = [inner for inner in _strings(text) if _HLO.search(inner)]
-    return "\n".join(found) if found else None
+    strings = [inner for inner in _strings(text) if _HLO.search(inner)]
+    return "\n".join(strings) if strings else None
 
 
 def _lines_in_strings(text: str) -> str | None:
     """The lines of a module that a text holds as one string each; None if it has none."""
     if _HEADER_IN_STRING.search(text) is None:
         return None
-    found = [unescaped(match[1]) for match in _LINE_IN_STRING.finditer(text)]
-    return "".join(found) if len(found) > 1 else None
+    lines = [unescaped(match[1]) for match in _LINE_IN_STRING.finditer(text)]
+    return "".join(lines) if len(lines) > 1 else None
 
 
 def bytes_literal(text: str) -> bytes | None:
@@ -364,9 +364,9 @@ def relevant_parts(text: str) -> str:
     if len(text) <= _LONGEST_WHOLE:
         return text
     size, spans = 0, list[tuple[int, int]]()
-    for at in reversed(_marks(text)):
-        end = min(at + _AROUND, spans[-1][0]) if spans else at + _AROUND
-        start = max(0, at - _AROUND)
+    for place in reversed(_marks(text)):
+        end = min(place + _AROUND, spans[-1][0]) if spans else place + _AROUND
+        start = max(0, place - _AROUND)
         if start < end:
             spans.append((text.rfind("\n", 0, start) + 1, end))
             size += end - start
@@ -377,21 +377,21 @@ def relevant_parts(text: str) -> str:
 
 def _message_marks() -> Iterator[str]:
     """The words of messages; documents are read whole, and some of their words are in any log."""
-    return (mark for each in ENVELOPES if not each.is_document for mark in each.marks)
+    return (mark for envelope in ENVELOPES if not envelope.is_document for mark in envelope.marks)
 
 
 def _marks(text: str) -> list[int]:
-    found = {0}
+    places = {0}
     for mark in STEMS if len(text) > _HUGE else _message_marks():
-        at = text.find(mark)
-        while at >= 0:
-            found.add(at)
-            at = text.find(mark, at + _AROUND)
-    at = 0 if len(text) <= _HUGE else max(0, len(text) - _HUGE)
-    while (match := _INSTRUCTION.search(text, at)) is not None:
-        found.add(match.start())
-        at = match.start() + _AROUND
-    return sorted(found)
+        place = text.find(mark)
+        while place >= 0:
+            places.add(place)
+            place = text.find(mark, place + _AROUND)
+    place = 0 if len(text) <= _HUGE else max(0, len(text) - _HUGE)
+    while (match := _INSTRUCTION.search(text, place)) is not None:
+        places.add(match.start())
+        place = match.start() + _AROUND
+    return sorted(places)
 
 
 def _blanked(text: str, kept: list[tuple[int, int]]) -> str:

@@ -130,16 +130,16 @@ class StackFrames:
         Instructions have frames of their own, most of whose callers are the same: each is read once.
         """
         new: list[tuple[int, SourceLocation | None]] = []
-        found: tuple[SourceLocation, ...] = ()
+        frames: tuple[SourceLocation, ...] = ()
         for frame, location in self._calls(frame_id):
             if frame in known:
-                found = known[frame]
+                frames = known[frame]
                 break
             new.append((frame, location))
         for frame, location in reversed(new):
-            found = found if location is None else (location, *found)
-            known[frame] = found
-        return found
+            frames = frames if location is None else (location, *frames)
+            known[frame] = frames
+        return frames
 
     def _calls(self, frame_id: int) -> Iterator[tuple[int, SourceLocation | None]]:
         """The frames from the innermost on, each with its location, if the tables have it."""
@@ -277,10 +277,10 @@ class BackendConfig:
         >>> BackendConfig('{"a":{"b":1}}').get("a", "b")
         1
         """
-        found = self.json
+        value = self.json
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,8 +345,8 @@ def _read_json(text: str) -> Json:
         return None
 
 
-def _quoted(found: re.Match[str]) -> str:
-    return f'"{found["key"]}"' if found["key"] else found[0]
+def _quoted(match: re.Match[str]) -> str:
+    return f'"{match["key"]}"' if match["key"] else match[0]
 
 
 @lru_cache(maxsize=1 << 16)

@@ -177,15 +177,15 @@ class Mesh:
 
     def _parts(self, used: Sequence[AxisRef]) -> list[tuple[str, int, int]]:
         """Every axis split at the ends of the used parts: name, size before the part, size of the part."""
-        found: list[tuple[str, int, int]] = []
+        parts: list[tuple[str, int, int]] = []
         for axis in self.axes:
             refs = [ref for ref in used if ref.name == axis.name and ref.size is not None]
             ends = {(ref.pre_size or 1) * self.size_of(ref) for ref in refs}
             cuts = sorted({1, axis.size, *(ref.pre_size or 1 for ref in refs), *ends})
-            found.extend((axis.name, pre, end // pre) for pre, end in pairwise(cuts))
+            parts.extend((axis.name, pre, end // pre) for pre, end in pairwise(cuts))
             if axis.size == 1:  # no cut has two ends then, but a used axis must be found
-                found.append((axis.name, 1, 1))
-        return found
+                parts.append((axis.name, 1, 1))
+        return parts
 
 
 def permuted(values: Sequence[int], dims: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
