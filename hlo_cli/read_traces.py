@@ -15,16 +15,18 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import MAX_DEPTH, MAX_DIRECTORIES, parse_dump_name
 from hlo_cli.inputs.files import (
     MAX_FILE_BYTES,
-    MAXIMUM_BYTES,
     STDIN,
-    compression_of,
-    decompress,
+    exists,
+    is_elsewhere,
+    is_folder,
     missing,
+    names_in,
     open_bounded,
     read_bounded,
     read_bytes,
     unreadable,
 )
+from hlo_cli.inputs.forms import MAXIMUM_BYTES, compression_of, decompress
 from hlo_cli.inputs.input import glob_paths
 from hlo_cli.source import HloError
 from hlo_cli.wire import DECODED_HINT, is_decoded
@@ -80,12 +82,12 @@ def find_traces(argument: str) -> FoundTraces:
     >>> find_traces("fixtures/traces/cpu_steps").paths
     ('fixtures/traces/cpu_steps/trace.xplane.pb',)
     """
-    if argument == "-" or os.path.isfile(argument):
+    if argument == "-":
         return FoundTraces((argument,))
-    if os.path.isdir(argument):
+    if is_folder(argument):
         return _in_directory(argument)
-    if os.path.lexists(argument):
-        return FoundTraces((argument,))  # a pipe
+    if exists(argument):
+        return FoundTraces((argument,))
     paths = glob_paths(argument)
     if paths is None:
         raise missing(argument)
@@ -101,7 +103,7 @@ def is_named_trace(path: str) -> bool:
     >>> is_named_trace("fixtures/traces/cpu_steps"), is_named_trace("fixtures/tpu")
     (True, False)
     """
-    if not os.path.isdir(path):
+    if not is_folder(path):
         plain = os.path.basename(path)
         for ending in _COMPRESSED:
             plain = plain.removesuffix(ending)
@@ -138,7 +140,12 @@ def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
         count += 1
         if count > MAX_DIRECTORIES:
             raise HloError(f"{folder} contains too many directories (limit {MAX_DIRECTORIES:,})", hint=_SUBDIRECTORY)
-        names = []
+        names: list[str] = []
+        if is_elsewhere(path):
+            names, folders = names_in(path)
+            pending += [(os.path.join(path, name), depth + 1) for name in folders if depth < MAX_DEPTH]
+            yield path, sorted(names)
+            continue
         try:
             with os.scandir(path) as entries:
                 for entry in entries:

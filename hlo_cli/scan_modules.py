@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
-from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT, in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
 from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_traceback
@@ -124,7 +123,13 @@ def map_modules(
     def late(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         return _without_answer(piece, late_problem(timeout))
 
-    results = in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost, timeout=timeout, late=late)
+    results: Iterable[ModuleRef | tuple[ScanResult[Answer], ...]]
+    if jobs <= 1 and timeout is None:
+        results = map(_ReaderAnywhere(reader), pieces)
+    else:
+        from hlo_cli.inputs.parallel import in_order  # most inputs need no processes
+
+        results = in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost, timeout=timeout, late=late)
     for result in results:
         yield from reader(result) if isinstance(result, ModuleRef) else result
 
@@ -135,6 +140,8 @@ def late_problem(timeout: float | None) -> str:
     >>> late_problem(30)
     'no answer within 30 seconds (--timeout)'
     """
+    from hlo_cli.inputs.parallel import DEFAULT_TIMEOUT  # one input needs no processes
+
     return f"no answer within {DEFAULT_TIMEOUT if timeout is None else timeout:g} seconds (--timeout)"
 
 

@@ -332,34 +332,38 @@ def test_with_a_closed_stdout_files_are_written(dump: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("gs://bucket/m.txt", "run `gcloud storage cat gs://bucket/m.txt | hlo parse -`"),
-        ("s3://bucket/a b.txt", "run `aws s3 cp 's3://bucket/a b.txt' - | hlo parse -`"),
-        ("https://host/m.txt?raw=1", "run `curl -fsSL 'https://host/m.txt?raw=1' | hlo parse -`"),
-        ("gs://bucket/dump/", "copy it first: run `gcloud storage cp -r gs://bucket/dump/ dump/`"),
-        ("gs://bucket/*.txt", "copy it first: run `gcloud storage cp -r 'gs://bucket/*.txt' dump/`"),
-        ("file:///tmp/m.txt", "pass /tmp/m.txt"),
-        ("cns://cell/m.txt", "copy the file to this machine first"),
+        ("gs://bucket/m.txt", "gcloud storage cat gs://bucket/m.txt | hlo -"),
+        ("s3://bucket/a b.txt", "aws s3 cp 's3://bucket/a b.txt' - | hlo -"),
+        ("gs://bucket/dump/", "gcloud storage cp -r gs://bucket/dump/ dump/"),
+        ("gs://bucket/*.txt", "gcloud storage cp -r 'gs://bucket/*.txt' dump/"),
+        ("cns://cell/m.txt", ""),
     ],
 )
 @pytest.mark.parametrize(
     "line", [(), ("memspace",), ("profile",), ("lint", "m.hlo", "--expect"), ("run", "m.hlo", "--args")]
 )
-def test_urls_are_piped(
-    path: str, hint: str, line: tuple[str, ...], dump: Path, capsys: pytest.CaptureFixture[str]
+def test_urls_of_stores_need_fsspec(
+    path: str,
+    hint: str,
+    line: tuple[str, ...],
+    dump: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
     assert hlo(*line, path) == 2
-    assert capsys.readouterr().err == f"error: {path} is a URL, and hlo reads local files\n  help: {hint}\n"
+    other = f", or `{hint}`" if hint else ""
+    found = capsys.readouterr().err
+    assert (
+        found
+        == f"error: {path} needs fsspec, which is not installed\n  help: run `pip install 'hlo-cli[remote]'`{other}\n"
+    )
 
 
-@pytest.mark.parametrize("name", ["dump.zip", "dump.tar", "dump.tar.gz"])
-def test_archives_are_extracted(name: str, dump: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import shutil
-
-    ending = name.partition(".")[2]
-    shutil.make_archive("dump", {"zip": "zip", "tar": "tar", "tar.gz": "gztar"}[ending], dump.parent, "m.hlo")
-    assert hlo("memspace", name) == 2
-    command = "unzip -d dump dump.zip" if ending == "zip" else f"mkdir dump && tar -xf {name} -C dump"
-    assert capsys.readouterr().err.endswith(f"  help: pass the HLO dumps in it: run `{command}`, and pass dump/\n")
+def test_url_of_a_local_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert hlo("memspace", "file:///tmp/a b.txt") == 2
+    words = "error: file:///tmp/a b.txt is the URL of a local file\n  help: pass '/tmp/a b.txt'\n"
+    assert capsys.readouterr().err == words
 
 
 INTERRUPTING = """
@@ -533,6 +537,7 @@ def test_the_limit_is_named(tmp_path: Path) -> None:
 
 OPENERS = {
     "cli.py": "opens the null device in place of closed streams",
+    "inputs/containers.py": "reads archives, within limits",
     "inputs/files.py": "reads, within limits",
     "commands/options/writing.py": "writes, atomically",
     "commands/run/command.py": "reads /proc",

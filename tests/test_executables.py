@@ -19,7 +19,7 @@ import hlo_cli
 from fusible_programs import fusible_program
 from hlo_cli.inputs import executables
 from hlo_cli.inputs.executables import StoredModule, modules_in_executable, unsnappy
-from hlo_cli.inputs.files import decompress
+from hlo_cli.inputs.forms import decompress
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.proto.read_module import read_proto

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.inputs.dumps import is_auxiliary_file, parse_dump_name
-from hlo_cli.inputs.files import decode, decompress
+from hlo_cli.inputs.files import decode
+from hlo_cli.inputs.forms import decompress
 from hlo_cli.inputs.input import Input, read_inputs, select_module
 from hlo_cli.inputs.logs import find_modules
 from hlo_cli.source import HloError, Source

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.files import AS_TEXT, open_bounded, unreadable
+from hlo_cli.inputs.files import AS_TEXT, is_elsewhere, is_file, is_folder, names_in, open_bounded, unreadable
+from hlo_cli.inputs.forms import is_archive_name
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, did_you_mean, nearest
 
@@ -251,7 +252,7 @@ def present_file(path: str) -> str | None:
 
     >>> present_file("/nowhere/dump.txt")
     """
-    return next(filter(os.path.isfile, (path + ending for ending in _ENDINGS)), None)
+    return next(filter(is_file, (path + ending for ending in _ENDINGS)), None)
 
 
 def proto_of(path: str) -> str | None:
@@ -263,7 +264,7 @@ def proto_of(path: str) -> str | None:
     stem, extension = _split_extension(path)
     if extension == "pb":
         return None
-    return next(filter(os.path.isfile, (f"{stem}.hlo.pb{ending}" for ending in _ENDINGS)), None)
+    return next(filter(is_file, (f"{stem}.hlo.pb{ending}" for ending in _ENDINGS)), None)
 
 
 def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
@@ -420,10 +421,11 @@ def no_dumps_error(folder: str) -> HloError:
         noun = "directory" if len(folders) == 1 else "directories"
         found.append(f"{len(folders):,} {noun}: {_listed(folders)}")
     if not found:
-        what = "contains no regular files" if os.listdir(folder) else "is empty"
+        what = "is empty" if is_elsewhere(folder) or not os.listdir(folder) else "contains no regular files"
         return HloError(f"directory {_shown(folder)} {what}", hint=AS_TEXT)
     inside = next((name for name in folders if _has_dumps(os.path.join(folder, name))), None)
-    hint = did_you_mean(f"{os.path.join(folder, inside)}/") if inside else _hint_for_texts(folder, files) or AS_TEXT
+    inside = inside or next((name for name in files if is_archive_name(name)), None)
+    hint = did_you_mean(_shown(os.path.join(folder, inside))) if inside else _hint_for_texts(folder, files) or AS_TEXT
     return HloError(f"no HLO dumps in {_shown(folder)} (contains {', '.join(found)})", hint=hint)
 
 
@@ -434,7 +436,7 @@ def _hint_for_texts(folder: str, files: Iterable[str]) -> str | None:
     from hlo_cli.inputs.pasted.read import kind_of
 
     paths = (os.path.join(folder, name) for name in sorted(files) if name.endswith(_TEXTS))
-    for path in islice(filter(os.path.isfile, paths), _SHOWN_FILES):
+    for path in islice(filter(is_file, paths), _SHOWN_FILES):
         # only for a hint: a file that cannot be read gives none
         with suppress(OSError, HloError), open_bounded(path) as file:
             if kind_of(file.read(_HEAD).decode("utf-8", "replace")) is not None:
@@ -468,6 +470,9 @@ def _count_dump_directories(pending: list[tuple[str, int]]) -> int:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
+    if is_elsewhere(folder):
+        files, folders = names_in(folder)
+        return sorted(files, key=_natural), sorted(folders, key=_natural)
     try:
         with os.scandir(folder) as entries:
             listed = ((entry.name, _is_folder(entry)) for entry in entries if _can_be_read(entry))
@@ -495,8 +500,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _has_dumps(folder: str) -> bool:
     try:
-        names = os.listdir(folder)
-    except OSError:
+        names, _ = _entries(folder)
+    except HloError:
         return False
     return any(parse_dump_name(name) is not None for name in names)
 
@@ -563,11 +568,11 @@ def earlier_dumps(path: str, dump: DumpName) -> list[tuple[str, str]]:
     Those next to the dump are preferred to those in the directory `passes`; empty without any, or for a dump that is
     not a file.
     """
-    if not os.path.isfile(path):
+    if not is_file(path):
         return []
     here = os.path.dirname(path)
     for folder in (here, os.path.join(here, _PASSES)):
-        if not os.path.isdir(folder):
+        if not is_folder(folder):
             continue
         dumps = [(name, dump_name) for name, dump_name in read_directory(folder).dumps if dump_name.group == dump.group]
         order = dump.order if dump.order[0] == 1 else (2, 0)
@@ -589,7 +594,7 @@ def first_dump(path: str, dump: DumpName) -> str | None:
     >>> first_dump("/no/such/after_optimizations.txt", parse_dump_name("after_optimizations.txt")) is None
     True
     """
-    if dump.stage == _FIRST_STAGE or not os.path.isfile(path):
+    if dump.stage == _FIRST_STAGE or not is_file(path):
         return None
     here = os.path.dirname(path)
     folders = (here, os.path.join(here, os.pardir)) if os.path.basename(os.path.abspath(here)) == _PASSES else (here,)

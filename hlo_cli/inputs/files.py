@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import importlib
 import io
 import os
 import re
@@ -11,177 +10,21 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from hlo_cli.source import HloError, did_you_mean, nearest
-
-# --- decompression ---
-# The format is detected from the first bytes, and the size of the result is bounded.
-
-
-# Above dumps of the largest models; gzip packs this into 1 MB (1,032 : 1), so a small file may be a bomb.
-MAXIMUM_BYTES = 1 << 30
-_LEVELS = 2  # an archive packed again by a tool or a server; more is a bomb, not a habit
-_CHUNK = 1 << 20
-"""Bytes that are decompressed at once: a limit on the size of the text is checked after each."""
-_ZSTD_CHUNK = 1 << 12  # a block of 4 bytes may become 128 KiB, and the limit is checked only between chunks
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"BZh", "bzip2"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    # zlib's fastest, usual, and best; the fourth begins like text, `x^`, and Python never writes it unasked
-    (b"\x78\x01", "zlib"),
-    (b"\x78\x9c", "zlib"),
-    (b"\x78\xda", "zlib"),
+from hlo_cli.inputs.forms import (
+    ARCHIVE_NAME,
+    MAXIMUM_BYTES,
+    OpenFile,
+    archive_above,
+    beginning,
+    compression_of,
+    decompress,
+    is_packed,
+    is_remote,
+    scheme_of,
 )
-
-
-def compression_of(data: bytes) -> str | None:
-    """The name of the compression format of data, detected from its content.
-
-    >>> import gzip
-    >>> compression_of(gzip.compress(b"HloModule m")), compression_of(b"HloModule m")
-    ('gzip', None)
-    """
-    for magic, name in _MAGIC:
-        if data.startswith(magic) and (name != "bzip2" or data[3:4] in b"123456789"):
-            return name
-    return None
-
-
-def decompress(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> bytes:
-    """The decompressed bytes; at most two nested compressions are undone. `name` is for messages.
-
-    >>> import bz2, gzip
-    >>> decompress(bz2.compress(gzip.compress(b"HloModule m")), "m.txt")
-    b'HloModule m'
-    """
-    for _ in range(_LEVELS):
-        kind = compression_of(data)
-        if kind is None:
-            return data
-        data = _expanded(kind, data, name, maximum_bytes)
-    if compression_of(data):
-        raise HloError(f"{name} has more than two layers of compression", hint="decompress it first")
-    return data
-
-
-def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
-    chunks, size = [], 0
-    try:
-        for chunk in _CHUNKS[kind](data):
-            size += len(chunk)
-            if size > maximum_bytes:
-                raise HloError(
-                    f"{name} decompresses to more than {_size(maximum_bytes)}",
-                    hint="if this is intended, decompress it first; plain files may be larger",
-                )
-            chunks.append(chunk)
-    except EOFError:  # all four decompressors raise it where data ends early
-        raise HloError(f"truncated {kind} data in {name}", hint="copy the file again") from None
-    except (OSError, ValueError) as error:
-        raise HloError(f"invalid {kind} data in {name}: {error}", hint="copy the file again") from None
-    return b"".join(chunks)
-
-
-def _file_chunks(file: Any) -> Iterator[bytes]:
-    while chunk := file.read(_CHUNK):
-        yield chunk
-
-
-# decompressors are imported when needed: most dumps are plain
-
-
-def _gzip_chunks(data: bytes) -> Iterator[bytes]:
-    import gzip
-    import zlib
-
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            yield from _file_chunks(file)
-    except zlib.error as error:
-        raise ValueError(error) from None
-
-
-def _zlib_chunks(data: bytes) -> Iterator[bytes]:
-    import zlib
-
-    while data:
-        reader = zlib.decompressobj()
-        try:
-            while data and not reader.eof:
-                yield reader.decompress(data, _CHUNK)
-                data = reader.unconsumed_tail
-        except zlib.error as error:
-            raise ValueError(error) from None
-        if not reader.eof:
-            raise EOFError
-        data = reader.unused_data
-
-
-def _xz_chunks(data: bytes) -> Iterator[bytes]:
-    import lzma
-
-    try:
-        with lzma.LZMAFile(io.BytesIO(data)) as file:
-            yield from _file_chunks(file)
-    except lzma.LZMAError as error:
-        raise ValueError(error) from None
-
-
-def _bzip2_chunks(data: bytes) -> Iterator[bytes]:
-    import bz2
-
-    with bz2.BZ2File(io.BytesIO(data)) as file:
-        yield from _file_chunks(file)
-
-
-def _zstd_chunks(data: bytes) -> Iterator[bytes]:
-    try:
-        zstd = importlib.import_module("compression.zstd")  # in the standard library since Python 3.14
-    except ImportError:
-        yield from _zstandard_chunks(data)
-        return
-    try:
-        yield from _file_chunks(zstd.ZstdFile(io.BytesIO(data)))
-    except zstd.ZstdError as error:
-        raise ValueError(error) from None
-
-
-def _zstandard_chunks(data: bytes) -> Iterator[bytes]:
-    try:
-        zstandard = importlib.import_module("zstandard")
-    except ImportError:
-        raise HloError("zstd support is not installed", hint="run `pip install zstandard`") from None
-    reader = zstandard.ZstdDecompressor().decompressobj()
-    try:
-        for start in range(0, len(data), _ZSTD_CHUNK):
-            rest = data[start : start + _ZSTD_CHUNK]
-            while rest:
-                if reader.eof:
-                    reader = zstandard.ZstdDecompressor().decompressobj()
-                yield reader.decompress(rest)
-                rest = reader.unused_data
-    except zstandard.ZstdError as error:
-        raise ValueError(error) from None
-    if not reader.eof:
-        raise EOFError
-
-
-def _size(count: int) -> str:
-    return f"{count >> 30} GiB" if count >= 1 << 30 else f"{count:,} bytes"
-
-
-_CHUNKS: Final = {
-    "gzip": _gzip_chunks,
-    "xz": _xz_chunks,
-    "bzip2": _bzip2_chunks,
-    "zstd": _zstd_chunks,
-    "zlib": _zlib_chunks,
-}
-
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 # --- files and streams ---
 # A path or a stream to text or to a proto: reading, decompression, decoding, and their errors.
@@ -209,26 +52,8 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"BC\xc0\xde", "LLVM bitcode"),
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20}+)://")
 _LONGEST_URL: Final = 500  # a longer one, such as a signed link with its keys, is of no use in a command to copy
-_DOWNLOADS: Final = {
-    "gs": "gcloud storage cat {}",
-    "s3": "aws s3 cp {} -",
-    "hdfs": "hdfs dfs -cat {}",
-    "http": "curl -fsSL {}",
-    "https": "curl -fsSL {}",
-    "ftp": "curl -fsSL {}",
-}
-"""The commands that write what a URL names to standard output, by scheme."""
-_COPIES: Final = {
-    "gs": "gcloud storage cp -r {} dump/",
-    "s3": "aws s3 cp --recursive {} dump/",
-    "hdfs": "hdfs dfs -get {} dump/",
-    "http": "wget -r -np {}",
-    "https": "wget -r -np {}",
-    "ftp": "wget -r -np {}",
-}
-"""The commands that copy a directory."""
+_ARCHIVE: Final = "save it as dump.zip or dump.tar, and pass that file"
 _PASS_A_DUMP = "pass the HLO dump, such as *after_optimizations.txt"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
@@ -264,25 +89,23 @@ def open_bounded(path: str, *, limit: int = MAX_FILE_BYTES, stream_bytes: int | 
     >>> with open_bounded("/dev/zero", limit=8) as file: file.read(4)
     b'\\x00\\x00\\x00\\x00'
     """
-    if not os.path.lexists(path) and (error := url_error(path)) is not None:
-        raise error
-    with open(path, "rb", buffering=0) as file:  # a buffer would need the memory of a second copy
-        status = os.fstat(file.fileno())
-        is_regular = stat.S_ISREG(status.st_mode)
-        if is_regular and status.st_size > limit:
-            raise _too_large(path, limit, f"{status.st_size:,} bytes")
-        yield BoundedFile(file, path, limit if is_regular or stream_bytes is None else min(limit, stream_bytes))
+    with opened(path) as file:
+        if file.size is not None and file.size > limit:
+            raise _too_large(path, limit, f"{file.size:,} bytes")
+        is_endless = file.size is None and stream_bytes is not None
+        yield BoundedFile(file, path, min(limit, stream_bytes or limit) if is_endless else limit)
 
 
 class BoundedFile:
     """The bytes of a file up to a limit; HloError where it goes on."""
 
-    def __init__(self, file: io.FileIO, path: str, limit: int) -> None:
-        self._file, self._path, self._limit, self._left = file, path, limit, limit
+    def __init__(self, file: OpenFile, path: str, limit: int) -> None:
+        self._file, self._path, self._limit, self._left = file.stream, path, limit, limit
+        self._size = file.size
 
     def read(self, count: int = -1) -> bytes:
         """The next `count` bytes, or fewer at the end; -1 reads all that are left."""
-        if count < 0 and os.fstat(self._file.fileno()).st_size:  # of pipes, devices, and files of /proc it is 0
+        if count < 0 and self._size and isinstance(self._file, io.FileIO):  # of files of /proc, it is 0
             data = self._file.readall()
         else:
             data = self._collect(self._left + 1 if count < 0 else count)
@@ -379,42 +202,28 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
 
 def missing(path: str) -> HloError:
     """The error for a missing path, with the nearest existing name."""
-    if (error := url_error(path)) is not None:
-        return error
+    if scheme_of(path) == "file":
+        from shlex import quote  # rarely needed
+
+        local = quote(path.partition("://")[2] or "/")
+        return HloError(f"{path[:_LONGEST_URL]} is the URL of a local file", hint=f"pass {local}")
     folder, base = os.path.split(path)
-    if not os.path.isdir(folder or "."):
+    if not is_folder(folder or "."):
         return HloError(f"directory '{folder}' not found")
-    try:
-        # for a suggestion: a folder on a network may have millions of names
-        names = sorted(set(os.listdir(folder or ".")) - {base})[:5000]
-    except OSError:
-        names = []
+    names = _neighbors(folder, base)
     longer = [name for name in names if base and name.startswith(base)]
     near = longer[0] if longer else nearest(base[:255], names)
     hint = did_you_mean(os.path.join(folder, near) if near else None)
     return HloError(f"file '{path}' not found" if path else "empty file name", hint=hint)
 
 
-def url_error(path: str) -> HloError | None:
-    """The error for a URL in place of a path, with the command that pipes its content; None for other names.
-
-    >>> url_error("gs://bucket/dump/module.txt").diagnostic.hint
-    'run `gcloud storage cat gs://bucket/dump/module.txt | hlo parse -`'
-    >>> url_error("dump/module.txt")
-    """
-    if (match := _URL.match(path)) is None:
-        return None
-    from shlex import quote  # rarely needed
-
-    message = f"{path[:_LONGEST_URL]} is a URL, and hlo reads local files"
-    scheme = match[1].lower()
-    if scheme == "file":
-        return HloError(message, hint=f"pass {quote(path[match.end() :] or '/')}")
-    if (tool := _DOWNLOADS.get(scheme)) is None or len(path) > _LONGEST_URL:
-        return HloError(message, hint="copy the file to this machine first")
-    if path.endswith("/") or "*" in path:
-        return HloError(message, hint=f"copy it first: run `{_COPIES[scheme].format(quote(path))}`")
-    return HloError(message, hint=f"run `{tool.format(quote(path))} | hlo parse -`")
+def _neighbors(folder: str, base: str) -> list[str]:
+    """The names in a directory for a suggestion: a folder on a network may have millions."""
+    try:
+        names = names_in(folder)[0] if is_elsewhere(folder) else os.listdir(folder or ".")
+    except (OSError, HloError):
+        return []
+    return sorted(set(names) - {base})[:5000]
 
 
 def unreadable(path: str, error: Exception) -> HloError:
@@ -434,14 +243,6 @@ def read_bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
     return data
 
 
-def _extracting(name: str, command: str) -> str:
-    """The hint for an archive, whose dumps have their names and siblings only in a directory."""
-    from shlex import quote  # rarely needed
-
-    shown = "FILE" if name == STDIN else quote(name)
-    return f"pass the HLO dumps in it: run `{command.format(shown)}`, and pass dump/"
-
-
 def _check_text_or_proto(head: bytes, name: str) -> None:
     """Raises HloError for the first bytes of what is neither text, nor a proto, nor compressed."""
     if compression_of(head) is None and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -452,10 +253,10 @@ def _is_binary(head: bytes, name: str) -> bool:
     """Whether data is a proto, by its first field; HloError for other binary data."""
     for magic, what in _BINARY:
         if head.startswith(magic):
-            hint = _extracting(name, "unzip -d dump {}") if what == "a zip archive" else _PASS_A_DUMP
+            hint = _ARCHIVE if what == "a zip archive" else _PASS_A_DUMP
             raise HloError(f"{name} is not HLO text; it looks like {what}", hint=hint)
     if head[257:262] == b"ustar":  # the magic of a tar archive is at the end of its first header
-        raise HloError(f"{name} is a tar archive", hint=_extracting(name, "mkdir dump && tar -xf {} -C dump"))
+        raise HloError(f"{name} is a tar archive", hint=_ARCHIVE)
     if _REPLACED in head:
         from hlo_cli.wire import DECODED_HINT, is_decoded  # rarely needed
 
@@ -473,6 +274,160 @@ def _is_binary(head: bytes, name: str) -> bool:
     if not looks_like_executable(head) and not looks_like_artifact(head):
         raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)
     return True
+
+
+# --- what a path may be ---
+# A file or a directory on this machine, a place in an archive, or a URL; every command asks here.
+#
+# An archive stands for the directory that was packed into it: `dump.zip` lists its modules, and
+# `dump.zip/passes/0007.dce.txt` is one file in it. It is read in place.
+
+
+_LONGEST_PATH: Final = 1 << 12
+"""Characters of a path (PATH_MAX of Linux): a longer argument is a pasted text."""
+_ARCHIVE_HEAD: Final = 1 << 9
+"""Bytes that tell an archive: the first header of a tar."""
+
+
+def exists(path: str) -> bool:
+    """Whether there is something at a path. A URL counts without being asked for, unless it has a wildcard.
+
+    >>> exists("hlo_cli"), exists("no/such.txt"), exists("https://example.org/m.txt"), exists("gs://bucket/*.txt")
+    (True, False, True, False)
+    """
+    if os.path.lexists(path):
+        return True
+    if is_remote(path):
+        return scheme_of(path) in ("http", "https") or not _is_pattern(path)
+    return _is_within(path) and _kind(path) is not None
+
+
+def is_folder(path: str) -> bool:
+    """Whether a path is a directory, an archive, or a directory in one; HloError for a URL that does not answer.
+
+    >>> is_folder("hlo_cli"), is_folder("pyproject.toml")
+    (True, False)
+    """
+    return os.path.isdir(path) or (_is_within(path) and _kind(path) == "folder")
+
+
+def is_file(path: str) -> bool:
+    """Whether a path is a regular file or a file in an archive. A URL of http is none before it is read.
+
+    >>> is_file("pyproject.toml"), is_file("hlo_cli"), is_file("https://example.org/m.txt")
+    (True, False, False)
+    """
+    if os.path.isfile(path):
+        return True
+    if not _is_within(path) or (scheme_of(path) in ("http", "https") and not ARCHIVE_NAME.search(path)):
+        return False
+    from hlo_cli.inputs.containers import has_file  # most inputs are on the disk
+
+    return has_file(path)
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a path is not on the disk of this machine: a URL, an archive, or a place in one."""
+    return not os.path.isdir(path) and _is_within(path)
+
+
+def names_in(path: str) -> tuple[list[str], list[str]]:
+    """The names of the files and of the directories in an archive or at a URL; HloError if it cannot be listed."""
+    from hlo_cli.inputs.containers import listing  # most inputs are on the disk
+
+    return listing(path)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[OpenFile]:
+    """Opens a file of any place; OSError or HloError if that is not possible.
+
+    >>> with opened("pyproject.toml") as file: file.stream.read(14)
+    b'[build-system]'
+    """
+    if not os.path.lexists(path) and _is_within(path):
+        from hlo_cli.inputs.containers import open_inside  # most inputs are on the disk
+
+        with open_inside(path) as file:
+            yield file
+        return
+    with open(path, "rb", buffering=0) as raw:  # a buffer would need the memory of a second copy
+        status = os.fstat(raw.fileno())
+        yield OpenFile(raw, status.st_size if stat.S_ISREG(status.st_mode) else None)
+
+
+def paths_matching(pattern: str) -> Sequence[str] | None:
+    """The paths in an archive or at a URL that a glob matches; None if the pattern is not about these.
+
+    >>> paths_matching("fixtures/*.md") is None
+    True
+    """
+    base = _fixed_part(pattern)
+    if not is_remote(pattern) and (not base or os.path.isdir(base) or not _is_within(base)):
+        return None
+    from hlo_cli.inputs.containers import matches  # most inputs are on the disk
+
+    return matches(base, pattern[len(base) :].strip("/"))
+
+
+# --- places in archives and at servers ---
+
+
+def _kind(path: str) -> str | None:
+    from hlo_cli.inputs.containers import kind_of  # most inputs are on the disk
+
+    return kind_of(path)
+
+
+def _is_within(path: str) -> bool:
+    """Whether a path is a URL, an archive, or may be in an archive: an existing file above it is one."""
+    if len(path) > _LONGEST_PATH or "\0" in path:
+        return False
+    if is_remote(path):
+        return True
+    outer = archive_above(path)
+    return bool(outer) and (outer != path or not _is_plainly_named(path)) and _begins_as_archive(outer)
+
+
+_PLAIN: Final = re.compile(r"\.(?:txt|pb|hlo|mlir|json|log|csv)(?:\.(?:gz|xz|bz2|zstd?))?$", re.IGNORECASE)
+
+
+def _is_plainly_named(path: str) -> bool:
+    """Whether a name is one of dumps, which are not opened to look for an archive."""
+    return _PLAIN.search(path) is not None
+
+
+def _begins_as_archive(path: str) -> bool:
+    """Whether the first bytes of a file are those of an archive, compressed or not."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(_ARCHIVE_HEAD) or b""
+            if is_packed(head):
+                return True
+            if compression_of(head) is None:
+                return False
+            return is_packed(beginning(head + (file.read(_COMPRESSED_HEAD) or b""), _ARCHIVE_HEAD))
+    except OSError:  # its error is that of reading it
+        return False
+
+
+_COMPRESSED_HEAD: Final = 1 << 20
+"""Bytes of a compressed file from which its begin is made: a block of bzip2 has up to 900,000."""
+
+
+def _is_pattern(path: str) -> bool:
+    return any(sign in path for sign in "*?[")
+
+
+def _fixed_part(pattern: str) -> str:
+    """The directories before the first wildcard of a pattern.
+
+    >>> _fixed_part("a.zip/dump/*.txt"), _fixed_part("*.txt"), _fixed_part("gs://bucket/*/m.txt")
+    ('a.zip/dump', '', 'gs://bucket')
+    """
+    parts = pattern.split("/")
+    at = next((at for at, part in enumerate(parts) if _is_pattern(part)), len(parts))
+    return "/".join(parts[:at])
 
 
 # --- lines of the user's program ---

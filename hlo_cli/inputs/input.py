@@ -34,17 +34,19 @@ from hlo_cli.inputs.dumps import (
     walk_directories,
 )
 from hlo_cli.inputs.files import (
-    MAXIMUM_BYTES,
     STDIN,
-    decompress,
+    exists,
+    is_file,
+    is_folder,
     missing,
     open_bounded,
+    paths_matching,
     read_bounded,
     read_file,
     read_stdin,
     unreadable,
-    url_error,
 )
+from hlo_cli.inputs.forms import MAXIMUM_BYTES, decompress, is_remote
 from hlo_cli.inputs.logs import (
     AFTER_BLOCK,
     BEGINNING,
@@ -256,13 +258,16 @@ def notes_on_stages(notes: Sequence[tuple[str | None, str]]) -> Iterator[str]:
 def _inputs_of(argument: str, request: _Request) -> Iterator[Input]:
     if argument == "-":
         return _modules(STDIN, None, read_stdin(request.stdin, maximum_bytes=request.maximum_bytes), argument, request)
-    if os.path.isdir(argument):
+    numbered = _NUMBERED.fullmatch(argument)
+    if numbered and is_remote(argument):  # the part of a URL after # is never sent to a server
+        return _of_numbered(argument, numbered[1], request)
+    if is_folder(argument):
         return _of_directory(argument, request)
-    if os.path.lexists(argument):
+    if exists(argument):
         return _of_file(argument, argument, request)
     if (paths := glob_paths(argument)) is not None:
         return _of_glob(paths, argument, request)
-    if (numbered := _NUMBERED.fullmatch(argument)) and os.path.isfile(numbered[1]):
+    if numbered and is_file(numbered[1]):
         return _of_numbered(argument, numbered[1], request)
     raise missing(argument)
 
@@ -290,14 +295,14 @@ def glob_paths(pattern: str) -> list[str] | None:
 
     if len(pattern) > LONGEST_PATTERN or not glob.has_magic(pattern):
         return None
-    paths = sorted(glob.glob(pattern, recursive=True))
-    if not paths and (error := url_error(pattern)) is not None:
-        raise error
+    elsewhere = paths_matching(pattern)
+    paths = sorted(glob.glob(pattern, recursive=True)) if elsewhere is None else list(elsewhere)
     if not paths:
         hint = f"to explain a shape, run `hlo layout {quote(pattern)}`" if _SHAPE.match(pattern) else None
         raise HloError(f"no files match '{pattern}'", hint=hint)
     # of a pipe that has a dump's name, nothing may ever come; a link that leads nowhere is an error when it is read
-    return skip_auxiliary([path for path in paths if os.path.isfile(path) or os.path.isdir(path) or _is_broken(path)])
+    readable = (path for path in paths if os.path.isfile(path) or os.path.isdir(path) or _is_broken(path))
+    return skip_auxiliary(list(readable) if elsewhere is None else paths)
 
 
 def _is_broken(path: str) -> bool:
@@ -306,7 +311,7 @@ def _is_broken(path: str) -> bool:
 
 def _of_glob(paths: Sequence[str], pattern: str, request: _Request) -> Iterator[Input]:
     for path in paths:
-        yield from _of_directory(path, request) if os.path.isdir(path) else _of_file(path, pattern, request)
+        yield from _of_directory(path, request) if is_folder(path) else _of_file(path, pattern, request)
 
 
 def _of_directory(folder: str, request: _Request) -> Iterator[Input]:
@@ -452,7 +457,7 @@ def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:
     kept |= {
         i
         for i, candidate in enumerate(inputs)
-        if candidate.stage and (candidate.path is None or os.path.isdir(candidate.argument))
+        if candidate.stage and (candidate.path is None or is_folder(candidate.argument))
     }
     if not kept:
         raise not_found_error("stage", stage, [candidate.stage for candidate in inputs], place)
@@ -469,7 +474,7 @@ def _of_module(inputs: Sequence[Input], module: str, place: str) -> list[Input]:
 def _place(argument: str) -> str:
     if argument == "-":
         return STDIN
-    return argument.rstrip("/") + "/" if os.path.isdir(argument) else argument
+    return argument.rstrip("/") + "/" if is_folder(argument) else argument
 
 
 # --- all modules, one by one ---
@@ -550,15 +555,15 @@ def read_module_ref(piece: ModuleRef) -> tuple[Input, ...]:
 
 
 def _in_argument(argument: str, stage: str | None, module: str | None, skipped: list[DumpName]) -> Iterator[ModuleRef]:
-    if os.path.isdir(argument):
+    if is_folder(argument):
         candidates = list(_in_folder(argument, stage, module, skipped))
         if not candidates and not skipped:
             raise no_dumps_error(argument)
         yield from candidates
-    elif not os.path.lexists(argument) and (paths := glob_paths(argument)) is not None:
+    elif not exists(argument) and (paths := glob_paths(argument)) is not None:
         for path in paths:
             yield from (
-                _in_folder(path, stage, module, skipped) if os.path.isdir(path) else _file(path, stage, module, skipped)
+                _in_folder(path, stage, module, skipped) if is_folder(path) else _file(path, stage, module, skipped)
             )
     else:
         yield from _file(argument, stage, module, skipped)

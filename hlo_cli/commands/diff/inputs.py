@@ -33,6 +33,7 @@ from hlo_cli.inputs.dumps import (
     pass_number,
     read_directory,
 )
+from hlo_cli.inputs.files import is_folder
 from hlo_cli.inputs.input import Input, ModuleRef, read_inputs, read_module_ref, text_beside
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
@@ -116,7 +117,7 @@ def _side_of_many(many: Many | Input, argument: str) -> ModulesByKey:
             name if shared[name] == 1 else f"{name} #{names[:at].count(name) + 1}": each
             for at, (name, each) in enumerate(zip(names, many.inputs, strict=True))
         }
-    folder = argument if os.path.isdir(argument) else _shared_folder(many)
+    folder = argument if is_folder(argument) else _shared_folder(many)
     keys = [_key_of_dump(folder, piece, numbered=False) for piece in many.pieces]
     counts = Counter(keys)
     return {
@@ -381,12 +382,12 @@ def report_of_inputs(
     stages = _stages(arguments, reading)
     names = (arguments[0], arguments[-1])
     sides = [one_or_many([name], replace(reading, stage=stage)) for name, stage in zip(names, stages, strict=True)]
-    if not each and not all(map(os.path.isdir, names)):
+    if not each and not all(map(is_folder, names)):
         sides = _namesakes(sides, names)
     old, new = sides
     if isinstance(old, Input) and isinstance(new, Input) and not each:
         # a file or --stage says which stage is meant; in a directory it is only the latest one found
-        if old.stage == new.stage or not any(map(os.path.isdir, names)) or reading.stage is not None:
+        if old.stage == new.stage or not any(map(is_folder, names)) or reading.stage is not None:
             return _of_two(old, new, reading, view, arguments)
         return _of_other_stages(old, new, reading, view, names)
 
@@ -404,7 +405,7 @@ def _of_other_stages(old: Input, new: Input, reading: InputOptions, view: View, 
     """
     # first the stage of OLD, the dump that is compared against
     for place, side, stage in ((1, new, old.stage), (0, old, new.stage)):
-        other = _at_stage(names[place], side, stage, reading) if os.path.isdir(names[place]) else None
+        other = _at_stage(names[place], side, stage, reading) if is_folder(names[place]) else None
         if other is not None:
             pair = (old, other) if place else (other, new)
             report, differs, errors = _of_two(*pair, reading, view, names)
@@ -604,7 +605,7 @@ _PASS_COLUMNS: tuple[Column[_PassStep], ...] = (
 
 def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> DiffOutcome:
     """One row for each pass that changed something, and the number of those that did not."""
-    if len(arguments) != 1 or not os.path.isdir(arguments[0]):
+    if len(arguments) != 1 or not is_folder(arguments[0]):
         raise HloError("--passes requires a directory of per-pass dumps", hint=_HOW_TO_DUMP)
     steps: list[_PassStep] = []
     errors: list[Diagnostic] = []

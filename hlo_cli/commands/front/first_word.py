@@ -13,6 +13,8 @@ from typing import Final
 
 from hlo_cli.commands.front.stdin import is_redirected
 from hlo_cli.commands.shape.argument import is_hlo_text, is_named_element, is_sharding_text
+from hlo_cli.inputs.files import exists, is_file, paths_matching
+from hlo_cli.inputs.forms import is_remote
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
@@ -71,7 +73,7 @@ def _with_options(line: list[str]) -> list[str]:
     """
     if line[0] != _OVERVIEW:
         return line
-    inputs = [word for before, word in pairwise(line) if before not in _OUTPUT and os.path.lexists(word)]
+    inputs = [word for before, word in pairwise(line) if before not in _OUTPUT and exists(word)]
     options = [word.partition("=")[0] for word in line[1:] if _is_option(word)]
     is_plain = len(inputs) <= 1
     if is_plain and options:
@@ -89,16 +91,18 @@ def _is_option(word: str) -> bool:
 
 def _command_for(word: str) -> list[str] | None:
     """The words that stand for one input: a command and its arguments; None for a word that is no input."""
-    if word == "-" or os.path.exists(word) or _matches_files(word):
+    if word == "-" or exists(word) or _matches_files(word):
         from hlo_cli.read_traces import is_named_trace
 
-        return ["profile" if is_named_trace(word) else _OVERVIEW, word]
+        with suppress(HloError):  # of an archive or a URL that cannot be read: the command says why
+            return ["profile" if is_named_trace(word) else _OVERVIEW, word]
+        return [_OVERVIEW, word]
     if is_hlo_text(word) and not {"[", "(", "<"}.isdisjoint(word):
         return ["parse", "--explain", word] if _OPERATION.search(word) else ["layout", word]
     dump, colon, name = word.rpartition(":")
-    if colon and name and os.path.exists(dump):
+    if colon and name and exists(dump):
         return ["layout", word] if is_named_element(name) else ["parse", dump, "--explain", name]
-    if (numbered := _NUMBERED.fullmatch(word)) and os.path.isfile(numbered[1]):
+    if (numbered := _NUMBERED.fullmatch(word)) and is_file(numbered[1]):
         return [_OVERVIEW, word]
     if _is_pasted(word):
         sys.stdin = io.TextIOWrapper(io.BytesIO(word.encode("utf-8", "surrogateescape")))
@@ -113,7 +117,10 @@ def _matches_files(word: str) -> bool:
 
     if len(word) > LONGEST_PATTERN or not glob.has_magic(word):
         return False
-    return next(glob.iglob(word, recursive=True), None) is not None
+    if is_remote(word):  # the command asks the server
+        return True
+    elsewhere = paths_matching(word)
+    return bool(elsewhere) if elsewhere is not None else next(glob.iglob(word, recursive=True), None) is not None
 
 
 def _is_pasted(word: str) -> bool:
@@ -160,11 +167,8 @@ def unknown_word_error(word: str, commands: Iterable[str]) -> HloError:
     >>> error.diagnostic.message, error.diagnostic.hint
     ("unknown command 'compare'", 'run `hlo diff OLD NEW`')
     """
-    from hlo_cli.inputs.files import url_error
     from hlo_cli.inputs.input import glob_paths
 
-    if (error := url_error(word)) is not None:
-        return error
     glob_paths(word)  # raises its error for a pattern that matches no file
     type_name = word if word in PRIMITIVE_TYPES else xla_type(word)
     if _FILE.fullmatch(word) and type_name is None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
-from hlo_cli.analysis.query.main_module import ModuleCost, rank_modules
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.commands.modules.loading import Loaded, Many
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
@@ -32,6 +31,7 @@ from hlo_cli.source import Diagnostic, HloError, Severity, Source
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.origins import By
     from hlo_cli.analysis.query.assertions import AssertionResult
+    from hlo_cli.analysis.query.main_module import ModuleCost
     from hlo_cli.commands.lint.assertion_results import AssertionOutcome, GoldenModules
 
 # --- findings in all inputs ---
@@ -167,6 +167,8 @@ def _shares(
     known = [cost for cost in costs if cost is not None]
     if len(known) < max(len(costs), 2):
         return [1.0] * len(costs), ()
+    from hlo_cli.analysis.query.main_module import rank_modules  # needed for several modules only
+
     ranking = rank_modules(known)
     # Whose a module is that no version of JAX named is unknown: its findings are not hidden.
     helpers = [at for at in ranking.helpers if _is_of_jax(modules[at].module)]

@@ -20,6 +20,7 @@ from hlo_cli.commands.options.declaring import timeout_given
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import no_dumps_error, parse_dump_name
+from hlo_cli.inputs.files import is_folder
 from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_inputs, read_module_ref
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import UnknownShape
@@ -108,7 +109,7 @@ def one_or_many(
 def no_module(many: Many, reading: InputOptions) -> HloError:
     """The error for inputs that hold no module, or none of the given name."""
     arguments = many.arguments
-    if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
+    if reading.module is None and reading.stage is None and len(arguments) == 1 and is_folder(arguments[0]):
         return no_dumps_error(arguments[0])
     place = " ".join(arguments[:_MAX_INPUTS_IN_ERROR]) + (" …" if len(arguments) > _MAX_INPUTS_IN_ERROR else "")
     stage = "" if reading.stage is None else f" of stage '{reading.stage}'"

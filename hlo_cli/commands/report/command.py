@@ -14,6 +14,7 @@ from hlo_cli.commands.options.declaring import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import note_written, write_and_open, write_report
 from hlo_cli.commands.report.options import ReportOptions
+from hlo_cli.inputs.files import is_folder
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import HloError
 
@@ -126,7 +127,7 @@ def _trace_of(path: str) -> LoadedProfile | None:
     try:
         profile = read_profile(path, (), InputOptions())
     except HloError:
-        if ".xplane.pb" in path or os.path.isdir(path):
+        if ".xplane.pb" in path or is_folder(path):
             return None
         raise
     return profile if profile.profile.operations else None

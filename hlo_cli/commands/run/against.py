@@ -32,6 +32,7 @@ from hlo_cli.commands.run.report import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import PassName, pass_between
+from hlo_cli.inputs.files import is_folder
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AnySharding
@@ -617,7 +618,7 @@ def report_of_passes(
     arguments: Sequence[str], reading: InputOptions, options: RunOptions, *, quiet: bool = False
 ) -> Report:
     """One row for each pass after which the results differ from those before it, and the number of the others."""
-    if len(arguments) != 1 or not os.path.isdir(arguments[0]):
+    if len(arguments) != 1 or not is_folder(arguments[0]):
         raise HloError(
             "--passes requires a directory of per-pass dumps",
             hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",

@@ -20,6 +20,7 @@ from hlo_cli.commands.options.writing import (
     write_report,
 )
 from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.inputs.files import is_folder
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def compare(
 
 def _stage_of_directories(stage: str | None, *sides: Sequence[str]) -> tuple[str | None, ...]:
     """The stage of --stage for each side: it is not that of a file that is compared with a directory."""
-    have_stages = [any(map(os.path.isdir, names)) for names in sides]
+    have_stages = [any(map(is_folder, names)) for names in sides]
     return tuple(stage if has or not any(have_stages) else None for has in have_stages)
 
 

@@ -105,13 +105,12 @@ def _bytes_of(argument: str) -> tuple[str, bytes]:
     """The name and the decompressed bytes of a file, or of standard input for `-`."""
     from hlo_cli.inputs.files import (
         MAX_FILE_BYTES,
-        MAXIMUM_BYTES,
         STDIN,
-        decompress,
         read_bounded,
         read_bytes,
         unreadable,
     )
+    from hlo_cli.inputs.forms import MAXIMUM_BYTES, decompress
 
     if argument == "-":
         return STDIN, decompress(read_bounded(sys.stdin.buffer, STDIN, MAXIMUM_BYTES), STDIN)
