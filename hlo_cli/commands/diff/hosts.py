@@ -36,7 +36,8 @@ from hlo_cli.commands.options.declaring import processes, timeout_given
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import first_dump, parse_dump_name, read_directory
-from hlo_cli.inputs.files import MAXIMUM_BYTES, read_bytes, unreadable
+from hlo_cli.inputs.files import is_folder, read_bytes, unreadable
+from hlo_cli.inputs.forms import MAXIMUM_BYTES
 from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
@@ -75,7 +76,7 @@ def hosts_in(path: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     >>> hosts_in("/no/such/directory")
     ()
     """
-    if not os.path.isdir(path):
+    if not is_folder(path):
         return ()
     directory = read_directory(path)
     folders = [name for name in directory.subdirectories if _INDEX.search(name) or _NUMBER.fullmatch(name)]
@@ -128,7 +129,7 @@ def _host(name: str, paths: Sequence[str], reading: InputOptions, folder: str) -
     keyed: dict[str, ModuleRef | Input] = {}
     for piece in pieces:
         dump = parse_dump_name(os.path.basename(piece.path))
-        if dump is None and (len(pieces) > 1 or not os.path.isdir(folder)):
+        if dump is None and (len(pieces) > 1 or not is_folder(folder)):
             found: Iterable[tuple[str, ModuleRef | Input]] = (
                 (each.module or "", each) for each in read_module_ref(piece)
             )
