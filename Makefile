@@ -67,7 +67,7 @@ golden: $(VENV)/.test ## regenerate golden files (review with git diff)
 fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
 
-mutate: $(VENV)/.test ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/memory/heaps.py")
+mutate: $(VENV)/.dev ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/memory/heaps.py")
 	@$(PY) tests/mutate.py $(ARGS)
 
 dist: $(VENV)/.dist ## build the wheel and the sdist, and check them in an empty environment

@@ -1,7 +1,7 @@
 """Mutants of a module: its text with one plausible bug each, made from its syntax tree.
 
 Comparisons lose or gain their bound, numbers are off by one, `and` becomes `or`, `not` goes, conditions are always or
-never true, sums become differences, results are lost. What only types, documents or explains is left alone.
+never true, sums become differences, results are lost. What only types, documents, explains or remembers is left alone.
 """
 
 from __future__ import annotations
@@ -86,13 +86,17 @@ def planted(text: str, edit: Edit) -> Mutant | None:
 def _changes(node: ast.AST) -> Iterator[Edit]:
     """An expression and what to put in its place, for all below a node that run."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, _SKIPPED) or _is_of_types(node, child) or _is_text(child):
+        if isinstance(child, _SKIPPED) or _is_of_types(node, child) or _is_text(child) or _is_only_for_speed(child):
+            continue
+        if isinstance(child, ast.If) and _is_for_types(child.test):
+            for other in child.orelse:
+                yield from _changes(other)
             continue
         if isinstance(child, ast.expr):
             yield from ((child, new) for new in _instead(child))
-        if isinstance(child, ast.Return) and child.value is not None and not _is_none(child.value):
+        if isinstance(child, ast.Return) and child.value is not None and not _is_false(child.value):
             yield child.value, ast.Constant(None)
-        if isinstance(child, ast.If | ast.IfExp | ast.While) and not _is_for_types(child.test):
+        if isinstance(child, ast.If | ast.IfExp | ast.While):
             yield child.test, ast.Constant(False)
             if not isinstance(child, ast.While):
                 yield child.test, ast.Constant(True)
@@ -148,5 +152,16 @@ def _is_for_types(test: ast.expr) -> bool:
     return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_only_for_speed(node: ast.AST) -> bool:
+    """Whether a part says how much is remembered, or which names a class or a module has."""
+    match node:
+        case ast.keyword(arg="maxsize"):
+            return True
+        case ast.Assign(targets=[ast.Name("__slots__" | "__all__" | "TYPE_CHECKING")]):
+            return True
+    return False
+
+
+def _is_false(value: ast.expr) -> bool:
+    """Whether a result is None, or the False for which None does as well."""
+    return isinstance(value, ast.Constant) and (value.value is None or value.value is False)

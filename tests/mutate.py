@@ -1,198 +1,190 @@
-"""Mutation testing: plants bugs in one module at a time and says which of them no test of that module notices.
+"""Mutation testing: plants bugs one at a time and says which of them no test notices.
 
-    python tests/mutate.py hlo_cli/analysis/memory/heaps.py            # a sample of its mutants
-    python tests/mutate.py hlo_cli/lint --sample 60 --seed 2   # a sample of a package
+    python tests/mutate.py hlo_cli/lint --sample 200 --seed 2       # a sample of a package
+    python tests/mutate.py hlo_cli/analysis/memory/heaps.py         # a sample of a module
+    python tests/mutate.py hlo_cli/analysis/memory/heaps.py:120     # what is on a line
 
-The tree is copied to a temporary directory, and only the copy is changed. Which tests are run for a module, and in
-which order, follows from which of them import it and how often they name it.
+A mutant is tried with the tests that execute its line (`tests/executed.py`), those that execute few others first, in a
+copy of one process that has collected all tests: there the functions get the code of the mutant. What runs at import
+instead (a table, a default) is tried in a process that imports the mutant. Both see a copy of the tree.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
+import gc
+import importlib.util
 import re
-import resource
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from importlib.util import cache_from_source
+from functools import cache, partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from random import Random
+from types import CodeType, FunctionType
 
+import click
+import hypothesis
+import markdown_it
+import numpy
+import pyparsing
+import pytest
+import rich.table
+from _pytest.runner import runtestprotocol
+
+from executed import ROOT, SELECTED, Executed, Session, bits, caches, enter, executed, failure, import_all
+from forks import Fork
 from mutants import Mutant, edits_of, planted
 
-ROOT = Path(__file__).parent.parent
-COPIED = ("hlo_cli", "tests", "fixtures", "pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile")
-TIMEOUT = "timeout"
-"""What is said of a mutant whose tests do not end in their processor time: it is not counted."""
-PACKAGES = ("analysis", "lint", "transform")
+COPIED = (
+    *("hlo_cli", "tests", "fixtures", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"),
+    *("LICENSE", "action.yml", "hatch_build.py", ".ci", ".pre-commit-hooks.yaml", ".gitignore"),
+)
+PACKAGES = ("analysis", "commands", "lint", "transform")
+IMPORTED = (click, hypothesis, markdown_it, numpy, pyparsing, rich.table)
+"""What each process has from the start; nothing of the package, of which each has its own."""
+
+TIMEOUT = "endless"
+"""What is said to notice a mutant whose tests do not end in their time, of which they take a fifth without it."""
+
+_OF_EACH_FILE = 5
+"""Tests of a file that are tried before the first of them has come from each: those of a file are alike."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one mutant; `by` is the test file that noticed it, nothing if none did."""
+class Trial:
+    """A mutant of a module, and the tests that may notice it."""
 
     path: str
     mutant: Mutant
-    by: str
+    tests: tuple[str, ...]
+    seconds: float
+    """What the tests take without the mutant."""
+    is_imported: bool
 
     def __str__(self) -> str:
         return f"{self.path}:{self.mutant.line}: - {self.mutant.before.strip()}  + {self.mutant.after.strip()}"
 
+    @property
+    def limit(self) -> int:
+        """Seconds of processor time after which the tests do not end."""
+        return 5 + int(5 * self.seconds)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs mutants and prints the survivors, one line each, and the score; 1 if it is below what is asked for."""
+    """Tries mutants and prints the survivors, one line each, and the score; 1 if it is below what is asked for."""
     options = _options(arguments)
-    paths = [path for given in options.paths for path in _modules(given)]
-    random = Random(options.seed)
-    candidates = [(path, edit) for path in paths for edit in edits_of((ROOT / path).read_text(encoding="utf-8"))]
-    chosen = random.sample(candidates, min(options.sample, len(candidates)))
-    started, outcomes = time.monotonic(), []
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
-        copy = _Copy(Path(directory), options.timeout)
-        for path, edit in chosen:
-            mutant = planted((ROOT / path).read_text(encoding="utf-8"), edit)
-            if mutant is None:
-                continue
-            if time.monotonic() - started > options.seconds:
-                break
-            outcome = copy.try_out(path, mutant, options.files)
-            outcomes.append(outcome)
-            if not outcome.by:
-                print(f"survived {outcome}", flush=True)
-            elif options.verbose:
-                print(f"{outcome.by}: {outcome}", flush=True)
-    late = sum(each.by == TIMEOUT for each in outcomes)
-    judged = len(outcomes) - late
-    killed = sum(bool(each.by) for each in outcomes) - late
-    share = killed / judged if judged else 1.0
-    score = f"{killed} of {judged} killed ({share:.0%})"
-    print(f"{score}, {late} took too long to tell; {len(candidates):,} possible, seed {options.seed}")
+        copy = Path(directory) / "tree"
+        _copy_tree(copy)
+        known = executed(copy, anew=options.measure)
+        chosen, possible = _chosen(options)
+        trials = [_trial(path, mutant, known, options) for path, mutant in chosen]
+        by = Counter[str]()
+        prepared = time.monotonic()
+        for trial, test in _tried(copy, trials, options.verbose):
+            by["killed" if test else "survived" if trial.tests else "not run by any test"] += 1
+            by["endless"] += test == TIMEOUT
+    tried = time.monotonic() - prepared
+    total = len(trials)
+    share = by["killed"] / total if total else 1.0
+    print(
+        f"{by['killed']} of {total} killed ({share:.1%}), {by['endless']} of them by not ending; {by['survived']} survive, "
+        f"{by['not run by any test']} are not run by any test; {possible:,} possible, seed {options.seed}; "
+        f"{tried / max(total, 1):.1f} s each, {prepared - started:.0f} s before"
+    )
     return int(share < options.at_least / 100)
 
 
-class _Copy:
-    """A copy of the tree in which one module at a time is changed."""
-
-    def __init__(self, root: Path, timeout: int) -> None:
-        self._root = root
-        self._timeout = timeout
-        self._failing: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-            elif source.exists():
-                shutil.copy(source, root / name)
-
-    def try_out(self, path: str, mutant: Mutant, most: int) -> Outcome:
-        """Plants a mutant, runs the tests of its module until one fails, and takes it away again."""
-        files = (path, *tests_of(path)[:most])
-        target = self._root / path
-        original = target.read_text(encoding="utf-8")
-        try:
-            if files not in self._failing:  # a test that fails without a bug notices none
-                self._failing[files] = self._run(files, ())[1]
-            self._write(target, mutant.text)
-            code, failed = self._run(files, ["-x", *(f"--deselect={each}" for each in self._failing[files])])
-        except subprocess.TimeoutExpired:
-            return Outcome(path, mutant, TIMEOUT)
-        finally:
-            self._write(target, original)
-        return Outcome(path, mutant, "" if code in _PASSED else (*failed, f"exit code {code}")[0])
-
-    def _write(self, target: Path, text: str) -> None:
-        target.write_text(text, encoding="utf-8")
-        Path(cache_from_source(str(target))).unlink(missing_ok=True)  # else a text of the same second and size is stale
-
-    def _run(self, files: Sequence[str], options: Sequence[str]) -> tuple[int, tuple[str, ...]]:
-        """Runs the examples of a module and test files; the exit code, and the tests that fail."""
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *options]
-        command += ["-m", "not slow and not oracle and not long", "--doctest-modules", "--no-header", *files]
-        environment = {**os.environ, "PYTHONPATH": str(self._root), "PYTHONDONTWRITEBYTECODE": ""}
-        done = subprocess.run(
-            command,
-            cwd=self._root,
-            env=environment,
-            capture_output=True,
-            timeout=_ON_THE_WALL * self._timeout,
-            check=False,
-            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_CPU, (self._timeout, self._timeout + 1)),
-        )
-        if done.returncode == -signal.SIGXCPU:
-            raise subprocess.TimeoutExpired(command, self._timeout)
-        found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout.decode(errors="replace"), re.MULTILINE)
-        return done.returncode, tuple(found)
+# --- what is tried ---
 
 
-_PASSED = (0, 5)
-"""Exit codes of pytest: all tests pass, and there are none."""
-_ON_THE_WALL = 10
-"""Seconds on the wall for one of the processor, as on a machine with many processes for each core."""
+def _chosen(options: argparse.Namespace) -> tuple[list[tuple[str, Mutant]], int]:
+    """A sample of the mutants of modules and lines, in the order of the tree, and how many there could be."""
+    candidates = []
+    for given in options.paths:
+        path, _, line = given.partition(":")
+        for module in _modules(path):
+            edits = edits_of((ROOT / module).read_text(encoding="utf-8"))
+            candidates += [(module, edit) for edit in edits if not line or edit[0].lineno == int(line)]
+    Random(options.seed).shuffle(candidates)
+    chosen: list[tuple[str, Mutant]] = []
+    for module, edit in candidates:
+        if len(chosen) == options.sample:
+            break
+        mutant = planted((ROOT / module).read_text(encoding="utf-8"), edit)
+        chosen += [(module, mutant)] if mutant is not None else []
+    return sorted(chosen, key=lambda each: (each[0], each[1].line)), len(candidates)
 
 
-def tests_of(path: str) -> list[str]:
-    """The test files that tell something of a module: by how often they name it and what it defines.
-
-    >>> tests_of("hlo_cli/analysis/memory/heaps.py")[0]
-    'tests/test_heap.py'
-    """
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    words = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    words |= {str(each) for node in ast.walk(tree) if isinstance(node, ast.Call) for each in _rule_codes(node)}
-    words = {word for word in words if not word.startswith("_")}
-    stem = Path(path).stem
-    scores = {}
-    for test in sorted((ROOT / "tests").glob("test_*.py")):
-        text = _with_helpers(test)
-        named = len(words & set(re.findall(r"\w+", text)))
-        dotted = path.removesuffix(".py").replace("/", ".")
-        score = 100 * (test.stem == f"test_{stem}") + 20 * (f"{dotted} import" in text) + named
-        scores[f"tests/{test.name}"] = score + 3 * any(part in test.stem.split("_") for part in stem.split("_"))
-    for package, usual in _USUAL.items():
-        if path.startswith(f"hlo_cli/{package}"):
-            weight = 2 + 20 * ("/" in package)  # what is named for a chapter comes before what is for a whole package
-            scores |= {f"tests/{name}.py": scores.get(f"tests/{name}.py", 0) + weight for name in usual}
-    return sorted((name for name, score in scores.items() if score), key=lambda name: (-scores[name], name))
+def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespace) -> Trial:
+    line = bits([mutant.line])
+    tests = [name for name, execution in known.tests.items() if execution.lines.get(path, 0) & line]
+    is_imported = bool(known.imported.get(path, 0) & line) or not tests
+    if is_imported:  # whoever uses what is defined there
+        where = _uses(path, mutant.line)
+        tests += [
+            name
+            for name, execution in known.tests.items()
+            if any(execution.lines.get(module, 0) & lines for module, lines in where.items())
+        ]
+    chosen: list[str] = []
+    seconds = 0.0
+    for name in _specific_first(set(tests), known):
+        seconds += known.tests[name].seconds
+        if (chosen and seconds > options.test_seconds) or len(chosen) == options.tests:
+            break
+        chosen.append(name)
+    total = sum(known.tests[name].seconds for name in chosen)
+    return Trial(path, mutant, tuple(chosen), total, is_imported)
 
 
-_USUAL = {
-    "lint": ("test_lint_rules", "test_lint_costs", "test_lint", "test_lint_programs"),
-    "lint/finding_facts": ("test_lint_cost_of_findings", "test_lint_groups", "test_lint_order"),
-    "lint/advice": ("test_boundaries", "test_lint_order"),
-    "lint/rules/communication": ("test_shard_lint",),
-    "lint/rules/memory": ("test_lint_costs", "test_lint_order"),
-    "analysis/shapes": ("test_shape_inference", "test_strict"),
-    "analysis/cost": ("test_cost", "test_compilers_costs"),
-    "analysis/schedule": ("test_schedule", "test_sugar"),
-    "transform/fusion/gpu": ("test_gpu_fuse",),
-    "transform/fusion": ("test_fuse_pass", "test_fuse_by_hand", "test_fuse_several"),
-    "transform/schedule": ("test_reorder",),
-    "analysis": ("test_golden",),
-}
-"""Tests that look at many modules of a package, which they do not name."""
+def _specific_first(tests: Iterable[str], known: Executed) -> list[str]:
+    """Tests that execute few lines first, some of each file in turn."""
+    files = defaultdict(list)
+    for name in sorted(tests, key=lambda name: (known.tests[name].reach, name)):
+        files[name.partition("::")[0]].append(name)
+    ranked = [
+        (at // _OF_EACH_FILE, known.tests[name].reach, name) for of in files.values() for at, name in enumerate(of)
+    ]
+    return [name for *_, name in sorted(ranked)]
 
 
-def _with_helpers(test: Path) -> str:
-    """The text of a test, with that of the helpers in `tests/` which it imports."""
-    text = test.read_text(encoding="utf-8")
-    helpers = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
-    found = (ROOT / "tests" / f"{name}.py" for name in helpers if not name.startswith("test_"))
-    return text + "".join(path.read_text(encoding="utf-8") for path in found if path.exists())
+def _uses(path: str, line: int) -> dict[str, int]:
+    """The lines that name what is defined on a line when its module is imported; all lines of the module if nothing is."""
+    names = set(_defined(ast.parse(_text(path)), line))
+    if not names:
+        return {path: -1}
+    named = re.compile(r"\b(?:" + "|".join(map(re.escape, names)) + r")\b")
+    found = {}
+    for module in _modules("hlo_cli"):
+        text = _text(module)
+        if named.search(text):
+            found[module] = bits([at for at, text in enumerate(text.splitlines(), 1) if named.search(text)])
+    return found
 
 
-def _rule_codes(call: ast.Call) -> Iterator[str]:
-    match call:
-        case ast.Call(func=ast.Name("rule"), args=[ast.Constant(value=str(code)), *_]):
-            yield code
+def _defined(tree: ast.AST, line: int) -> Iterator[str]:
+    """The names of the statements around a line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            match node:
+                case ast.FunctionDef():
+                    yield node.name
+                case ast.Assign(targets=targets):
+                    yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+@cache
+def _text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
 
 
 def _modules(given: str) -> list[str]:
@@ -201,20 +193,160 @@ def _modules(given: str) -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files if file.name != "__init__.py"]
 
 
+def _copy_tree(copy: Path) -> None:
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name)
+        elif source.exists():
+            shutil.copy(source, copy / name)
+
+
+# --- how ---
+
+
+def _tried(copy: Path, trials: Sequence[Trial], verbose: bool) -> list[tuple[Trial, str]]:
+    """The trials, each with the test that notices its mutant or nothing; survivors are printed as they are found."""
+    found: list[tuple[Trial, str]] = []
+
+    def tell(trial: Trial, test: str) -> None:
+        found.append((trial, test))
+        if not test:
+            print(f"{'survived' if trial.tests else 'not run by any test'}: {trial}", flush=True)
+        elif verbose:
+            print(f"{test}: {trial}", flush=True)
+
+    for trial in trials:
+        if not trial.tests:
+            tell(trial, "")
+    inside = [trial for trial in trials if trial.tests and not trial.is_imported]
+    outcomes = Fork(lambda: _tried_in_session(copy, inside)).answer()
+    if outcomes is None or len(outcomes) < len(inside):
+        raise failure(copy, "the tests cannot be collected")
+    for trial, test in zip(inside, outcomes, strict=True):
+        if test is not None:
+            tell(trial, test)
+    rest = {trial for trial, test in zip(inside, outcomes, strict=True) if test is None}
+    for trial in trials:
+        if trial in rest or (trial.tests and trial.is_imported):
+            tell(trial, _noticed(partial(_imported_with, copy, trial), trial.limit + _TO_IMPORT))
+    return found
+
+
+_TO_IMPORT = 30
+"""Seconds of processor time for importing the package and for collecting tests of a few files."""
+
+
+def _noticed(work: Callable[[], str], seconds: int) -> str:
+    """The test that fails in a copy of this process."""
+    fork = Fork(work, seconds)
+    answer = fork.answer()
+    return TIMEOUT if fork.late else "the process died" if answer is None else answer
+
+
+def _tried_in_session(copy: Path, trials: Sequence[Trial]) -> list[str | None]:
+    """For each trial the test that notices it, or nothing; None where functions cannot get the code of the mutant."""
+    outcomes: list[str | None] = []
+    enter(copy)
+
+    def try_all(items: Sequence[pytest.Item]) -> None:
+        import_all(copy)
+        tests = {item.nodeid: item for item in items}
+        functions = _functions(copy)
+        for trial in trials:
+            changes = _changes(copy, trial, functions)
+            chosen = [tests[name] for name in trial.tests if name in tests]
+            outcomes.append(None if changes is None else _noticed(partial(_failing, changes, chosen), trial.limit))
+
+    pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}"], [Session(try_all)])
+    return outcomes
+
+
+Functions = dict[tuple[str, str, int], list[FunctionType]]
+"""Functions by file, name and first line."""
+
+
+def _functions(copy: Path) -> Functions:
+    """The functions of the package."""
+    gc.unfreeze()
+    found: Functions = defaultdict(list)
+    root = f"{copy}/"
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(root):
+            code = each.__code__
+            found[code.co_filename.removeprefix(root), code.co_qualname, code.co_firstlineno].append(each)
+    gc.freeze()
+    return found
+
+
+def _changes(copy: Path, trial: Trial, functions: Functions) -> list[tuple[FunctionType, CodeType]] | None:
+    """The code that functions get, from the inside to the outside; None where that does not do."""
+    found: list[tuple[FunctionType, CodeType]] = []
+    line, names = trial.mutant.line, set()
+    for code in _codes(compile(trial.mutant.text, str(copy / trial.path), "exec", dont_inherit=True)):
+        name = (trial.path, code.co_qualname, code.co_firstlineno)
+        last = max((at for *_, at in code.co_lines() if at), default=0)
+        if code.co_name == "<module>" or not code.co_firstlineno <= line <= last:
+            continue
+        if name in names or any(len(each.__code__.co_freevars) != len(code.co_freevars) for each in functions[name]):
+            return None
+        names.add(name)
+        found += [(each, code) for each in functions[name]]
+    return found or None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _failing(changes: Sequence[tuple[FunctionType, CodeType]], items: Sequence[pytest.Item]) -> str:
+    """The first of the tests that fails with functions of other code; nothing if all pass."""
+    for function, code in changes:
+        function.__code__ = code
+    for cached in caches():
+        cached.cache_clear()
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            return item.nodeid
+    return ""
+
+
+def _imported_with(copy: Path, trial: Trial) -> str:
+    """The first of the tests that fails where a module is imported as its mutant; nothing if all pass."""
+    enter(copy)
+    module, original, failing = str(copy / trial.path), SourceFileLoader.get_code, "the import"
+
+    def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+        if loader.path == module:
+            return compile(trial.mutant.text, module, "exec", dont_inherit=True)
+        return original(loader, name)
+
+    def try_all(items: Sequence[pytest.Item]) -> None:
+        nonlocal failing
+        tests = {item.nodeid: item for item in items}
+        failing = _failing((), [tests[name] for name in trial.tests if name in tests])
+
+    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010
+    importlib.invalidate_caches()
+    files = dict.fromkeys(name.partition("::")[0] for name in trial.tests)
+    pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}", *files], [Session(try_all)])
+    return failing
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Plant bugs in modules and say which of them no test notices.")
     packages = [f"hlo_cli/{name}" for name in PACKAGES]
-    parser.add_argument("paths", nargs="*", default=packages, help="modules or packages; analysis, lint, transform")
-    parser.add_argument("--sample", type=int, default=30, help="how many mutants to try")
-    parser.add_argument("--seed", type=int, default=1, help="which ones")
-    parser.add_argument("--seconds", type=float, default=1800, help="begin no other mutant after this time")
     parser.add_argument(
-        "--timeout",
-        type=int,
-        default=120,
-        help="processor time in seconds for the tests of one mutant; more is not counted",
+        "paths", nargs="*", default=packages, help=f"modules, MODULE:LINE, packages; {', '.join(PACKAGES)}"
     )
-    parser.add_argument("--files", type=int, default=5, help="how many test files to run for one mutant")
+    parser.add_argument("--sample", type=int, default=200, help="how many mutants to try")
+    parser.add_argument("--seed", type=int, default=1, help="which ones")
+    parser.add_argument("--tests", type=int, default=150, help="how many tests to run for one mutant")
+    parser.add_argument("--test-seconds", type=float, default=6, help="how long they may take without it")
+    parser.add_argument("--measure", action="store_true", help="measure anew which tests execute which line")
     parser.add_argument("--at-least", type=float, default=0, help="exit with 1 if fewer percent are killed")
     parser.add_argument("--verbose", action="store_true", help="say what noticed the others")
     return parser.parse_args(arguments)
