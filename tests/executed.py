@@ -25,7 +25,9 @@ from forks import Fork
 
 ROOT = Path(__file__).parent.parent
 _KEPT = ROOT / ".cache" / "executed.pickle"
-SELECTED = ("-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not (slow or oracle or long)")
+_OWN = tuple(f"--ignore=tests/{name}.py" for name in ("executed", "forks", "mutants", "mutate"))
+"""What is imported already, and not from the copy."""
+SELECTED = ("-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not (slow or oracle or long)", *_OWN)
 """Options of pytest for the tests of `make test`, in one process."""
 
 Lines = dict[str, int]
@@ -123,8 +125,6 @@ def enter(copy: Path) -> None:
     os.chdir(copy)
     sys.path[:0] = [str(copy), str(copy / "tests")]
     os.environ["PYTHONPATH"] = str(copy)
-    for name in ("executed", "forks", "mutants"):  # pytest imports them for their examples, from the copy
-        sys.modules.pop(name, None)
     written = os.open(copy.parent / "output", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(written, stream)

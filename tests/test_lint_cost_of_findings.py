@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli import parse_module
+from hlo_cli import parse_module, parse_shape
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.cli import main
+from hlo_cli.ir.attributes.metadata import SourceLocation
+from hlo_cli.lint.finding_facts import Waste, is_of_library, seconds_of, value_of, waste_of_copy
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Cause, Finding, Findings
@@ -174,3 +177,90 @@ def test_shares_are_of_time_if_it_is_known_and_of_what_the_program_can_change() 
     assert [group.worst.cost_bytes for group in without.groups] == [30, 10, 90]
     alone = Findings("findings", (other,), (), ("a",))
     assert alone.share(alone.groups) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "functions", "is_library"),
+    [
+        ("jit(step)/jit(_normal)/while/body/add", ["main"], True),  # the module's own function need not be on the stack
+        ("jit(step)/jit(_normal)/jit(_real)/add", ["step"], True),
+        ("jit(step)/jit(_normal)/add", ["step"], False),  # it stands for the function that the user calls
+        ("jit(step)/jit(_helper)/while/body/add", ["Model._helper"], False),
+        ("jit(step)/jit(relu)/while/body/add", ["step"], True),
+        ("jit(step)/jit(relu)/while/body/add", [], False),  # without functions only private names are a library's
+        ("jit(step)/jit(_normal)/while/body/add", [], True),
+        ("jit(step)/while/body/add", ["main"], False),
+    ],
+)
+def test_loops_in_functions_that_the_program_does_not_define_are_of_a_library(
+    name: str, functions: list[str], is_library: bool
+) -> None:
+    stack = tuple(SourceLocation("train.py", 7, function) for function in functions)
+    assert is_of_library(Origin(name, stack)) is is_library
+
+
+def test_what_only_files_of_libraries_compute_is_of_a_library() -> None:
+    inside = SourceLocation("/usr/lib/python3/site-packages/flax/core.py", 3, "f")
+    assert is_of_library(Origin("jit(f)/add", (inside,)))
+    assert not is_of_library(Origin("jit(f)/add", (inside, SourceLocation("train.py", 7, "f"))))
+
+
+WIDE, NARROW = 4096 * 128 * 4, 4096 * 8 * 4
+"""Bytes of f32[4096,8] in tiles of (8,128) with its short dimension in their long one, and in their short one."""
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "waste"),
+    [
+        ("", "", Waste(NARROW, "memory", 2 * NARROW)),
+        ("S(1)", "", Waste(NARROW, "memory", NARROW)),  # only the written side is in main memory
+        ("S(1)", "S(1)", Waste(NARROW, "memory", 0)),
+        ("", "S(1)", Waste(WIDE - NARROW, "memory", WIDE - NARROW)),  # it must get there in any layout
+        ("S(5)", "S(1)", Waste(WIDE - NARROW, "host", WIDE - NARROW)),
+        ("S(5)", "", Waste(NARROW, "host")),
+        ("", "S(5)", Waste(NARROW, "host")),
+        (None, "", Waste(NARROW, "memory", NARROW)),
+        (None, "S(5)", Waste(NARROW, "host")),
+    ],
+)
+def test_a_copy_wastes_what_crosses_the_memory_for_its_layout(read: str | None, written: str, waste: Waste) -> None:
+    before = None if read is None else parse_shape(f"f32[4096,8]{{1,0:T(8,128){read}}}")
+    assert waste_of_copy(before, parse_shape(f"f32[4096,8]{{0,1:T(8,128){written}}}")) == waste
+
+
+@pytest.mark.parametrize(
+    ("waste", "seconds"),
+    [
+        (Waste(819_000), 1e-6),  # v5e reads 819 GB/s
+        (Waste(819_000, moved_bytes=2 * 819_000), 2e-6),
+        (Waste(819_000, moved_bytes=0), 0.0),
+        (Waste(819_000, None), None),  # it only occupies memory
+    ],
+)
+def test_moving_what_is_wasted_takes_its_time_in_each_execution(waste: Waste, seconds: float | None) -> None:
+    module = parse_module("ENTRY e { ROOT p = f32[2] parameter(0) }")
+    for executions in (1, 10):
+        expected = None if seconds is None else pytest.approx(seconds * executions)
+        assert seconds_of(waste, executions, chip_spec("v5e"), module) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("v = f32[64] copy(p)", "p"),
+        ("v = f32[8,8] bitcast(p)", "p"),
+        ("v = (f32[64], f32[64], u32[]) copy-start(p)", "p"),
+        ("v = ((f32[64]), f32[32], u32[]) slice-start(p), slice={[0:32]}", "p"),
+        ("v = ((f32[64]), f32[32], u32[]) async-start(p), calls=part", "p"),
+        ("v = ((f32[64]), f32[64], u32[]) async-start(p), calls=other", "v"),
+        ("v = ((f32[64]), f32[64], u32[]) async-start(p)", "v"),
+        ("s = (f32[64], f32[64], u32[]) copy-start(p)  c = f32[64] copy-done(s)  v = f32[64] copy(c)", "p"),
+        ("v = f32[64] negate(p)", "v"),
+        ("v = f32[64] copy()", "v"),
+    ],
+)
+def test_moves_of_an_array_are_about_what_makes_it(line: str, made: str) -> None:
+    part = "part { a = f32[64] parameter(0)  ROOT s = f32[32] slice(a), slice={[0:32]} }"
+    other = "other { b = f32[64] parameter(0)  ROOT n = f32[64] negate(b) }"
+    module = parse_module(f"HloModule m  {part}  {other}  ENTRY e {{ p = f32[64] parameter(0)  {line} }}")
+    assert value_of(module.entry.instruction("v")).name == made
