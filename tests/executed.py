@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import _lru_cache_wrapper, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -120,8 +120,9 @@ def _moved(lines: Lines, moved: Mapping[str, Sequence[int]]) -> Lines:
     }
 
 
-def enter(copy: Path) -> None:
-    """Makes a copy of the tree the one whose modules are imported and whose tests are run, and stops writing to the screen."""
+def enter(copy: Path) -> TextIO:
+    """Makes a copy of the tree the one whose modules are imported and whose tests are run; only the result is the screen."""
+    screen = os.fdopen(os.dup(1), "w", buffering=1)
     os.chdir(copy)
     sys.path[:0] = [str(copy), str(copy / "tests")]
     os.environ["PYTHONPATH"] = str(copy)
@@ -129,6 +130,7 @@ def enter(copy: Path) -> None:
     for stream in (1, 2):
         os.dup2(written, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    return screen
 
 
 def failure(copy: Path, message: str) -> SystemExit:

@@ -28,6 +28,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from random import Random
 from types import CodeType, FunctionType
+from typing import TextIO
 
 import click
 import hypothesis
@@ -205,32 +206,25 @@ def _copy_tree(copy: Path) -> None:
 # --- how ---
 
 
-def _tried(copy: Path, trials: Sequence[Trial], verbose: bool) -> list[tuple[Trial, str]]:
-    """The trials, each with the test that notices its mutant or nothing; survivors are printed as they are found."""
-    found: list[tuple[Trial, str]] = []
+def _tried(copy: Path, trials: Sequence[Trial], verbose: bool) -> Iterator[tuple[Trial, str]]:
+    """The trials, each with the test that notices its mutant or nothing; they are printed as they are found."""
 
-    def tell(trial: Trial, test: str) -> None:
-        found.append((trial, test))
-        if not test:
-            print(f"{'survived' if trial.tests else 'not run by any test'}: {trial}", flush=True)
-        elif verbose:
-            print(f"{test}: {trial}", flush=True)
+    def tell(trial: Trial, test: str, screen: TextIO) -> None:
+        if not test or verbose:
+            print(f"{test or ('survived' if trial.tests else 'not run by any test')}: {trial}", file=screen, flush=True)
 
-    for trial in trials:
-        if not trial.tests:
-            tell(trial, "")
     inside = [trial for trial in trials if trial.tests and not trial.is_imported]
-    outcomes = Fork(lambda: _tried_in_session(copy, inside)).answer()
+    outcomes = Fork(partial(_tried_in_session, copy, inside, tell)).answer()
     if outcomes is None or len(outcomes) < len(inside):
         raise failure(copy, "the tests cannot be collected")
-    for trial, test in zip(inside, outcomes, strict=True):
-        if test is not None:
-            tell(trial, test)
-    rest = {trial for trial, test in zip(inside, outcomes, strict=True) if test is None}
+    known = {trial: test for trial, test in zip(inside, outcomes, strict=True) if test is not None}
     for trial in trials:
-        if trial in rest or (trial.tests and trial.is_imported):
-            tell(trial, _noticed(partial(_imported_with, copy, trial), trial.limit + _TO_IMPORT))
-    return found
+        test = known.get(trial, "")
+        if trial.tests and trial not in known:
+            test = _noticed(partial(_imported_with, copy, trial), trial.limit + _TO_IMPORT)
+        if trial not in known:
+            tell(trial, test, sys.stdout)
+        yield trial, test
 
 
 _TO_IMPORT = 30
@@ -244,10 +238,12 @@ def _noticed(work: Callable[[], str], seconds: int) -> str:
     return TIMEOUT if fork.late else "the process died" if answer is None else answer
 
 
-def _tried_in_session(copy: Path, trials: Sequence[Trial]) -> list[str | None]:
+def _tried_in_session(
+    copy: Path, trials: Sequence[Trial], tell: Callable[[Trial, str, TextIO], None]
+) -> list[str | None]:
     """For each trial the test that notices it, or nothing; None where functions cannot get the code of the mutant."""
     outcomes: list[str | None] = []
-    enter(copy)
+    screen = enter(copy)
 
     def try_all(items: Sequence[pytest.Item]) -> None:
         import_all(copy)
@@ -256,7 +252,10 @@ def _tried_in_session(copy: Path, trials: Sequence[Trial]) -> list[str | None]:
         for trial in trials:
             changes = _changes(copy, trial, functions)
             chosen = [tests[name] for name in trial.tests if name in tests]
-            outcomes.append(None if changes is None else _noticed(partial(_failing, changes, chosen), trial.limit))
+            test = None if changes is None else _noticed(partial(_failing, changes, chosen), trial.limit)
+            outcomes.append(test)
+            if test is not None:
+                tell(trial, test, screen)
 
     pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}"], [Session(try_all)])
     return outcomes
