@@ -566,3 +566,140 @@ def test_what_wraps_nothing_is_known_by_its_own_opcode(line: str) -> None:
     root = module.entry.root
     assert root is not None
     assert list(structure_of(module, root))[1] == "async-done f32[2]{0}"
+
+
+ALONE = "HloModule m, is_scheduled=true, replica_count=4  "
+SUMS = "add { i = f32[] parameter(0)  j = f32[] parameter(1)  ROOT k = f32[] add(i, j) }  "
+SWAP = "all-to-all({}), dimensions={{0}}, replica_groups={{{{0,1,2,3}}}}"
+OFFSET = (
+    "x = f32[8,8] parameter(0)  out = f32[8,8] parameter(1)  n = s32[] parameter(2)  at = (s32[], s32[]) tuple(n, n)  "
+)
+PERMUTED = "ROOT y = f32[8,8] collective-permute(x, out, at, at), slice_sizes={{{{4,8}}}}, source_target_pairs={{{}}}"
+TILED = "f32[512,512]{{{}:T(8,128){}}}"
+
+
+def copied_there_and_back(space: str) -> str:
+    given, between = TILED.format("1,0", ""), TILED.format("0,1", "")
+    ended = TILED.format("1,0", space)
+    return f"ENTRY e {{ x = {given} parameter(0)  a = {between} copy(x)  ROOT b = {ended} copy(a) }}"
+
+
+def speaks(code: str, text: str, **settings: object) -> bool:
+    """Whether a rule has something to say of a module."""
+    return bool(lint_module(parse_module(text), LintSettings(select=(code,), **settings)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("other", "is_found"), [("a", True), ("d", False)])
+def test_an_exchange_is_undone_only_where_one_other_made_the_value(other: str, is_found: bool) -> None:
+    exchanged = f"a = f32[4,4] {SWAP.format('x')}  d = f32[4,4] {SWAP.format('x')}  c = f32[4,4] add(a, {other})"
+    body = f"ENTRY e {{ x = f32[4,4] parameter(0)  {exchanged}  ROOT b = f32[4,4] {SWAP.format('c')} }}"
+    assert speaks("HLO509", f"{ALONE}{body}", min_transfer_bytes=1) is is_found
+
+
+@pytest.mark.parametrize(("least", "is_found"), [(65, True), (64, False)])
+def test_collectives_are_combined_below_the_size_of_others(least: int, is_found: bool) -> None:
+    sums = [f"{name} = f32[16] all-reduce(x), replica_groups={{{{0,1,2,3}}}}, to_apply=add" for name in "abcd"]
+    body = f"ENTRY e {{ x = f32[16] parameter(0)  {'  '.join(sums)} }}"
+    assert speaks("HLO508", f"{ALONE}{SUMS}{body}", min_transfer_bytes=least) is is_found
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(2, True), (1, False)])
+def test_nothing_is_replicated_on_one_device(count: int, is_found: bool) -> None:
+    text = f"HloModule m, num_partitions={count}  ENTRY e {{ ROOT w = f32[256] parameter(0), sharding={{replicated}} }}"
+    assert speaks("HLO504", text, min_replicated_bytes=1) is is_found
+
+
+@pytest.mark.parametrize(
+    ("pairs", "is_in_place", "is_found"),
+    [
+        ("{0,1}", True, False),
+        ("{0,1},{0,1}", True, False),  # once for each of two slices
+        ("{0,1},{0,1},{0,1}", True, True),
+        ("{0,1},{0,1}", False, True),
+    ],
+)
+def test_a_device_takes_part_once_for_each_slice(pairs: str, is_in_place: bool, is_found: bool) -> None:
+    permuted = PERMUTED.format(pairs)
+    if not is_in_place:
+        permuted = permuted.replace("x, out, at, at", "x").replace(", slice_sizes={{4,8}}", "")
+    found = lint_module(parse_module(f"{ALONE}ENTRY e {{ {OFFSET}{permuted} }}"), LintSettings(select=("HLO0",)))
+    assert any("is listed" in each.message for each in found) is is_found
+
+
+def test_offsets_are_a_tuple() -> None:
+    assert speaks("HLO055", f"{ALONE}ENTRY e {{ {OFFSET}{PERMUTED.format('{0,1}').replace('at, at', 'n, n')} }}")
+
+
+@pytest.mark.parametrize(
+    ("sharding", "shape", "is_found"),
+    [
+        ("{devices=[2,2]<=[4]}", "f32[4]", True),
+        ("{devices=[1,1]<=[1]}", "f32[4]", True),  # a single tile is not normalized
+        ("{devices=[4]<=[4]}", "f32[4]", False),
+        ("{devices=[1,1,2]0,1 last_tile_dim_replicate}", "f32[4]", False),  # replicated, which fits every rank
+        ("{devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}", "f32[4]", True),
+    ],
+)
+def test_tiles_fit_the_rank_unless_the_array_is_whole(sharding: str, shape: str, is_found: bool) -> None:
+    text = f"HloModule m, num_partitions=4  ENTRY e {{ ROOT x = {shape} parameter(0), sharding={sharding} }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO0",)))
+    assert any("tile assignment has" in each.message for each in found) is is_found
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_found"), [("u64[]", False), ("u64[2]", True), ("u32[]", True), ("(u64[])", True)]
+)
+def test_a_seed_is_a_scalar(shape: str, is_found: bool) -> None:
+    text = f'HloModule m  ENTRY e {{ ROOT s = {shape} custom-call(), custom_call_target="GetRngSeed" }}'
+    assert any("GetRngSeed" in found.message for found in lint_module(parse_module(text))) is is_found
+
+
+@pytest.mark.parametrize(("rounds", "is_found"), [(1, False), (2, True), (3, True)])
+def test_a_loop_of_one_round_reads_nothing_twice(rounds: int, is_found: bool) -> None:
+    text = ROUNDS.format("", "", "y = f32[8,128]{1,0:T(8,128)} add(w, x)", "w, y", "")
+    assert speaks("HLO209", text.replace("constant(10)", f"constant({rounds})"), min_prefetch_bytes=1) is is_found
+
+
+@pytest.mark.parametrize(("chip", "is_found"), [("v5e", True), ("h100", False), (None, False)])
+def test_only_tpus_multiply_in_fewer_bits(chip: str | None, is_found: bool) -> None:
+    product = "dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text = (
+        f"HloModule m  ENTRY e {{ a = f32[8,8] parameter(0)  b = f32[8,8] parameter(1)  ROOT y = f32[8,8] {product} }}"
+    )
+    assert speaks("HLO705", text, chip=chip) is is_found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_found"), [("bf16", "bf16", True), ("f32", "f32", False), ("bf16", "f32", False)]
+)
+def test_precision_has_an_effect_where_an_operand_has_more_bits(first: str, second: str, is_found: bool) -> None:
+    product = "dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}"
+    given = f"a = {first}[8,8] parameter(0)  b = {second}[8,8] parameter(1)"
+    text = f"HloModule m, is_scheduled=true  ENTRY e {{ {given}  ROOT y = f32[8,8] {product} }}"
+    assert speaks("HLO706", text) is is_found
+
+
+@pytest.mark.parametrize(("space", "is_found"), [("", True), ("S(1)", False)])
+def test_what_is_copied_back_into_fast_memory_gets_there_in_any_layout(space: str, is_found: bool) -> None:
+    assert speaks("HLO105", f"HloModule m  {copied_there_and_back(space)}") is is_found
+
+
+@pytest.mark.parametrize(("tiles", "is_found"), [("{1,0}", False), ("{1,0:T(8,128)}", True)])
+def test_cpus_convert_because_they_must(tiles: str, is_found: bool) -> None:
+    lines = f"x = f32[512,512]{tiles} parameter(0)  ROOT y = bf16[512,512]{tiles} convert(x)"
+    assert speaks("HLO302", f"HloModule m, is_scheduled=true  ENTRY e {{ {lines} }}") is is_found
+
+
+def test_a_reduction_uses_its_operand_and_not_what_it_calls() -> None:
+    module = parse_module(f"""HloModule m  {SUMS}ENTRY e {{ x = f32[4] parameter(0)  z = f32[] constant(0)
+      ROOT r = f32[] reduce(x, z), dimensions={{0}}, to_apply=add }}""")
+    [x] = module.entry.parameters
+    assert [use.instruction.name for use in transitive_uses(x, users_among(list(module.instructions)))] == ["r"]
+
+
+def test_elements_of_a_loop_are_not_results_of_its_body() -> None:
+    text = ROUNDS.format("", "", "y = f32[8,128]{1,0:T(8,128)} add(w, x)", "w, y", "")
+    module = parse_module(text)
+    context = LintContext(module, LintSettings())
+    [element] = [each for each in module.computation("body").instructions if each.name == "w"]
+    assert producer_through(context, element) is element

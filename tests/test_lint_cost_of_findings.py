@@ -17,6 +17,7 @@ from hlo_cli.lint.finding_facts import Waste, is_of_library, seconds_of, value_o
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Cause, Finding, Findings
+from lint_cost_cases import COST_CASES
 
 LOOP = """HloModule m, is_scheduled=true
 body {{
@@ -264,3 +265,55 @@ def test_moves_of_an_array_are_about_what_makes_it(line: str, made: str) -> None
     other = "other { b = f32[64] parameter(0)  ROOT n = f32[64] negate(b) }"
     module = parse_module(f"HloModule m  {part}  {other}  ENTRY e {{ p = f32[64] parameter(0)  {line} }}")
     assert value_of(module.entry.instruction("v")).name == made
+
+
+KIB, MIB = 1 << 10, 1 << 20
+SAID = (
+    ("HLO103", 512 * KIB, "a kernel does nothing but transpose x (f32[512,256], 512 KiB)"),
+    ("HLO104", 550 * KIB, "69% of x will be padding on v5e (550 KiB of 800 KiB)"),
+    ("HLO105", 512 * KIB, "x, (f32[256,512], 512 KiB), is copied back to the layout that another copy changed"),
+    ("HLO106", 512 * KIB, "y reads x with layout {1,0} and writes layout {0,1}"),
+    ("HLO202", 512 * KIB, "the temporary y needs 512 KiB"),
+    ("HLO203", MIB, "x (1 MiB) could be donated: y writes a result of the same shape after its last use"),
+    ("HLO204", 512 * KIB, "x (f32[256,512], 512 KiB) is copied for nothing"),
+    ("HLO205", MIB, "the constant y needs 1 MiB"),
+    ("HLO206", MIB, "the argument lost (1 MiB) is never read"),
+    ("HLO207", 2 * 4 * KIB, "x (4 KiB) is spilled from VMEM and copied back"),  # out and in
+    ("HLO208", 4 * KIB, "x (4 KiB) is copied into VMEM more than once"),
+    ("HLO209", 10 * 4 * KIB, "a loop reads a from main memory in each of 10 iterations (40 KiB in total)"),
+    ("HLO301", 2 * 256 * KIB, "a and b are elementwise but not fused, which costs 512 KiB of memory traffic"),
+    ("HLO302", 1024 * KIB, "a kernel does nothing but convert x from f32 to bf16 (512 KiB)"),
+    ("HLO303", 512 * KIB, "x is converted to f32 and back to bf16"),
+    ("HLO304", MIB, "a is written as f32 (1 MiB), but every reader converts it to bf16"),
+    ("HLO305", 2 * 512 * KIB, "b writes a broadcast of 512 KiB that could be fused into y"),
+    ("HLO401", MIB, "copy of x overlaps no kernel (1 MiB)"),
+    ("HLO402", MIB, "copy of x is directly followed by its done (1 MiB)"),
+    ("HLO501", (1024 - 256) * KIB, "all-gather of x gathers 1 MiB, but only 256 KiB of it are used"),
+    ("HLO502", 512 * KIB, "all-reduce of s reduces 1 MiB, but only 256 KiB of it are used"),  # its second half
+    ("HLO503", 256 * KIB, "all-to-all of x reshards 256 KiB directly after another all-to-all"),
+    ("HLO504", (64 - 64 // 4) * MIB, "w (64 MiB) is replicated on 4 devices"),
+    ("HLO505", 10 * 16 * KIB, "all-gather of a transfers the same data in every iteration of a loop: 160 KiB in 10 iterations"),
+    ("HLO505", 16 * KIB, "all-gather of a transfers the same data in every iteration of a loop: 16 KiB per iteration"),
+    ("HLO506", 256 * KIB, "all-reduce of y has no effect: each group has only one of 2 devices"),
+    ("HLO507", (1024 - 512) * KIB, "all-gather of x transfers 1 MiB of f32 converted from bf16"),
+    ("HLO508", 64, "all-reduce of a and 1 other all-reduce operation (64 B in total) could be combined"),
+    ("HLO510", (128 - 64) * MIB, "2 devices each hold the same 128 MiB of w"),
+    ("HLO601", 64, "y calls back into Python"),
+    ("HLO602", 10 * 2 * 4 * KIB, "y communicates with the host in each of 10 iterations of a loop"),
+    ("HLO701", (8 - 4) * KIB, "x is f64, which TPUs emulate"),
+    ("HLO702", (8 - 4) * KIB, "x is f64[1024], although no argument is f64 or c128"),
+    ("HLO703", None, "r accumulates 256 elements in bf16"),
+    ("HLO704", None, "y accumulates 8 products of s8 in s8"),
+    ("HLO705", None, "y rounds its f32 operands to bf16"),
+    ("HLO706", None, "y requests highest precision for bf16 operands"),
+    ("HLO707", None, "x is rounded to bf16 and back to f32 (1 MiB)"),
+)  # fmt: skip
+"""What is said of one of the cases of a rule, and the bytes that it costs, from the shapes of the case."""
+
+
+@pytest.mark.parametrize(("code", "cost", "message"), SAID)
+def test_what_a_rule_says_and_what_it_costs(code: str, cost: int | None, message: str) -> None:
+    cases = [case for case in COST_CASES if case.code == code]
+    modules = [(parse_module(case.bad.replace("«", "").replace("»", "")), case.settings) for case in cases]
+    found = [each for module, chosen in modules for each in lint_module(module, replace(chosen, select=(code,)))]
+    assert (message, cost) in [(each.message, each.cost_bytes) for each in found]

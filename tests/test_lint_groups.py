@@ -9,11 +9,13 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.cli import main
 from hlo_cli.dataclass import dataclass
+from hlo_cli.lint.finding_facts import Common, NamedValue, Reach, cause_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.findings import Cause, Finding, Group, groups_of
+from hlo_cli.report.findings import COUNT, Cause, Finding, Group, groups_of
 
 ORDERS = ("{2,1,0}", "{2,0,1}", "{1,2,0}", "{1,0,2}", "{0,1,2}", "{0,2,1}")
 SELECTED = LintSettings(("HLO101", "HLO102", "HLO204", "HLO206"), min_argument_bytes=1)
@@ -310,3 +312,28 @@ def test_padding_of_one_size_is_one_cause_in_all_shapes() -> None:
         (2, "2 arrays are padded from 32 to 128 in the last dimension, at m.py:3 and 1 other line"),
         (1, found[1].worst.message),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "whole"),
+    [
+        ("params['layers'][3]['w']", "params['layers'][*][…]", "params[…]"),
+        ("params['layers'][3]['w']['k']", "params['layers'][*][…]", "params[…]"),
+        ("params['w']", "params[…]", "params[…]"),
+        ("params[0]", "", "params[…]"),
+        ("w", "", ""),
+    ],
+)
+def test_an_argument_belongs_to_a_part_of_the_tree_and_to_all_of_it(name: str, part: str, whole: str) -> None:
+    text = f'ENTRY e {{ p = f32[4] parameter(0), metadata={{op_name="{name}"}}  ROOT n = f32[4] negate(p) }}'
+    module = parse_module(text)
+    value = module.entry.parameters[0]
+    about = NamedValue(value, name, Origin(name, argument=value))
+
+    def pattern(reach: Reach) -> str:
+        common = Common(f"{COUNT} of {name}", reach)
+        return cause_of(f"{name} is wasted", value, (about, None), None, common, {}).pattern
+
+    inside = pattern("function")
+    assert inside.startswith(f"{COUNT} of {part}") if part else COUNT not in inside
+    assert pattern("argument").startswith(f"{COUNT} of {whole or name}")
