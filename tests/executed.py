@@ -55,6 +55,8 @@ class Executed:
     imported: Lines
     texts: dict[str, str]
     """Each file of the package and each file of tests, as they were."""
+    measured: frozenset[str]
+    """The files and folders whose tests have been measured."""
 
 
 class Session:
@@ -70,13 +72,17 @@ class Session:
         return True
 
 
-def executed(copy: Path, *, anew: bool = False) -> Executed:
-    """What each test executes, measured in a copy of the tree as far as it is not known."""
-    paths = sorted([*ROOT.glob("hlo_cli/**/*.py"), *ROOT.glob("tests/test_*.py")])
-    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
-    known = pickle.loads(_KEPT.read_bytes()) if _KEPT.exists() and not anew else Executed({}, {}, {})
-    changed = {path for path in {*texts, *known.texts} if texts.get(path) != known.texts.get(path)}
-    if not changed:
+def executed(copy: Path, among: Sequence[str] = (), *, anew: bool = False) -> Executed:
+    """What each test executes, or each in some files, measured in a copy of the tree as far as it is not known."""
+    known = pickle.loads(_KEPT.read_bytes()) if _KEPT.exists() and not anew else Executed({}, {}, {}, frozenset())
+    modules, tests = ROOT.glob("hlo_cli/**/*.py"), ROOT.glob("tests/test_*.py")
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted((*modules, *tests))}
+    if among:  # what is not measured now stays as it was
+        others = {path for path in texts if path.startswith("tests/") and path not in among}
+        texts |= {path: known.texts.get(path, "") for path in others}
+    changed = {path for path in {*texts, *known.texts} if texts.get(path) != known.texts.get(path, "")}
+    measured = known.measured | set(among or (_ALL,))
+    if not changed and (_ALL in known.measured or known.measured == measured):
         return known
     moved = {path: sources(known.texts[path], texts[path]) for path in changed & texts.keys() & known.texts.keys()}
     still = {
@@ -84,14 +90,17 @@ def executed(copy: Path, *, anew: bool = False) -> Executed:
         for name, execution in known.tests.items()
         if name.partition("::")[0] not in changed or name.startswith("hlo_cli/")
     }
-    measured = Fork(lambda: _measured(copy, still)).answer()
-    if measured is None:
+    answer = Fork(lambda: _measured(copy, among, still)).answer()
+    if answer is None:
         raise failure(copy, "the tests cannot be measured")
-    tests, imported = measured
-    found = Executed(tests, imported, texts)
+    found = Executed(*answer, texts, frozenset(measured))
     _KEPT.parent.mkdir(exist_ok=True)
     _KEPT.write_bytes(pickle.dumps(found))
     return found
+
+
+_ALL = "all"
+"""Stands for all files of tests."""
 
 
 def sources(before: str, after: str) -> list[int]:
@@ -157,10 +166,10 @@ def caches() -> list[_lru_cache_wrapper[Any]]:
     return [value for module in modules for value in vars(module).values() if isinstance(value, _lru_cache_wrapper)]
 
 
-def _measured(copy: Path, known: dict[str, Execution]) -> tuple[dict[str, Execution], Lines]:
+def _measured(copy: Path, among: Sequence[str], known: dict[str, Execution]) -> tuple[dict[str, Execution], Lines]:
     """What tests execute, those that are known among them, and what is executed by imports."""
     enter(copy)
-    tests: dict[str, Execution] = {}
+    tests = known if among else {}
     watch = _Watch(copy)
 
     def measure(items: Sequence[pytest.Item]) -> None:
@@ -173,7 +182,7 @@ def _measured(copy: Path, known: dict[str, Execution]) -> tuple[dict[str, Execut
             assert measured is not None, "tests ended the process that runs them"
             tests.update(measured)
 
-    code = pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}"], [Session(measure)])
+    code = pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}", *among], [Session(measure)])
     assert not code, f"pytest ended with {code}"
     return tests, watch.imported
 

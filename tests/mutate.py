@@ -85,12 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         copy = Path(directory) / "tree"
         _copy_tree(copy)
-        known = executed(copy, anew=options.measure)
+        known = executed(copy, options.tests_in, anew=options.measure)
         chosen, possible = _chosen(options)
         trials = [_trial(path, mutant, known, options) for path, mutant in chosen]
         by = Counter[str]()
         prepared = time.monotonic()
-        for trial, test in _tried(copy, trials, options.verbose):
+        for trial, test in _tried(copy, trials, options):
             by["killed" if test else "survived" if trial.tests else "not run by any test"] += 1
             by["endless"] += test == TIMEOUT
     tried = time.monotonic() - prepared
@@ -127,13 +127,18 @@ def _chosen(options: argparse.Namespace) -> tuple[list[tuple[str, Mutant]], int]
 
 def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespace) -> Trial:
     line = bits([mutant.line])
-    tests = [name for name, execution in known.tests.items() if execution.lines.get(path, 0) & line]
+    among = [
+        (name, execution)
+        for name, execution in known.tests.items()
+        if not options.tests_in or name.startswith(tuple(options.tests_in))
+    ]
+    tests = [name for name, execution in among if execution.lines.get(path, 0) & line]
     is_imported = bool(known.imported.get(path, 0) & line) or not tests
     if is_imported:  # whoever uses what is defined there
         where = _uses(path, mutant.line)
         tests += [
             name
-            for name, execution in known.tests.items()
+            for name, execution in among
             if any(execution.lines.get(module, 0) & lines for module, lines in where.items())
         ]
     chosen: list[str] = []
@@ -206,15 +211,15 @@ def _copy_tree(copy: Path) -> None:
 # --- how ---
 
 
-def _tried(copy: Path, trials: Sequence[Trial], verbose: bool) -> Iterator[tuple[Trial, str]]:
+def _tried(copy: Path, trials: Sequence[Trial], options: argparse.Namespace) -> Iterator[tuple[Trial, str]]:
     """The trials, each with the test that notices its mutant or nothing; they are printed as they are found."""
 
     def tell(trial: Trial, test: str, screen: TextIO) -> None:
-        if not test or verbose:
+        if not test or options.verbose:
             print(f"{test or ('survived' if trial.tests else 'not run by any test')}: {trial}", file=screen, flush=True)
 
     inside = [trial for trial in trials if trial.tests and not trial.is_imported]
-    outcomes = Fork(partial(_tried_in_session, copy, inside, tell)).answer()
+    outcomes = Fork(partial(_tried_in_session, copy, options.tests_in, inside, tell)).answer()
     if outcomes is None or len(outcomes) < len(inside):
         raise failure(copy, "the tests cannot be collected")
     known = {trial: test for trial, test in zip(inside, outcomes, strict=True) if test is not None}
@@ -239,7 +244,7 @@ def _noticed(work: Callable[[], str], seconds: int) -> str:
 
 
 def _tried_in_session(
-    copy: Path, trials: Sequence[Trial], tell: Callable[[Trial, str, TextIO], None]
+    copy: Path, among: Sequence[str], trials: Sequence[Trial], tell: Callable[[Trial, str, TextIO], None]
 ) -> list[str | None]:
     """For each trial the test that notices it, or nothing; None where functions cannot get the code of the mutant."""
     outcomes: list[str | None] = []
@@ -257,7 +262,7 @@ def _tried_in_session(
             if test is not None:
                 tell(trial, test, screen)
 
-    pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}"], [Session(try_all)])
+    pytest.main([*SELECTED, f"--basetemp={copy.parent / 'temporary'}", *among], [Session(try_all)])
     return outcomes
 
 
@@ -343,6 +348,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--sample", type=int, default=200, help="how many mutants to try")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
+    parser.add_argument(
+        "--tests-in", nargs="+", default=(), metavar="FILE", help="only tests in these files and folders"
+    )
     parser.add_argument("--tests", type=int, default=150, help="how many tests to run for one mutant")
     parser.add_argument("--test-seconds", type=float, default=6, help="how long they may take without it")
     parser.add_argument("--measure", action="store_true", help="measure anew which tests execute which line")

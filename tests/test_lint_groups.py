@@ -319,7 +319,8 @@ def test_padding_of_one_size_is_one_cause_in_all_shapes() -> None:
     [
         ("params['layers'][3]['w']", "params['layers'][*][…]", "params[…]"),
         ("params['layers'][3]['w']['k']", "params['layers'][*][…]", "params[…]"),
-        ("params['w']", "params[…]", "params[…]"),
+        ("params['mlp']['w']", "params['mlp'][…]", "params[…]"),
+        ("params['w']", "", "params[…]"),
         ("params[0]", "", "params[…]"),
         ("w", "", ""),
     ],
