@@ -68,6 +68,7 @@ class Trial:
     seconds: float
     """What the tests take without the mutant."""
     is_imported: bool
+    """Whether the line is executed by imports or before the first test, too."""
 
     def __str__(self) -> str:
         return f"{self.path}:{self.mutant.line}: - {self.mutant.before.strip()}  + {self.mutant.after.strip()}"
@@ -127,29 +128,27 @@ def _chosen(options: argparse.Namespace) -> tuple[list[tuple[str, Mutant]], int]
 
 def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespace) -> Trial:
     line = bits([mutant.line])
-    among = [
-        (name, execution)
+    among = {
+        name: execution
         for name, execution in known.tests.items()
         if not options.tests_in or name.startswith(tuple(options.tests_in))
+    }
+    tests = [name for name, execution in among.items() if execution.lines.get(path, 0) & line]
+    where = _uses(path, mutant.line, is_executed=bool(tests))
+    uses = [
+        name
+        for name, execution in (among.items() if where else ())
+        if any(execution.lines.get(module, 0) & lines for module, lines in where.items())
     ]
-    tests = [name for name, execution in among if execution.lines.get(path, 0) & line]
-    is_imported = bool(known.imported.get(path, 0) & line) or not tests
-    if is_imported:  # whoever uses what is defined there
-        where = _uses(path, mutant.line)
-        tests += [
-            name
-            for name, execution in among
-            if any(execution.lines.get(module, 0) & lines for module, lines in where.items())
-        ]
     chosen: list[str] = []
     seconds = 0.0
-    for name in _specific_first(set(tests), known):
+    for name in dict.fromkeys((*_specific_first(tests, known), *_specific_first(uses, known))):
         seconds += known.tests[name].seconds
         if (chosen and seconds > options.test_seconds) or len(chosen) == options.tests:
             break
         chosen.append(name)
     total = sum(known.tests[name].seconds for name in chosen)
-    return Trial(path, mutant, tuple(chosen), total, is_imported)
+    return Trial(path, mutant, tuple(chosen), total, bool(known.imported.get(path, 0) & line))
 
 
 def _specific_first(tests: Iterable[str], known: Executed) -> list[str]:
@@ -163,11 +162,14 @@ def _specific_first(tests: Iterable[str], known: Executed) -> list[str]:
     return [name for *_, name in sorted(ranked)]
 
 
-def _uses(path: str, line: int) -> dict[str, int]:
-    """The lines that name what is defined on a line when its module is imported; all lines of the module if nothing is."""
+def _uses(path: str, line: int, *, is_executed: bool) -> dict[str, int]:
+    """The lines that name what is defined on a line when its module is imported.
+
+    All lines of the module if nothing is and no test executes the line: it is part of a class or of a decorator.
+    """
     names = set(_defined(ast.parse(_text(path)), line))
     if not names:
-        return {path: -1}
+        return {} if is_executed else {path: -1}
     named = re.compile(r"\b(?:" + "|".join(map(re.escape, names)) + r")\b")
     found = {}
     for module in _modules("hlo_cli"):
@@ -177,15 +179,18 @@ def _uses(path: str, line: int) -> dict[str, int]:
     return found
 
 
-def _defined(tree: ast.AST, line: int) -> Iterator[str]:
-    """The names of the statements around a line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            match node:
-                case ast.FunctionDef():
-                    yield node.name
-                case ast.Assign(targets=targets):
-                    yield from (target.id for target in targets if isinstance(target, ast.Name))
+def _defined(tree: ast.Module | ast.ClassDef, line: int) -> Iterator[str]:
+    """The name that the statement on a line defines in a module or a class: of a value, or of what has it as a default."""
+    for node in tree.body:
+        if not node.lineno <= line <= (node.end_lineno or node.lineno):
+            continue
+        match node:
+            case ast.ClassDef():
+                yield from _defined(node, line)
+            case ast.FunctionDef(name=name, body=[first, *_]) if line < first.lineno:
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 @cache
@@ -218,7 +223,7 @@ def _tried(copy: Path, trials: Sequence[Trial], options: argparse.Namespace) -> 
         if not test or options.verbose:
             print(f"{test or ('survived' if trial.tests else 'not run by any test')}: {trial}", file=screen, flush=True)
 
-    inside = [trial for trial in trials if trial.tests and not trial.is_imported]
+    inside = [trial for trial in trials if trial.tests]
     outcomes = Fork(partial(_tried_in_session, copy, options.tests_in, inside, tell)).answer()
     if outcomes is None or len(outcomes) < len(inside):
         raise failure(copy, "the tests cannot be collected")
@@ -246,7 +251,7 @@ def _noticed(work: Callable[[], str], seconds: int) -> str:
 def _tried_in_session(
     copy: Path, among: Sequence[str], trials: Sequence[Trial], tell: Callable[[Trial, str, TextIO], None]
 ) -> list[str | None]:
-    """For each trial the test that notices it, or nothing; None where functions cannot get the code of the mutant."""
+    """For each trial the test that notices it, or nothing; None where that takes a process that imports the mutant."""
     outcomes: list[str | None] = []
     screen = enter(copy)
 
@@ -258,6 +263,8 @@ def _tried_in_session(
             changes = _changes(copy, trial, functions)
             chosen = [tests[name] for name in trial.tests if name in tests]
             test = None if changes is None else _noticed(partial(_failing, changes, chosen), trial.limit)
+            if not test and trial.is_imported:  # what has been imported does not change with the functions
+                test = None
             outcomes.append(test)
             if test is not None:
                 tell(trial, test, screen)
