@@ -358,7 +358,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--tests-in", nargs="+", default=(), metavar="FILE", help="only tests in these files and folders"
     )
-    parser.add_argument("--tests", type=int, default=150, help="how many tests to run for one mutant")
+    parser.add_argument("--tests", type=int, default=1000, help="how many tests to run for one mutant")
     parser.add_argument("--test-seconds", type=float, default=6, help="how long they may take without it")
     parser.add_argument("--measure", action="store_true", help="measure anew which tests execute which line")
     parser.add_argument("--at-least", type=float, default=0, help="exit with 1 if fewer percent are killed")

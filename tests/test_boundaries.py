@@ -311,6 +311,7 @@ READ = 'ROOT r = f32[256,512]{1,0} custom-call(c), custom_call_target="f"'
 AGAIN = READ.replace("(c)", "(c, x)")
 NEGATED = "n = f32[256,512]{1,0} negate(x)  "
 COPY = "c = f32[256,512]{0,1} copy(x)  "
+FETCHED = "s = (f32[256,512]{1,0:S(1)}, f32[256,512]{1,0}, u32[]) copy-start(x)  d = f32[256,512]{1,0:S(1)} copy-done(s)  n = f32[256,512]{1,0} negate(d)  "
 TURNED = 'c = f32[512,256]{1,0} transpose(x), dimensions={1,0}, metadata={op_name="jit(f)/transpose"}  '
 CONVERTED = "c = bf16[256,512]{1,0:T(8,128)(2,1)} convert(x)  "
 
@@ -321,6 +322,13 @@ CONVERTED = "c = bf16[256,512]{1,0:T(8,128)(2,1)} convert(x)  "
         ("HLO102", COPY + READ, "", PASSED),
         ("HLO102", COPY + READ, DONATED, None),  # has to keep the layout of the result
         ("HLO102", COPY + AGAIN, "", None),  # is read in its layout, too
+        ("HLO102", COPY + FETCHED + READ, "", None),
+        (
+            "HLO102",
+            COPY + FETCHED.replace("n = f32[256,512]{1,0} negate(d)  ", "") + READ,
+            "",
+            PASSED,
+        ),  # nobody reads it
         ("HLO102", f"ROOT {COPY}", "", None),  # is an argument and a result: which one is not known
         ("HLO102", COPY + "ROOT t = (f32[256,512]{0,1}) tuple(c)", "", None),
         ("HLO102", NEGATED + "ROOT c = f32[256,512]{0,1} copy(n)", "", RETURNED),

@@ -269,9 +269,7 @@ def is_only_reader(context: LintContext, reader: Instruction, argument: Instruct
         for user in uses_of(waiting.pop(), context.users):
             if user is reader or user in seen:
                 continue
-            # A copy-start has one user, its done, which stands for the value.
-            done = next(iter(context.users[user]), user) if user.opcode == opcodes.COPY_START else user
-            if argument_of(done) is not argument:
+            if argument_of(user) is not argument:
                 return False
             seen.add(user)
             waiting.append(user)
