@@ -12,6 +12,7 @@ from hlo_cli import HloError, parse_module, parse_shape
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir.instruction import users_among
+from hlo_cli.lint.finding_facts import cost_meaning
 from hlo_cli.lint.rule import LintContext, structure_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
@@ -711,3 +712,68 @@ def test_elements_of_a_loop_are_not_results_of_its_body() -> None:
     context = LintContext(module, LintSettings())
     [element] = [each for each in module.computation("body").instructions if each.name == "w"]
     assert producer_through(context, element) is element
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('f32[4]{0} custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}', None),
+        ('b(f32[4]{0}) custom-call(b), custom_call_target="Unpin"', "Unpin cannot return b(f32[4]{0})"),
+        ('b(f32[4]{0}) custom-call(b), custom_call_target="Pin"', "Pin cannot take b(f32[4]{0})"),
+        (
+            'f32[4]{0} custom-call(b), custom_call_target="Unpin"',
+            "Unpin must alias its operand exactly once, got 0 aliases",
+        ),
+        ('b(f32[4]{0}) custom-call(x, x), custom_call_target="Pin"', "Pin takes 1 operand, got 2"),
+    ],
+)
+def test_what_conversions_between_arrays_and_buffers_take_and_return(line: str, message: str | None) -> None:
+    """As the verification of buffer types in xla/service/hlo_verifier.cc asks."""
+    pinned = 'b = b(f32[4]{0}) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}'
+    text = f"HloModule m  ENTRY e {{ x = f32[4]{{0}} parameter(0)  {pinned}  v = {line} }}"
+    found = [each.message for each in lint_module(parse_module(text), LintSettings(select=("HLO042",)))]
+    assert found == ([f"v: {message}"] if message else [])
+
+
+def test_every_writer_but_the_first_overwrites_what_it_wrote() -> None:
+    writer = '= b(f32[4]) custom-call(b), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}'
+    pinned = 'b = b(f32[4]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}'
+    text = f"HloModule m  ENTRY e {{ x = f32[4] parameter(0)  {pinned}  v {writer}  w {writer}  u {writer} }}"
+    found = [each.message for each in lint_module(parse_module(text), LintSettings(select=("HLO041",)))]
+    assert found == ["w and v both take the buffer b", "u and v both take the buffer b"]
+
+
+def test_tuples_that_a_loop_only_carries_are_read_by_none_of_its_rounds() -> None:
+    text = ROUNDS.format("", "", "y = f32[8,128]{1,0:T(8,128)} add(w, x)", "w, y", "")
+    tiled = "f32[8,128]{1,0:T(8,128)}"
+    carried = f"(s32[]{{:T(128)}}, {tiled}, {tiled})"
+    nested = text.replace(carried, f"(s32[]{{:T(128)}}, ({tiled}), {tiled})")
+    nested = nested.replace(f"w = {tiled} get-tuple-element(p)", f"v = ({tiled}) get-tuple-element(p)")
+    nested = nested.replace("add(w, x)", "negate(x)").replace("tuple(j, w, y)", "tuple(j, v, y)")
+    nested = nested.replace("tuple(zero, a, b)", "tuple(zero, s, b)").replace(
+        "  t = (s32", f"  s = ({tiled}) tuple(a)\n  t = (s32"
+    )
+    assert not speaks("HLO209", nested, min_prefetch_bytes=0)
+
+
+def test_a_donation_says_what_it_saves_by_itself() -> None:
+    text = """HloModule m, is_scheduled=true  ENTRY e { p = f32[256] parameter(0)  q = f32[512] parameter(1)
+      a = f32[256] negate(p)  b = f32[512] negate(q)  ROOT r = (f32[256], f32[512]) tuple(a, b) }"""
+    found = lint_module(parse_module(text), LintSettings(select=("HLO203",), min_donation_bytes=1))
+    assert sorted(str(each.hint).rpartition("the module then ")[2] for each in found) == [
+        "needs 1 KiB less",
+        "needs 2 KiB less",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        ("HLO201", ""),
+        ("HLO202", "wasted bytes of memory, or bytes copied needlessly"),
+        ("HLO602", "bytes exchanged with the host"),
+        ("HLO603", ""),
+    ],
+)
+def test_limits_and_what_runs_where_have_no_cost(code: str, meaning: str) -> None:
+    assert cost_meaning(code) == meaning
