@@ -14,6 +14,7 @@ from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.cli import main
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.lint.finding_facts import Waste, is_of_library, seconds_of, value_of, waste_of_copy
+from hlo_cli.lint.finding_facts import name_of as value_name
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Cause, Finding, Findings
@@ -317,3 +318,25 @@ def test_what_a_rule_says_and_what_it_costs(code: str, cost: int | None, message
     modules = [(parse_module(case.bad.replace("«", "").replace("»", "")), case.settings) for case in cases]
     found = [each for module, chosen in modules for each in lint_module(module, replace(chosen, select=(code,)))]
     assert (message, cost) in [(each.message, each.cost_bytes) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "origin", "name"),
+    [
+        ("v = f32[4] negate(p)", Origin("jit(f)/mlp/neg"), "mlp/neg"),
+        ("v = f32[4] negate(p)", Origin("jit(f)/neg", (SourceLocation("m.py", 4),)), "the neg at m.py:4"),
+        ("v = f32[4] negate(p)", Origin("jit(f)/neg"), "neg"),
+        ("v = f32[4] negate(p)", Origin("jit(f)/mlp/while"), "mlp"),  # a value of a loop is named by what is around it
+        ("v = f32[4] negate(p)", Origin("jit(f)/while"), "the f32[4] value"),
+        ("v = f32[4] copy(p)", Origin("jit(f)/while"), "the f32[4] value"),
+        ("v = f32[4] negate(p)", Origin(), "v"),
+        ("n = f32[4] negate(p)  v = f32[4] copy(n)", Origin(), "n"),
+        ("v = f32[4] copy(p)", Origin(), "p"),
+        ("v = (f32[4]) tuple(p)", Origin(), "the (f32[4]) value"),
+        ("v = f32[4] parameter(1)", Origin("w"), "w"),
+        ("v = f32[4] parameter(1)", Origin(), "v"),
+    ],
+)
+def test_a_value_is_called_what_a_user_knows(line: str, origin: Origin, name: str) -> None:
+    entry = parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  {line} }}").entry
+    assert value_name(entry.instruction("v"), origin) == name

@@ -21,7 +21,8 @@ from hlo_cli.cli import main
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir.attributes.value_types import Alias
-from hlo_cli.lint.advice import Donation, Donations, donations_of
+from hlo_cli.lint.advice import Donation, Donations, donation_hint, donations_of
+from hlo_cli.lint.rule import LintContext
 from hlo_cli.lint.rules.overlap import Pair, independent_kernels
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
@@ -134,6 +135,13 @@ def test_a_donation_is_missed_where_the_argument_is_fetched_in_pieces() -> None:
     assert not missed(STEP.format(other + FETCHED.replace("OTHER", "u"), HALVES)), "half of it is of another array"
 
 
+def test_pieces_are_fetched_in_the_short_form_too() -> None:
+    short = re.sub(r"async-start\((\w+)\), calls=first", r"slice-start(\1), slice={[0:32], [0:64]}", FETCHED)
+    short = re.sub(r"async-start\((\w+)\), calls=second", r"slice-start(\1), slice={[32:64], [0:64]}", short)
+    short = short.replace("async-done", "slice-done")
+    assert missed(STEP.format(short.replace("OTHER", "w"), "")) == {"w"}
+
+
 def test_a_donation_is_missed_where_a_copy_of_the_argument_is_updated() -> None:
     text = "HloModule m, is_scheduled=true\nENTRY e { c = f32[64,8]{1,0} parameter(0)  i = s32[] parameter(1)\n"
     text += "x = f32[1,8]{1,0} parameter(2)  k = f32[64,8]{1,0} copy(c)  z = s32[] constant(0)\n"
@@ -218,3 +226,25 @@ def test_the_hint_for_a_space_is_about_that_space(monkeypatch: pytest.MonkeyPatc
     assert hints.keys() == {"HBM", "VMEM"}
     assert hints["VMEM"] == "reduce the dot_general at operations.py:34, the largest value at the peak (272 KiB)"
     assert hints["HBM"].startswith("donate x to lower the peak to ")
+
+
+@pytest.mark.parametrize(
+    ("names", "saved", "start"),
+    [
+        (["a['w']", "b.x"], 2048, "donate a['w']: "),  # each saves its own
+        (["a['w']", "b.x"], 1024, "donate a and b: "),  # only together is it known what they save
+        (["a['w']", "a['v']"], 1024, "donate a: "),  # JAX donates whole arguments
+        (["a['w']"], 512, "donate a['w']: "),
+        (["a", "b", "c", "d"], 1024, "donate a, b, c, and 1 more: "),
+    ],
+)
+def test_which_arguments_are_donated_for_what_is_saved(names: list[str], saved: int, start: str) -> None:
+    given = "  ".join(f'p{n} = f32[256] parameter({n}), metadata={{op_name="{name}"}}' for n, name in enumerate(names))
+    module = parse_module(f"ENTRY e {{ {given}  ROOT r = f32[256] negate(p0) }}")
+    each = [
+        Donation(parameter, parameter, 1024, Alias((), number, (), "may-alias"))
+        for number, parameter in enumerate(module.entry.parameters)
+    ]
+    hint = donation_hint(LintContext(module, LintSettings()), Donations(tuple(each), saved), each[0])
+    assert hint.startswith(start)
+    assert hint.endswith(f" needs {format_bytes(1024 if saved == 1024 * len(names) else saved)} less")

@@ -337,4 +337,4 @@ def test_an_argument_belongs_to_a_part_of_the_tree_and_to_all_of_it(name: str, p
 
     inside = pattern("function")
     assert inside.startswith(f"{COUNT} of {part}") if part else COUNT not in inside
-    assert pattern("argument").startswith(f"{COUNT} of {whole or name}")
+    assert pattern("argument").splitlines()[0] == f"{COUNT} of {whole or name}"
