@@ -265,7 +265,7 @@ def test_moves_of_an_array_are_about_what_makes_it(line: str, made: str) -> None
     part = "part { a = f32[64] parameter(0)  ROOT s = f32[32] slice(a), slice={[0:32]} }"
     other = "other { b = f32[64] parameter(0)  ROOT n = f32[64] negate(b) }"
     module = parse_module(f"HloModule m  {part}  {other}  ENTRY e {{ p = f32[64] parameter(0)  {line} }}")
-    assert value_of(module.entry.instruction("v")).name == made
+    assert value_of(module.instruction("v")).name == made
 
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -338,5 +338,5 @@ def test_what_a_rule_says_and_what_it_costs(code: str, cost: int | None, message
     ],
 )
 def test_a_value_is_called_what_a_user_knows(line: str, origin: Origin, name: str) -> None:
-    entry = parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  {line} }}").entry
-    assert value_name(entry.instruction("v"), origin) == name
+    module = parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  {line} }}")
+    assert value_name(module.instruction("v"), origin) == name
