@@ -184,7 +184,7 @@ def _run(arguments: list[str]) -> int:
         arguments = with_command(arguments, COMMANDS)
     table = CommandTable(COMMANDS, _unknown_word)
     try:
-        with table.make_context("hlo", arguments, obj=_answer) as context:
+        with table.make_context("hlo", arguments, obj=_answer_error) as context:
             code = table.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -211,7 +211,7 @@ def _unknown_word(word: str, commands: Sequence[str]) -> HloError:
     return unknown_word_error(word, commands)
 
 
-def _answer(error: HloError, context: click.Context) -> int:
+def _answer_error(error: HloError, context: click.Context) -> int:
     """Answers a text that is not a module; other errors are raised again."""
     from hlo_cli.commands.pasted.answer import answer_error
 

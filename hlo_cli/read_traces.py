@@ -280,7 +280,7 @@ def read_traces(
     traces: list[Trace] = []
     for argument in arguments:
         found = find_traces(argument)
-        read = [_read(path, stdin, maximum_bytes) for path in found.paths]
+        read = [_read_file(path, stdin, maximum_bytes) for path in found.paths]
         if found.note is not None:
             read[0] = replace(read[0], notes=(found.note, *read[0].notes))
         traces += read
@@ -307,7 +307,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     return traces[0]
 
 
-def _read(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
+def _read_file(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
 
     if path == "-":
         stream = stdin or getattr(sys.stdin, "buffer", None)

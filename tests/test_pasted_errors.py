@@ -219,7 +219,7 @@ OLD_AND_NEW = """\
 
 def compared(text: str) -> Report:
     """The report on a diff."""
-    return unified_diff.report_of(PastedText("diff", "-", text, versions=sides_of(text)))
+    return unified_diff.diff_report(PastedText("diff", "-", text, versions=sides_of(text)))
 
 
 def test_a_diff_is_two_modules() -> None:

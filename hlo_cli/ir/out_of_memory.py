@@ -37,6 +37,15 @@ class UsageRow:
     value_count: int
     shapes: tuple[CountedShape, ...]
 
+    @property
+    def shapes_text(self) -> str:
+        """The shapes as XLA prints them.
+
+        >>> UsageRow(4096, 100, 4096, 0, 3, (CountedShape(2, "f32[8,128]"), CountedShape(1, "s32[]"))).shapes_text
+        '2×f32[8,128], s32[]'
+        """
+        return ", ".join(f"{each.count}×{each.shape}" if each.count > 1 else each.shape for each in self.shapes)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryRange:
@@ -71,15 +80,29 @@ class AllocationUsage:
     rows: tuple[UsageRow, ...]
     omitted: int = 0
 
+    @property
+    def listed_bytes(self) -> int:
+        """The sum of the listed sizes."""
+        return sum(row.size_bytes for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class SpaceUsage:
-    """One memory space. XLA's `name` for it is right for some targets only; `color` is the number n of `S(n)`."""
+    """One memory space. XLA's `name` for it is right for some targets only; `color` is the number n of `S(n)`.
+
+    Unless the total `is_stated`, as in a part of a report, it is the sum of the listed sizes.
+    """
 
     name: str
     color: int
     total_bytes: int
     allocations: tuple[AllocationUsage, ...]
+    is_stated: bool = True
+
+    @property
+    def listed_bytes(self) -> int:
+        """The sum of the listed sizes."""
+        return sum(allocation.listed_bytes for allocation in self.allocations)
 
 
 @dataclass(frozen=True, slots=True)

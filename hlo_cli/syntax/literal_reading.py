@@ -527,11 +527,12 @@ def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
     if isinstance(shape, ArrayShape) and UNBOUNDED not in shape.dimensions:
         return _array_literal(source, span, shape)
     if isinstance(shape, TupleShape):
-        return _elided(shape, source, span) if source.slice(span).strip() == "{...}" else _read(source, span, shape)
+        is_elided = source.slice(span).strip() == "{...}"
+        return _elided(shape, source, span) if is_elided else _read_literal(source, span, shape)
     raise _no_literal(shape, source, span)
 
 
-def _read(source: Source, span: Span, shape: Shape) -> Literal:
+def _read_literal(source: Source, span: Span, shape: Shape) -> Literal:
     """A literal whose parts must be located first, which requires reading all of it."""
 
     tokens = Tokens(source, span.start, span.end)

@@ -103,7 +103,7 @@ def _lines(block: Block, painter: _Painter, room: int) -> Iterator[str]:
         case ItemList():
             yield from _item_lines(block, painter, room)
         case GridTable():
-            yield from _table(block, painter, room)
+            yield from _table_lines(block, painter, room)
 
 
 def _code_line(line: str, language: str, painter: _Painter) -> str:
@@ -159,7 +159,7 @@ def _words(spans: Spans, painter: _Painter, unbroken: int) -> Iterator[tuple[tup
         yield tuple(word)
 
 
-def _table(table: GridTable, painter: _Painter, room: int) -> Iterator[str]:
+def _table_lines(table: GridTable, painter: _Painter, room: int) -> Iterator[str]:
     """Columns as wide as their cells need; if that is too wide, the widest columns are wrapped."""
     rows = (table.header, *table.rows)
     natural = [max(_width(row[index], painter) for row in rows) for index in range(len(table.header))]

@@ -21,7 +21,7 @@ from hlo_cli.report.numbers import format_bytes, format_rate
 # The generated part of `hlo help chips`: the specifications of every chip with their sources.
 
 
-_WIDTH: Final = 76  # 80 columns, less the indentation of both sides
+_LIST_WIDTH: Final = 76  # 80 columns, less the indentation of both sides
 _CELLS_IN_A_LINE: Final = 3  # three cells with their sources fit 76 columns
 _CELL: Final = 19  # columns of a name with its amount; the number of the source follows
 
@@ -52,7 +52,7 @@ class _Sources:
 def _lines(chip: Chip, sources: _Sources) -> Iterator[str]:
     first = f"{chip.name}   aliases: {', '.join(chip.aliases)}"
     if chip.meaning:
-        first += f"; {chip.meaning}" if len(first) + len(chip.meaning) < _WIDTH else f"\n  {chip.meaning}"
+        first += f"; {chip.meaning}" if len(first) + len(chip.meaning) < _LIST_WIDTH else f"\n  {chip.meaning}"
     yield first
     cells = [
         f"{name}{amount:>{_CELL - len(name)}} {f'[{sources.number(source)}]':<4}"

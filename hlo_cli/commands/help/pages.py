@@ -266,7 +266,7 @@ def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
     yield _heading(2, "Options")
     for group, options in command.option_groups(ctx).items():
         yield _heading(3, group)
-        yield _table(options)
+        yield _grid(options)
     yield from _paragraphs(command.details)
     yield _heading(2, "Examples")
     yield CodeBlock(command.examples)
@@ -279,18 +279,18 @@ def _overview(summaries: Mapping[str, str], questions: Iterable[tuple[str, str]]
         _heading(2, "Synopsis"),
         _paragraph("hlo COMMAND [OPTIONS] [INPUT]..."),
         _heading(2, "Questions"),
-        _table(questions),
+        _grid(questions),
         _heading(2, "Commands"),
-        _table((f"hlo-{name}(1)", summary) for name, summary in summaries.items()),
+        _grid((f"hlo-{name}(1)", summary) for name, summary in summaries.items()),
         _heading(2, "Topics"),
-        _table((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
+        _grid((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
     )
     return Page("hlo", (*blocks, *_end()))
 
 
 def _end() -> Iterator[Block]:
     yield _heading(2, "Exit status")
-    yield _table(_EXIT_STATUS)
+    yield _grid(_EXIT_STATUS)
     yield _heading(2, "See also")
     yield _paragraph("hlo help lists all topics; hlo(1) lists all commands.")
 
@@ -313,7 +313,7 @@ def _paragraph(text: str) -> Paragraph:
     return Paragraph((Span(text),))
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> GridTable:
+def _grid(rows: Iterable[tuple[str, str]]) -> GridTable:
     """A list of names with their meanings."""
     cells: tuple[tuple[Spans, ...], ...] = tuple(((Span(name, "code"),), (Span(meaning),)) for name, meaning in rows)
     return GridTable((), cells)

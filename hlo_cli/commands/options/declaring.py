@@ -79,7 +79,7 @@ LAST: Final = (INPUT, OUTPUT)
 SCREEN_LINES: Final = 50
 """The most lines of the help for -h."""
 
-_WIDTH = 80  # the width of the narrowest usual terminal
+_HELP_WIDTH = 80  # the width of the narrowest usual terminal
 _MAX_NAMES_WIDTH = 24  # a longer name has its help below it, so that one name does not narrow all texts
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -391,7 +391,7 @@ def _lines(names: str, text: str, width: int) -> Iterator[str]:
 
     column = width + 4
     text = re.sub(r"`[^`]*`|\([^()]{,24}\)|\[[^\]]*\]", lambda match: match[0].replace(" ", _NO_BREAK), text)
-    words = wrap(text, _WIDTH - column, break_on_hyphens=False, break_long_words=False)
+    words = wrap(text, _HELP_WIDTH - column, break_on_hyphens=False, break_long_words=False)
     if len(names) > width:
         yield f"  {names}"
         names = ""

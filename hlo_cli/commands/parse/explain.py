@@ -547,7 +547,7 @@ def _report(instruction: Instruction, setting: ExplainContext, *, is_named: bool
     users = () if setting.is_alone else _users(instruction)
     return Report(
         "parse",
-        _answer(instruction, setting),
+        _instruction_answer(instruction, setting),
         numbers=_numbers(instruction, users, setting),
         parts=(_anatomy(instruction, users, setting, is_named=is_named), _operand_table(instruction, setting)),
         notes=_notes(instruction),
@@ -585,7 +585,7 @@ def _place(instruction: Instruction) -> str:
     return f"{position} (root)" if instruction.is_root else position
 
 
-def _answer(instruction: Instruction, setting: ExplainContext) -> str:
+def _instruction_answer(instruction: Instruction, setting: ExplainContext) -> str:
     """One sentence on what the instruction does and how large its result is."""
     if instruction.opcode == opcodes.FUSION:
         parts = [format_count(len(instruction.operands), "operands")]

@@ -69,7 +69,7 @@ def report_of_origin(loaded: Loaded, name: str, reading: InputOptions, argument:
     )
     return Report(
         "parse",
-        _answer(value, instruction, origin, moves),
+        _origin_answer(value, instruction, origin, moves),
         numbers=_numbers(
             value, instruction, origin, own_name, made_by, str(original) if original is not None else None
         ),
@@ -92,7 +92,7 @@ def _chosen(module: Module, text: str) -> tuple[Instruction, ShapeIndex]:
     return instruction, index
 
 
-def _answer(value: str, instruction: Instruction, origin: Origin, moves: Sequence[Step]) -> str:
+def _origin_answer(value: str, instruction: Instruction, origin: Origin, moves: Sequence[Step]) -> str:
     """What the value is, whether that is inferred, and the line and the scope that it is from, or for."""
     what = _what(instruction, origin, moves)
     place = os.path.basename(origin.source)

@@ -36,24 +36,24 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
-    "memory.report_of": (
+    "memory.memory_report": (
         *("out-of-memory", "allocator-stats", "memory-stats", "buffer-values", "live-range"),
         *("buffer-assignment", "memory-report", "memory-profile"),
     ),
     "compiler_messages.slow_operation_report": ("slow-operation",),
     "compiler_messages.compiler_error_report": ("compiler-error",),
     "compiler_messages.resharding_report": ("resharding",),
-    "unified_diff.report_of": ("diff",),
+    "unified_diff.diff_report": ("diff",),
     "shape_text.shape_report": ("shape", "shapes"),
     "shape_text.layout_report": ("layout",),
-    "warnings.report_of": (*("captured-constants", "host-compute", "stuck-collective", "spills", "donation"),),
+    "warnings.warning_report": (*("captured-constants", "host-compute", "stuck-collective", "spills", "donation"),),
     "recompilations.report_of": ("compile-log",),
-    "printed_tables.report_of": (
+    "printed_tables.table_report": (
         *("cut-header", "stablehlo", "pallas-kernel", "residuals", "operation-times", "kernel-times"),
         *("execution-profile", "thunks", "autotune-results", "cost-analysis"),
     ),
-    "dump_files.report_of": ("pass-times", "compile-options", "thunk-names", "target", "transfer-stats"),
-    "torch_xla.report_of": ("torch-graphs", "torch-metrics"),
+    "dump_files.dump_file_report": ("pass-times", "compile-options", "thunk-names", "target", "transfer-stats"),
+    "torch_xla.torch_report": ("torch-graphs", "torch-metrics"),
     "failures.flag_report": ("unknown-flag",),
     "failures.failure_report": (
         *("compile-time-constant", "sharding-rank", "indivisible", "donated-argument", "argument-size"),
@@ -130,8 +130,8 @@ def _growth(paths: Sequence[str]) -> Report:
             found.append(error.pasted)
     if len(paths) != 2 or [each.kind for each in found] != ["memory-profile"] * 2:
         raise HloError("a memory profile can only be compared with another one", hint="pass two memory profiles")
-    report_of_growth: Callable[[PastedText, PastedText], Report] = _function("memory.report_of_growth")
-    return report_of_growth(*found)
+    growth_report: Callable[[PastedText, PastedText], Report] = _function("memory.growth_report")
+    return growth_report(*found)
 
 
 def _function(name: str) -> Callable[..., Report]:

@@ -516,7 +516,7 @@ def slow_operation_report(pasted: PastedText) -> Report:
     parts.append(Passage("advice", tuple(_advice(first))))
     return Report(
         "parse",
-        _answer(first),
+        _slow_answer(first),
         numbers={
             "operation": first.first.kind,
             "warnings": sum(group.warnings for group in groups),
@@ -557,7 +557,7 @@ _WORDS: Final[dict[str, str]] = {
 }
 
 
-def _answer(group: SlowGroup) -> str:
+def _slow_answer(group: SlowGroup) -> str:
     time = _time(group)
     match group.first.kind:
         case "folding":

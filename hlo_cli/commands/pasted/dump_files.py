@@ -30,7 +30,7 @@ from hlo_cli.syntax.compiler_files.flags import Settings, changed_settings, comp
 from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
 
 
-def report_of(pasted: PastedText) -> Report:
+def dump_file_report(pasted: PastedText) -> Report:
     """The report on a file; HloError if it has nothing of its kind."""
     readers: dict[str, Callable[[PastedText], Report | None]] = {
         "pass-times": _pass_times,

@@ -725,7 +725,7 @@ def flag_report(pasted: PastedText) -> Report:
         )
     return text_report(
         pasted,
-        _answer(verdicts),
+        _verdict_answer(verdicts),
         means=("XLA ends the process if XLA_FLAGS has a flag that it does not know.",) if "XLA_FLAGS" in text else (),
         tables=(Table("refused_flags", _COLUMNS, rows, noun="flags", person=len(rows) > 1),),
         advice=tuple(_advice(verdicts)),
@@ -742,7 +742,7 @@ def _advice(verdicts: list[_Verdict]) -> Iterator[str]:
         yield help if is_named else f"{', '.join(flags)}: {help}"
 
 
-def _answer(verdicts: list[_Verdict]) -> str:
+def _verdict_answer(verdicts: list[_Verdict]) -> str:
     if len(verdicts) == 1:
         return f"{verdicts[0].flag} {verdicts[0].words}"
     if len({each.words for each in verdicts}) == 1 and verdicts[0].status == "removed":

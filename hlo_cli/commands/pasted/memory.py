@@ -18,22 +18,22 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import program_frame
+from hlo_cli.ir.out_of_memory import SpaceUsage, UsageRow
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.compiler_files.usage_report import SIZE, parse_memory_usage_report, size_of, stated_total
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.traces.device_memory import BUFFER, HeldMemory, read_memory_profile
 
-_SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
-_UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
-_SIZE_PARTS: Final = lazy_regex(r"(-?[\d.]+(?:[eE]\+?\d{1,18})?)\s?(?:([KMGTPE])?i?B?|bytes)")
-_MOST_DIGITS: Final = 24  # longer ones are no amounts, and Python refuses to read texts of thousands
+_MEMORY_SPACE: Final = "Memory Space: "
+"""The head of each part of a memory usage report since 2024."""
 _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
 
 
-def report_of(pasted: PastedText) -> Report:
+def memory_report(pasted: PastedText) -> Report:
     """The report on the memory that a text lists; HloError if it lists none."""
     readers: dict[str, Callable[[PastedText], Report | None]] = {
         "out-of-memory": lambda error: report_of_message(Source(error.name, error.text)),
@@ -51,86 +51,32 @@ def report_of(pasted: PastedText) -> Report:
     return report
 
 
-def size_of(text: str) -> int:
-    """The bytes that a text states, rounded as it is there.
-
-    >>> size_of("1.5MiB"), size_of("4B"), size_of("5,242,948"), size_of("2 GiB")
-    (1572864, 4, 5242948, 2147483648)
-    """
-    match = _SIZE_PARTS.fullmatch(text.replace(",", "").strip())
-    if match is None or match[1].count(".") > 1 or len(match[1]) > _MOST_DIGITS or "e" in match[1].lower():
-        return 0
-    return (
-        int(float(match[1]) * (1 << _UNITS.get(match[2] or "", 0)))
-        if match[2] or "." in match[1]
-        else int(float(match[1]))
-    )
-
-
 # --- memory usage reports: one table an allocation since 2024, one list of allocations before ---
 
-_SPACE: Final = lazy_regex(
-    r"^[ \t]*Memory Space: (\S+) \(color=(-?\d{1,18})\)\s*Total bytes: "
-    r"(\d[\d,]{0,24})",
-    re.MULTILINE,
-)
-_TABLE: Final = lazy_regex(r"^[ \t]*cumulative_size;[^\n]*offset;[^\n]*\n", re.MULTILINE)
-_ROW: Final = lazy_regex(
-    rf"^[ \t]*({_SIZE})\( *(-?nan|\d{{1,18}})%\); +({_SIZE}); +(\d{{1,18}}); "
-    rf"+(\d{{1,18}}); ?([^\n]*)",
-    re.MULTILINE,
-)
-_REST: Final = lazy_regex(r"^[ \t]*The rest (\d{1,18}) values are less than", re.MULTILINE)
-_TOTAL: Final = lazy_regex(r"Total bytes(?: used)?: (\d[\d,]{0,24})")
 _USAGE: Final = (
     Column("space", "space", "name", of=lambda space, number, used: space.name),
     Column("allocation", "allocation", "count", of=lambda space, number, used: number),
     Column("bytes", "size", "bytes", of=lambda space, number, used: used.size_bytes),
     Column("offset", "offset", "address", of=lambda space, number, used: used.offset_bytes),
-    Column("values", "values", "count", of=lambda space, number, used: used.values),
-    Column("shapes", "shapes", of=lambda space, number, used: used.shapes),
+    Column("values", "values", "count", of=lambda space, number, used: used.value_count),
+    Column("shapes", "shapes", of=lambda space, number, used: used.shapes_text),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Used:
-    """One offset of an allocation: the size there, and the values that are there one after another."""
-
-    size_bytes: int
-    offset_bytes: int
-    values: int
-    shapes: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Space:
-    """A memory space with its total and the rows of each allocation."""
-
-    name: str
-    total_bytes: int
-    allocations: tuple[tuple[_Used, ...], ...]
-    stated: bool = True
-
-    @property
-    def listed_bytes(self) -> int:
-        """The sum of the sizes in the tables."""
-        return sum(used.size_bytes for allocation in self.allocations for used in allocation)
-
-
 def _usage_report(pasted: PastedText) -> Report | None:
-    text = pasted.text
-    spaces = list(_spaces(text))
-    if not any(space.allocations for space in spaces) or (not _SPACE.search(text) and _OLD_ALLOCATION.search(text)):
+    spaces = parse_memory_usage_report(Source(pasted.name, pasted.text), is_part=True).spaces
+    is_old = _MEMORY_SPACE not in pasted.text and _OLD_ALLOCATION.search(pasted.text) is not None
+    if is_old or not any(space.allocations for space in spaces):
         return _old_usage_report(pasted)
     offsets = (
         (space, number, used)
         for space in spaces
         for number, allocation in enumerate(space.allocations)
-        for used in allocation
+        for used in allocation.rows
     )
     numbers: dict[str, Cell] = {"total_bytes": sum(space.total_bytes for space in spaces), "spaces": len(spaces)}
     numbers |= {f"{space.name}_bytes": space.total_bytes for space in spaces}
-    omitted = sum(int(match[1]) for match in _REST.finditer(text))
+    omitted = sum(allocation.omitted for space in spaces for allocation in space.allocations)
     notes = (
         [f"{format_count(omitted, 'values')} of less than 5% of an allocation are not in the text"] if omitted else []
     )
@@ -151,10 +97,10 @@ _LEAST_LISTED: Final = 0.97
 """The part of a total that its tables have at least: sizes are printed with one decimal."""
 
 
-def _cut_notes(spaces: Sequence[_Space]) -> Iterator[str]:
+def _cut_notes(spaces: Sequence[SpaceUsage]) -> Iterator[str]:
     """What is missing in a report that was cut."""
     for space in spaces:
-        if not space.stated:
+        if not space.is_stated:
             yield "the report is cut: it states no total and no memory space, so this is the sum of what it lists"
         elif space.listed_bytes < _LEAST_LISTED * space.total_bytes:
             yield (
@@ -172,38 +118,18 @@ _MEANING: Final = (
 )
 
 
-def _spaces(text: str) -> Iterator[_Space]:
-    heads = list(_SPACE.finditer(text))
-    if not heads:
-        total = _TOTAL.search(text)
-        allocations = tuple(_allocations(text))
-        listed = sum(used.size_bytes for allocation in allocations for used in allocation)
-        stated = int(total[1].replace(",", "")) if total else listed
-        yield _Space("default", stated, allocations, stated=total is not None)
-    for at, head in enumerate(heads):
-        end = heads[at + 1].start() if at + 1 < len(heads) else len(text)
-        allocations = tuple(_allocations(text[head.end() : end]))
-        yield _Space(head[1], int(head[3].replace(",", "")), allocations)
-
-
-def _allocations(text: str) -> Iterator[tuple[_Used, ...]]:
-    tables = list(_TABLE.finditer(text))
-    for at, head in enumerate(tables):
-        end = tables[at + 1].start() if at + 1 < len(tables) else len(text)
-        found = _ROW.finditer(text, head.end(), end)
-        yield tuple(_Used(size_of(row[3]), int(row[4]), int(row[5]), row[6].strip()) for row in found)
-
-
-def _space_words(space: _Space, at: int) -> str:
+def _space_words(space: SpaceUsage, at: int) -> str:
     """The size of a space; of the first one, also how many allocations it has and what is in the largest."""
-    name = f"{space.name} memory" if space.stated else "memory of one space, in part,"
+    name = f"{space.name} memory" if space.is_stated else "memory of one space, in part,"
     words = f"{name} {'is ' if not at else ''}{_size_words(space.total_bytes)}"
     if at or not space.allocations:
         return words
-    sizes = [sum(used.size_bytes for used in allocation) for allocation in space.allocations]
+    sizes = [allocation.listed_bytes for allocation in space.allocations]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     words += f" in {format_count(len(sizes), 'allocations')}"
-    inside = [f"{format_bytes(used.size_bytes)} {_holders(used)}" for used in space.allocations[largest][:_MOST_INSIDE]]
+    inside = [
+        f"{format_bytes(used.size_bytes)} {_holders(used)}" for used in space.allocations[largest].rows[:_MOST_INSIDE]
+    ]
     if len(sizes) > 1:
         words += f", the {'larger' if len(sizes) == 2 else 'largest'} {format_bytes(sizes[largest])}"
     return words + (f" ({', '.join(inside)})" if inside else "")
@@ -212,8 +138,9 @@ def _space_words(space: _Space, at: int) -> str:
 _MOST_INSIDE: Final = 3  # the sentence is one line
 
 
-def _holders(used: _Used) -> str:
-    return f"for {used.shapes}" if used.values == 1 else f"shared by {format_count(used.values, 'values')}"
+def _holders(used: UsageRow) -> str:
+    count = used.value_count
+    return f"for {used.shapes_text}" if count == 1 else f"shared by {format_count(count, 'values')}"
 
 
 def _size_words(size: int) -> str:
@@ -221,7 +148,7 @@ def _size_words(size: int) -> str:
 
 
 _OLD_ALLOCATION: Final = lazy_regex(
-    rf"\ballocation (\d{{1,18}}): (?:0x[0-9a-f]+, )?size ({_SIZE}),? "
+    rf"\ballocation (\d{{1,18}}): (?:0x[0-9a-f]+, )?size ({SIZE}),? "
     rf"?([^\n]*)",
     re.MULTILINE,
 )
@@ -271,10 +198,10 @@ _PLURALS: Final = {
 
 def _old_usage_report(pasted: PastedText) -> Report | None:
     found = {int(match[1]): (size_of(match[2]), match[3]) for match in _OLD_ALLOCATION.finditer(pasted.text)}
-    stated = _TOTAL.search(pasted.text)
-    if not found and not stated:
+    stated = stated_total(pasted.text)
+    if not found and stated is None:
         return None
-    total = int(stated[1].replace(",", "")) if stated else sum(size for size, _ in found.values())
+    total = sum(size for size, _ in found.values()) if stated is None else stated
     largest_first = sorted(found.items(), key=lambda each: -each[1][0])
     rows = rows_from_tuples(_KINDS, ((index, size, flags, total) for index, (size, flags) in largest_first))
     kinds = _by_kind((_kind(flags), size) for size, flags in found.values())
@@ -315,7 +242,7 @@ _VALUE: Final = lazy_regex(
     re.MULTILINE,
 )
 _STATISTIC: Final = lazy_regex(
-    rf"^[ \t]*(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +({_SIZE})", re.MULTILINE
+    rf"^[ \t]*(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +({SIZE})", re.MULTILINE
 )
 _BUFFERS: Final = (
     Column("bytes", "size", "bytes", of=lambda allocation, value: value.size_bytes),
@@ -354,10 +281,10 @@ def _assignment(pasted: PastedText) -> Report | None:
         return _assignment_statistics(pasted)
     total = sum(each.size_bytes for each in allocations)  # as XLA, with thread-local ones
     kinds = _by_kind([(each.kind, each.size_bytes) for each in allocations])
-    stated = _TOTAL.search(pasted.text)
+    stated = stated_total(pasted.text)
     notes = []
-    if stated and int(stated[1].replace(",", "")) != total:
-        notes.append(f"the text states {int(stated[1].replace(',', '')):,} bytes, its allocations have {total:,}")
+    if stated is not None and stated != total:
+        notes.append(f"the text states {stated:,} bytes, its allocations have {total:,}")
     values = sorted(
         ((allocation, value) for allocation in allocations for value in allocation.values),
         key=lambda each: (-each[1].size_bytes, each[0].index, each[1].offset_bytes),
@@ -492,15 +419,14 @@ _LISTED_VALUES: Final = (
 
 
 def _values(pasted: PastedText) -> Report | None:
-    stated = _TOTAL.search(pasted.text)
+    total = stated_total(pasted.text)
     values = list[tuple[str, int, str | None]]()
     for match in _USED.finditer(pasted.text):
         origin = _FROM.search(match[4])
         shape = origin[1] if origin and not match[3] else None
         values.append((f"{match[2]}{match[3] or ''}", len(_USE.findall(match[4])), shape))
-    if not values and stated is None:
+    if not values and total is None:
         return None
-    total = int(stated[1].replace(",", "")) if stated else None
     values.sort(key=lambda value: -(_bytes_of(value[2]) or 0))
     size = f", {total:,} bytes in total" if total is not None else ""
     return text_report(
@@ -594,7 +520,7 @@ def _device_total(fields: Mapping[str, int]) -> int:
 
 _STAT: Final = lazy_regex(
     rf"(?:^|(?<=[{{,\s]))['\"]?((?:Num|Peak|Max|In|Largest|Limit|Reserved|Reservable|Pool|num_|bytes_|peak_|largest_"
-    rf"|pool_)[A-Za-z _]{{0,40}}?)['\"]?\s*[:=]\s+({_SIZE})",
+    rf"|pool_)[A-Za-z _]{{0,40}}?)['\"]?\s*[:=]\s+({SIZE})",
     re.MULTILINE,
 )
 _NAMES: Final = {
@@ -727,7 +653,7 @@ def _held_memory(pasted: PastedText) -> Report:
     )
 
 
-def report_of_growth(old: PastedText, new: PastedText) -> Report:
+def growth_report(old: PastedText, new: PastedText) -> Report:
     """The report on what the program holds in the newer of two profiles and not in the older one."""
     before, after = (_by_line(_held_arrays(read_memory_profile(each.data, each.name))) for each in (old, new))
     known = {(line.source, line.function, line.device): line for line in before}

@@ -32,7 +32,7 @@ _LARGEST: Final = 1e30
 """Larger numbers are not measured: the text is damaged."""
 
 
-def report_of(pasted: PastedText) -> Report:
+def table_report(pasted: PastedText) -> Report:
     """The report on a table or a print; HloError if it has no rows."""
     readers: dict[str, Callable[[PastedText], Report | None]] = {
         "cost-analysis": _cost_analysis,

@@ -123,7 +123,7 @@ _SIZE: Final = "1024"
 def layout_report(pasted: PastedText) -> Report:
     """The report on a layout; HloError, with the reason, if XLA does not read it."""
     text = pasted.text.strip().rstrip(",;.")
-    layout, element = _read(text)
+    layout, element = _read_layout(text)
     order = layout.minor_to_major
     rank = len(order)
     tokens = _tokens(layout, element)
@@ -137,7 +137,7 @@ def layout_report(pasted: PastedText) -> Report:
     inner = str(layout.tiles[1]) if len(layout.tiles) > 1 else ""
     return Report(
         "layout",
-        f"Invalid layout: {element.problem}" if element.problem else _answer(layout),
+        f"Invalid layout: {element.problem}" if element.problem else _layout_answer(layout),
         numbers={
             "minor_to_major": order,
             "rank": rank,
@@ -151,7 +151,7 @@ def layout_report(pasted: PastedText) -> Report:
     )
 
 
-def _read(text: str) -> tuple[Layout, ArrayShape]:
+def _read_layout(text: str) -> tuple[Layout, ArrayShape]:
     numbers = text.strip("{}").partition(":")[0].replace(" ", "")
     rank = len(numbers.split(",")) if numbers else 0
     shape = parse_shape(f"{_USUAL}[{','.join(['1024'] * rank)}]{text}")
@@ -167,7 +167,7 @@ def _tokens(layout: Layout, shape: ArrayShape) -> list[ShapeToken]:
     return tokens[start:] if start is not None else [ShapeToken(str(layout), "order")]
 
 
-def _answer(layout: Layout) -> str:
+def _layout_answer(layout: Layout) -> str:
     order = layout.minor_to_major
     rank = len(order)
     words = _order(layout)

@@ -279,7 +279,7 @@ def replica_groups_report(pasted: PastedText) -> Report:
     attributes = dict(_ATTRIBUTE.findall(text))
     text = _ATTRIBUTE.sub("", text).strip()
     if prefix is not None and prefix[1] == "source_target_pairs":
-        return _of_pairs(_read(text), pasted.name)
+        return _of_pairs(_read_groups(text), pasted.name)
     value = read_value_text(Kind.REPLICA_GROUPS, text)
     if not isinstance(value, CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList):
         raise HloError(f"cannot read the replica groups {text[:80]}", hint="groups are such as {{0,1},{2,3}}")
@@ -309,7 +309,7 @@ def _notes_on(attributes: Mapping[str, str]) -> Iterator[Diagnostic]:
         yield Diagnostic("note", "ids are replica ids: a channel_id without use_global_device_ids crosses partitions")
 
 
-def _read(text: str) -> Groups:
+def _read_groups(text: str) -> Groups:
     value = read_value_text(Kind.REPLICA_GROUPS, text)
     if not isinstance(value, CollectiveDeviceList) or any(len(pair) != 2 for pair in value.listed):
         raise HloError(f"cannot read the pairs {text[:80]}", hint="pairs are such as {{0,1},{1,0}}")

@@ -25,7 +25,7 @@ _DUMP: Final = (
 )
 
 
-def report_of(pasted: PastedText) -> Report:
+def torch_report(pasted: PastedText) -> Report:
     """The report on a print; HloError if it has no numbers."""
     readers: dict[str, Callable[[PastedText], Report | None]] = {"torch-graphs": _graphs, "torch-metrics": _metrics}
     report = readers[pasted.kind](pasted)

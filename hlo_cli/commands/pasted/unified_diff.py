@@ -31,7 +31,7 @@ _FILES: Final = (
 )
 
 
-def report_of(pasted: PastedText) -> Report:
+def diff_report(pasted: PastedText) -> Report:
     """The differences between the two sides, as modules or parts of modules; or what there is if one has no HLO."""
     versions = pasted.versions or ("", "")
     read = [_modules(text, f"{pasted.name} ({side})") for side, text in zip(_SIDES, versions, strict=True)]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from hlo_cli.commands.pasted.answer import text_report
-from hlo_cli.commands.pasted.memory import size_of
 from hlo_cli.commands.pasted.shape_text import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
@@ -20,10 +19,11 @@ from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
+from hlo_cli.syntax.compiler_files.usage_report import size_of
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 
-def report_of(pasted: PastedText) -> Report:
+def warning_report(pasted: PastedText) -> Report:
     """The report on the warnings of a text; HloError if none is whole."""
     readers: dict[str, Callable[[PastedText], Report | None]] = {
         "donation": _donation,

@@ -1,4 +1,4 @@
-"""What XLA's memory usage report says: read and written; sizes as in it."""
+"""What XLA's memory usage report says, complete or a part of it that was copied: read and written; sizes as in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.out_of_memory import AllocationUsage, CountedShape, MemoryUsageReport, SpaceUsage, UsageRow
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.compiler_files.memory_files import NUMBER, cut_short, lines_outside, stretches, unknown_lines
 
@@ -54,32 +55,65 @@ def byte_number(text: str) -> int:
     return int((Decimal(match[1]) * (1 << 10 * power)).to_integral_value(ROUND_HALF_EVEN))
 
 
+SIZE: Final = r"-?\d[\d,]*(?:\.\d{1,18})?(?:[eE]\+?\d{1,18})?[ ]?(?:[KMGTPE]i?B?|B|bytes)?(?![A-Za-z])"
+"""A size as a regular expression, in any form that XLA, JAX, and people write."""
+_SIZE_PARTS: Final = lazy_regex(r"(-?\d+(?:\.\d+)?)\s?(?:([KMGTPE])?i?B?|bytes)")
+_MOST_DIGITS: Final = 24  # longer ones are no amounts, and Python refuses to read texts of thousands
+
+
+def size_of(text: str) -> int:
+    """The bytes that a text states, rounded as it is there, with commas or a blank before the unit; else 0.
+
+    >>> size_of("1.5MiB"), size_of("4B"), size_of("5,242,948"), size_of("2 GiB"), size_of("many")
+    (1572864, 4, 5242948, 2147483648, 0)
+    """
+    match = _SIZE_PARTS.fullmatch(text.replace(",", "").strip())
+    if match is None or len(match[1]) > _MOST_DIGITS:
+        return 0
+    return byte_number(f"{match[1]}{match[2] or ''}")
+
+
+_TOTAL: Final = lazy_regex(r"Total bytes(?: used)?: (\d[\d,]{0,24})")
+
+
+def stated_total(text: str) -> int | None:
+    """The total bytes that a file about buffers states; None without them.
+
+    >>> stated_total("Total bytes used: 4,096 (4.0KiB)")
+    4096
+    """
+    match = _TOTAL.search(text)
+    return int(match[1].replace(",", "")) if match is not None else None
+
+
 # --- the report ---
 # `-memory-usage-report.txt`, read and written.
 #
 # Mirrors `BufferAssignment::MemoryUsageReport` and `BufferAllocation::MemoryUsageReport` of
-# xla/service/buffer_assignment.cc.
+# xla/service/buffer_assignment.cc. Copied text is often indented, and lacks its begin or end.
 
 
 _WHAT: Final = "a memory usage report"
 _HEAD: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"
 _RULE: Final = "  " + "-" * 60  # as `MemoryUsageReport` of xla/service/buffer_assignment.cc prints it
 _LESS_THAN: Final = "less than 5% of the total size and not shown."
-_SPACE = re.compile(
-    rf"^Memory Space: (\S+) \(color=(-?{NUMBER})\)\nTotal bytes: ({NUMBER}) \([^)\n]*+\)\n", re.MULTILINE
+_SPACE: Final = lazy_regex(
+    rf"^[ \t]*Memory Space: (\S+) \(color=(-?{NUMBER})\)\s*Total bytes: (\d[\d,]{{0,24}})[^\n]*+\n?", re.MULTILINE
 )
-_ALLOCATION = re.compile(rf"^{re.escape(_HEAD)}\n{_RULE}\n", re.MULTILINE)
-_ROW = re.compile(
-    rf"^  +({BYTES})\( *(-?nan|{NUMBER})%\); +({BYTES}); +({NUMBER}); +({NUMBER}); ([^\n]*+)\n", re.MULTILINE
+_ALLOCATION: Final = lazy_regex(r"^[ \t]*cumulative_size;[^\n]*offset;[^\n]*\n(?:[ \t]*-{3,}[ \t]*\n)?", re.MULTILINE)
+_ROW: Final = lazy_regex(
+    rf"^[ \t]*({SIZE})\( *(-?nan|\d{{1,18}})%\); +({SIZE}); +(\d{{1,18}}); +(\d{{1,18}}); ?([^\n]*)\n?", re.MULTILINE
 )
-_REST = re.compile(rf"^  The rest ({NUMBER}) values are {re.escape(_LESS_THAN)}\n", re.MULTILINE)
+_REST: Final = lazy_regex(r"^[ \t]*The rest (\d{1,18}) values are less than[^\n]*\n?", re.MULTILINE)
 _COUNT = re.compile(rf"({NUMBER})×")
 _BRACKET_OR_COMMA = re.compile(r"[(\[{]|[)\]}]|, ")
 
 
 @no_garbage_collection()
-def parse_memory_usage_report(source: Source) -> MemoryUsageReport:
+def parse_memory_usage_report(source: Source, *, is_part: bool = False) -> MemoryUsageReport:
     """Parses a memory usage report; sizes except totals are as rounded in the text.
+
+    With `is_part`, the text may lack its begin and its end. HloError for a text that is no such report.
 
     >>> report = MemoryUsageReport((SpaceUsage("vmem", 1, 4096, (AllocationUsage((_ONE_ROW,)),)),))
     >>> parse_memory_usage_report(Source("a.txt", print_memory_usage_report(report))) == report
@@ -87,14 +121,16 @@ def parse_memory_usage_report(source: Source) -> MemoryUsageReport:
     """
     text = source.text
     spaces = list(_SPACE.finditer(text))
+    if is_part and not spaces:
+        return MemoryUsageReport((_space_without_head(source),))
     if not spaces:
         line = text.partition("\n")[0]
         raise HloError(f"expected {_WHAT} that starts with Memory Space:", Span(0, len(line)), source=source)
-    if not text.endswith("\n\n"):
+    if not is_part and not text.endswith("\n\n"):
         raise cut_short(source, _WHAT)
     unknown = list(lines_outside(source, 0, spaces[0].start(), ()))
-    found = tuple(_read_space(source, match, end, unknown) for match, end in stretches(spaces, len(text)))
-    return MemoryUsageReport(found, unknown_lines(source, unknown, _WHAT))
+    usages = tuple(_read_space(source, match, end, unknown) for match, end in stretches(spaces, len(text)))
+    return MemoryUsageReport(usages, unknown_lines(source, unknown, _WHAT))
 
 
 def print_memory_usage_report(report: MemoryUsageReport) -> str:
@@ -108,10 +144,22 @@ def print_memory_usage_report(report: MemoryUsageReport) -> str:
 
 
 def _read_space(source: Source, head: re.Match[str], end: int, unknown: list[Span]) -> SpaceUsage:
-    allocations = list(_ALLOCATION.finditer(source.text, head.end(), end))
-    unknown.extend(lines_outside(source, head.end(), allocations[0].start() if allocations else end, ()))
-    usages = (_read_usage(source, match.end(), last, unknown) for match, last in stretches(allocations, end))
-    return SpaceUsage(head[1], int(head[2]), int(head[3]), tuple(usages))
+    usages = tuple(_usages(source, head.end(), end, unknown))
+    return SpaceUsage(head[1], int(head[2]), int(head[3].replace(",", "")), usages)
+
+
+def _space_without_head(source: Source) -> SpaceUsage:
+    """The space of a report that was copied without its first lines."""
+    usages = tuple(_usages(source, 0, len(source.text), []))
+    total = stated_total(source.text)
+    listed = sum(usage.listed_bytes for usage in usages)
+    return SpaceUsage("default", 0, listed if total is None else total, usages, is_stated=total is not None)
+
+
+def _usages(source: Source, start: int, end: int, unknown: list[Span]) -> Iterator[AllocationUsage]:
+    allocations = list(_ALLOCATION.finditer(source.text, start, end))
+    unknown.extend(lines_outside(source, start, allocations[0].start() if allocations else end, ()))
+    return (_read_usage(source, match.end(), last, unknown) for match, last in stretches(allocations, end))
 
 
 def _read_usage(source: Source, start: int, end: int, unknown: list[Span]) -> AllocationUsage:
@@ -125,12 +173,12 @@ def _read_usage(source: Source, start: int, end: int, unknown: list[Span]) -> Al
 def _row(match: re.Match[str]) -> UsageRow:
     cumulative, percent, size, offset, count, shapes = match.groups()
     return UsageRow(
-        byte_number(cumulative),
+        size_of(cumulative),
         int(percent) if percent.isdigit() else None,
-        byte_number(size),
+        size_of(size),
         int(offset),
         int(count),
-        tuple(_counted(shape) for shape in _listed(shapes)),
+        tuple(_counted(shape) for shape in _listed(shapes.strip())),
     )
 
 
@@ -170,10 +218,9 @@ def _space_lines(space: SpaceUsage) -> Iterator[str]:
 
 def _row_line(row: UsageRow) -> str:
     percent = "-nan" if row.percent is None else f"{row.percent:3d}"
-    shapes = ", ".join(f"{shape.count}×{shape.shape}" if shape.count > 1 else shape.shape for shape in row.shapes)
     return (
         f"  {byte_text(row.cumulative_bytes):>9}({percent}%); {byte_text(row.size_bytes):>10}; "
-        f"{row.offset_bytes:12d}; {row.value_count:16d}; {shapes}"
+        f"{row.offset_bytes:12d}; {row.value_count:16d}; {row.shapes_text}"
     )
 
 

@@ -716,10 +716,10 @@ def usage_text(details: Details, shapes: Shapes) -> UsageText:
             listed = tuple(_shapes(text, event.end(), end, shapes))
             place = MemoryRange(space, allocation, int(event["offset"]), int(event["count"]), listed)
             ranges.append(OomAllocation(byte_number(event["size"]), _only_shape(listed), range=place))
-    rows = Counter(_table(range_) for range_ in ranges)
+    rows = Counter(_table_key(range_) for range_ in ranges)
     last = (space, allocation)
     marked = (
-        _marked(range_, is_alone=rows[_table(range_)] == 1 and _table(range_) not in (last, ("", 0)))
+        _marked(range_, is_alone=rows[_table_key(range_)] == 1 and _table_key(range_) not in (last, ("", 0)))
         for range_ in ranges
     )
     return UsageText(tuple(MemoryPart(name, size) for name, size in totals.items()), tuple(marked))
@@ -765,7 +765,7 @@ def _only_shape(listed: tuple[tuple[int, Shape], ...]) -> Shape | None:
     return listed[0][1] if len(listed) == 1 else None
 
 
-def _table(allocation: OomAllocation) -> tuple[str, int]:
+def _table_key(allocation: OomAllocation) -> tuple[str, int]:
     place = allocation.range
     return (place.space, place.allocation) if place is not None else ("", 0)
 

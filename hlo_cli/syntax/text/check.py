@@ -252,7 +252,7 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
             if row not in odd:
                 continue
             if (pairs := odd[row]) is None:
-                if (read := _read(instruction, errors)) is not None:
+                if (read := _attribute_pairs(instruction, errors)) is not None:
                     _note_one(instruction, read, notes)
             else:
                 first, _, times = same.get(row) or (instruction, pairs, 0)
@@ -341,7 +341,7 @@ def _before(source: Source, name: str, value: Span) -> Span:
     return value if start < 0 else Span(start, start + len(name))
 
 
-def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
+def _attribute_pairs(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
     """The attributes of one line, by the exact reader if needed; None if it fails."""
     reader = instruction.computation.reader
     assert isinstance(reader, LineReader)

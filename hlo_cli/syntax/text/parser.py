@@ -30,13 +30,13 @@ def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | Non
     with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
-        module = _read(source, infer)
+        module = _parse(source, infer)
     if strict and module.errors:
         raise HloError.of(module.errors)
     return module
 
 
-def _read(source: Source, infer: Infer | None) -> Module:
+def _parse(source: Source, infer: Infer | None) -> Module:
     """The module in a text; a text with errors is read as a part of a module if it cannot be a whole one."""
     text = source.text
     if begins_as_part(text) and (part := _read_part(source, infer)) is not None:

@@ -148,7 +148,7 @@ def read_sqlite_file(path: str) -> Trace:
         connection = sqlite3.connect(uri, uri=True)
     except sqlite3.Error as error:
         raise _damaged(path, error) from None
-    return _read(connection, path)
+    return _read_database(connection, path)
 
 
 def read_sqlite_bytes(data: bytes, name: str) -> Trace:
@@ -160,14 +160,14 @@ def read_sqlite_bytes(data: bytes, name: str) -> Trace:
         connection.deserialize(data)
     except (sqlite3.Error, OverflowError, MemoryError) as error:
         raise _damaged(name, error) from None
-    return _read(connection, name)
+    return _read_database(connection, name)
 
 
 def _damaged(name: str, error: Exception) -> HloError:
     return HloError(f"cannot read the database {name}: {error}", hint="run `nsys export --type sqlite` again")
 
 
-def _read(connection: Connection, name: str) -> Trace:
+def _read_database(connection: Connection, name: str) -> Trace:
     import sqlite3
 
     with closing(connection):
