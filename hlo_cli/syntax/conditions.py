@@ -179,7 +179,7 @@ def parse_operand(text: str) -> Operand:
     hlo_cli.source.HloError: 1:8: error: expected a field or a number, found end of input
     """
     try:
-        found: Operand = _number().parse_string(text, parse_all=True)[0]
+        number: Operand = _number().parse_string(text, parse_all=True)[0]
     except pp.ParseBaseException as error:
         rest = text[error.loc :].split()
         at = len(text) - len(text[error.loc :].lstrip())
@@ -187,7 +187,7 @@ def parse_operand(text: str) -> Operand:
         message = f"expected {expected}, found {quoted_token(rest[0] if rest else '')}"
         span = Span(at, at + len(rest[0]) if rest else at)
         raise HloError(message, span, source=Source("", text)) from None
-    return found
+    return number
 
 
 def numeric(text: str, operand: Operand | Text) -> Operand:
@@ -219,11 +219,11 @@ def _folded(text: str, at: int, tokens: pp.ParseResults) -> Operand | Text:
     first: Operand | Text = tokens[0]
     if len(tokens) == 1:
         return first
-    found = numeric(text, first)
+    number = numeric(text, first)
     for symbol, other in zip(tokens[1::2], tokens[2::2], strict=True):
         right: Operand = other
-        found = Arithmetic(symbol, found, right, Span(found.span.start, right.span.end))
-    return found
+        number = Arithmetic(symbol, number, right, Span(number.span.start, right.span.end))
+    return number
 
 
 def _opens_arithmetic(text: str, at: int, tokens: pp.ParseResults) -> bool:
@@ -313,10 +313,10 @@ def _error(source: Source, error: pp.ParseBaseException) -> HloError:
     text = source.text
     at = error.loc + len(text[error.loc :]) - len(text[error.loc :].lstrip())
     match = _FOUND.match(text, at)
-    found = match[0] if match else ""
+    word = match[0] if match else ""
     expected = error.msg.removeprefix("Expected ").replace("end of text", "`and`, `or`, or end of input")
-    message = f"expected {expected}, found {quoted_token(found)}"
-    return HloError(message, Span(at, at + len(found)), source=source, hint=_HINTS.get(found))
+    message = f"expected {expected}, found {quoted_token(word)}"
+    return HloError(message, Span(at, at + len(word)), source=source, hint=_HINTS.get(word))
 
 
 @cache

@@ -85,19 +85,19 @@ class Terms:
         >>> Terms(Source("", "2 * sum(bytes) + 1 <= 3")).term().operator
         '+'
         """
-        found = self._product()
+        product = self._product()
         while (symbol := self._symbol("+-")) is not None:
-            found = self._joined(symbol, found, self._product())
-        return found
+            product = self._joined(symbol, product, self._product())
+        return product
 
     def whole(self) -> Term:
         """Reads a term that ends with the text."""
-        found = self.term()
+        term = self.term()
         rest = self._source.text[self._skip() :].split()
         if rest:
             message = f"expected an operator or end of input, found {quoted_token(rest[0])}"
             raise self._error(message, Span(self.at, self.at + len(rest[0])))
-        return found
+        return term
 
     def condition(self) -> tuple[Where, int]:
         """Reads the condition in parentheses of `none` and `exists`, and the position of the closing one."""
@@ -107,21 +107,21 @@ class Terms:
         return self._where(Span(opened + 1, closed)), closed
 
     def _product(self) -> Term:
-        found = self._atom()
+        atom = self._atom()
         while (symbol := self._symbol("*/")) is not None:
-            found = self._joined(symbol, found, self._atom())
-        return found
+            atom = self._joined(symbol, atom, self._atom())
+        return atom
 
     def _joined(self, symbol: ArithmeticOperator, left: Term, right: Term) -> Calculation:
         return Calculation(symbol, left, right, Span(left.span.start, self.at))
 
     def _symbol(self, symbols: str) -> ArithmeticOperator | None:
         at = self._skip()
-        found = self._source.text[at : at + 1]
-        if not found or found not in symbols:
+        character = self._source.text[at : at + 1]
+        if not character or character not in symbols:
             return None
         self.at = at + 1
-        return _SYMBOLS[found]
+        return _SYMBOLS[character]
 
     def _atom(self) -> Term:
         at, text = self._skip(), self._source.text
@@ -143,13 +143,13 @@ class Terms:
         if self._depth > _MOST_NESTED:
             raise self._error(f"too many nested parentheses (limit {_MOST_NESTED})", Span(opened, opened + 1))
         self.at = opened + 1
-        found = self.term()
+        term = self.term()
         at = self._skip()
         if self._source.text[at : at + 1] != ")":
             raise self._error("unclosed '('", Span(opened, opened + 1))
         self.at = at + 1
         self._depth -= 1
-        return found
+        return term
 
     def _peak(self, match: re.Match[str]) -> Quantity:
         span, known = Span(*match.span()), space_words()
@@ -224,16 +224,20 @@ class Terms:
         if word := _WHERE.match(self._source.text, span.start, span.end):
             span = Span(word.end(), span.end)
         try:
-            found = parse_where(" " * span.start + self._source.slice(span))
+            where = parse_where(" " * span.start + self._source.slice(span))
         except HloError as error:
             raise self._moved(span, error) from None
-        return Where(self._source, found.condition)
+        return Where(self._source, where.condition)
 
     def _moved(self, span: Span, error: HloError) -> HloError:
         """The error of a part, with its span in the whole; for a missing part, where it should be."""
-        each = error.diagnostic
-        at = each.span if each.span is not None and each.span.start >= span.start else Span(span.start, span.start + 1)
-        return self._error(each.message, at, each.hint)
+        diagnostic = error.diagnostic
+        at = (
+            diagnostic.span
+            if diagnostic.span is not None and diagnostic.span.start >= span.start
+            else Span(span.start, span.start + 1)
+        )
+        return self._error(diagnostic.message, at, diagnostic.hint)
 
     def _stripped(self, span: Span) -> Span:
         text = self._source.slice(span)
@@ -328,10 +332,10 @@ def _limit(source: Source, at: int) -> tuple[Limit, Term]:
     assert match is not None
     sign, text = match[1], match[2]
     if sign is None:
-        found = text.split()[0] if text else ""
+        word = text.split()[0] if text else ""
         start = match.start(2) if text else len(source.text)
-        message = f"expected a limit such as <= 12, found {quoted_token(found)}"
-        raise HloError(message, Span(start, start + len(found)), source=source, hint=_SEVERAL if found else None)
+        message = f"expected a limit such as <= 12, found {quoted_token(word)}"
+        raise HloError(message, Span(start, start + len(word)), source=source, hint=_SEVERAL if word else None)
     if sign not in _LIMITS:
         hint = "use ==" if sign == "=" else f"available: {', '.join(_LIMITS)}"
         raise HloError(f"expected a comparison, found '{sign}'", Span(*match.span(1)), source=source, hint=hint)
@@ -553,20 +557,20 @@ class _FileReader:
         self._errors: list[Diagnostic] = []
 
     def read(self) -> tuple[Expectation, ...]:
-        found = tuple(self._section(self._content, (), ()))
+        expectations = tuple(self._section(self._content, (), ()))
         if self._errors:
             raise HloError.of(sorted(self._errors, key=lambda error: error.span.start if error.span else 0))
-        if not found:
+        if not expectations:
             raise HloError(f"{self._source.name} contains no assertions", hint=_HINT)
-        return found
+        return expectations
 
     def _section(self, table: Mapping[str, Toml], path: Path, sections: tuple[Section, ...]) -> Iterator[Expectation]:
         for key, value in table.items():
             inside = (*path, key)
             match key, value:
                 case "expect", [*listed]:
-                    for number, each in enumerate(listed):
-                        yield from self._stated(each, (*inside, number), sections)
+                    for number, item in enumerate(listed):
+                        yield from self._stated(item, (*inside, number), sections)
                 case "max_peak", Mapping():
                     for space, limit in value.items():
                         yield from self._peak(space, limit, (*inside, space), sections)
@@ -660,12 +664,12 @@ def _peak_limit(text: str, place: Span) -> Term:
 
 def _in_file(error: HloError, source: Source, string: Span, *, is_text: bool = True) -> HloError:
     """An error in a string of a file, with its span in the file."""
-    each = error.diagnostic
-    span = each.span
+    diagnostic = error.diagnostic
+    span = diagnostic.span
     if span is None or not is_text:
-        return HloError(each.message, string, source=source, hint=each.hint)
+        return HloError(diagnostic.message, string, source=source, hint=diagnostic.hint)
     start, end = (place_in_string(source, string, at) for at in (span.start, max(span.start, span.end - 1)))
-    return HloError(each.message, Span(start, max(start, end) + 1), source=source, hint=each.hint)
+    return HloError(diagnostic.message, Span(start, max(start, end) + 1), source=source, hint=diagnostic.hint)
 
 
 def _load(source: Source) -> Mapping[str, Toml]:

@@ -177,15 +177,15 @@ class DenseReader:
         if self.level == 0:
             tokens.fail("unmatched '}'", tokens.start, tokens.end)
         self.level -= 1
-        wanted, seen = self.dimensions[self.level], self.seen[self.level]
-        if seen != wanted:
+        size, seen = self.dimensions[self.level], self.seen[self.level]
+        if seen != size:
             if seen == 0 and self.index and self.level + 1 < len(self.dimensions):
                 rank = len(self.dimensions)
                 tokens.fail(
                     f"expected {rank} nested braces around each element, one per dimension", tokens.start, tokens.end
                 )
             tokens.fail(
-                f"expected {counted(wanted, 'elements')} in dimension {self.level}, found {seen}",
+                f"expected {counted(size, 'elements')} in dimension {self.level}, found {seen}",
                 tokens.start,
                 tokens.end,
             )
@@ -420,15 +420,15 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
 
 def _has_brackets_of(brackets: bytes, shape: ArrayShape) -> bool:
     """Whether brackets and commas match the shape; lengths are compared first, as a shape may have any size."""
-    wanted = b"(,)" if shape.element_type.kind == "complex" else b""
-    length = len(wanted)
+    signs = b"(,)" if shape.element_type.kind == "complex" else b""
+    length = len(signs)
     for size in reversed(shape.dimensions):
         length = 2 + size * length + max(size - 1, 0)
         if not 0 < length <= len(brackets):
             return False
     for size in reversed(shape.dimensions):
-        wanted = b"{" + b",".join([wanted] * size) + b"}"
-    return brackets == wanted
+        signs = b"{" + b",".join([signs] * size) + b"}"
+    return brackets == signs
 
 
 def _integers(parts: list[bytes], element_type: PrimitiveType) -> npt.NDArray[np.generic] | None:
@@ -608,9 +608,9 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
         raise HloError(f"shape {shape} cannot have a literal")
     if name in _VARINTS:
         data = _read_varints(data, shape.element_type)
-    wanted = prod(shape.dimensions) * shape.element_type.byte_width
-    if len(data) != wanted:
-        raise HloError(f"a {shape} literal needs {counted(wanted, 'bytes')}, found {len(data)}")
+    size = prod(shape.dimensions) * shape.element_type.byte_width
+    if len(data) != size:
+        raise HloError(f"a {shape} literal needs {counted(size, 'bytes')}, found {len(data)}")
     return ArrayLiteral(shape, PackedValues(data))
 
 

@@ -91,17 +91,17 @@ def set_aside(
     """
     callers = list(callers)
     broken = dict.fromkeys((*suspects, *(_may_be_broken(callers) if are_calls_whole else ())))
-    found = [Opaque(instruction, problem) for instruction in broken if (problem := problem_with(instruction))]
-    found = [
+    opaque = [Opaque(instruction, problem) for instruction in broken if (problem := problem_with(instruction))]
+    opaque = [
         each
-        for each in found
+        for each in opaque
         if (are_calls_whole and each.instruction not in unresolved) or each.problem.code not in (CALLED, NOT_CALLED)
     ]
-    found += [Opaque(*circular) for circular in _calls_in_circles(callers, computations)]
-    found += [Opaque(*nested) for nested in _nested_too_deeply(callers)]
-    for instruction, _ in found:
+    opaque += [Opaque(*circular) for circular in _calls_in_circles(callers, computations)]
+    opaque += [Opaque(*nested) for nested in _nested_too_deeply(callers)]
+    for instruction, _ in opaque:
         instruction.opcode = instruction.written_opcode + OPAQUE
-    return tuple(found)
+    return tuple(opaque)
 
 
 def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
@@ -153,8 +153,8 @@ def problem_with(instruction: Instruction) -> Problem | None:
     opcode, count = instruction.written_opcode, len(instruction.operands)
     if not takes(opcode, count):
         least, most = OPERAND_COUNTS[opcode]
-        wanted = f"{'at least ' if most == ANY else ''}{counted(least, 'operands')}"
-        return Problem(OPERAND_COUNT if least == most else TOO_FEW, f"expected {wanted}, found {count}")
+        expected = f"{'at least ' if most == ANY else ''}{counted(least, 'operands')}"
+        return Problem(OPERAND_COUNT if least == most else TOO_FEW, f"expected {expected}, found {count}")
     if opcode not in OPCODE_ARITY and count == 0 and wrapped_opcode(opcode) and not opcode.endswith("-start"):
         return Problem(TOO_FEW, "expected at least 1 operand, found 0")
     if any(operand.index >= instruction.index for operand in instruction.operands):
@@ -168,7 +168,7 @@ def problem_with(instruction: Instruction) -> Problem | None:
 def oversized(shape: Shape) -> ArrayShape | None:
     """The first array of a shape that has 2^63 or more elements or bytes, or None."""
     if isinstance(shape, TupleShape):
-        return next((found for each in shape.distinct if (found := oversized(each)) is not None), None)
+        return next((problem for leaf in shape.distinct if (problem := oversized(leaf)) is not None), None)
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
         return None
@@ -200,8 +200,8 @@ def _tuple(instruction: Instruction) -> Problem | None:
     if not isinstance(shape, TupleShape):
         return Problem(ELEMENT, f"expected a tuple shape, found {shape.to_string(layout=False)}")
     if len(shape.elements) != count:
-        wanted = counted(len(shape.elements), "operands")
-        return Problem(ELEMENT, f"expected {wanted}, one per tuple element, found {count}")
+        expected = counted(len(shape.elements), "operands")
+        return Problem(ELEMENT, f"expected {expected}, one per tuple element, found {count}")
     return None
 
 
@@ -217,14 +217,14 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
         if len(called) != calls:
             code = CALLED if len(called) > calls else NOT_CALLED
             return Problem(code, f"expected calls of {counted(calls, 'computations')}, found {len(called)}")
-        for each in called:
-            if each.root is None:
-                return Problem(CALLED, f"{each.name} has no result")
+        for computation in called:
+            if computation.root is None:
+                return Problem(CALLED, f"{computation.name} has no result")
             if parameters is not None and (
-                len(each.parameters) > parameters or len(each.parameters) < min(least, parameters)
+                len(computation.parameters) > parameters or len(computation.parameters) < min(least, parameters)
             ):
-                found = len(each.parameters)
-                return Problem(CALLED, f"{each.name} has {counted(found, 'parameters')}, expected {parameters}")
+                found = len(computation.parameters)
+                return Problem(CALLED, f"{computation.name} has {counted(found, 'parameters')}, expected {parameters}")
         return None
 
     return rule
@@ -295,16 +295,16 @@ def _nested_too_deeply(callers: Sequence[Instruction]) -> Iterator[tuple[Instruc
             inside.setdefault(fusion.computation, []).append(fusion)
     if len(inside) < MAX_NESTED_FUSIONS:
         return
-    level, found = 0, dict.fromkeys(fusion for fusion in fusions if fusion.computation not in bodies)
-    while found:
+    level, pending = 0, dict.fromkeys(fusion for fusion in fusions if fusion.computation not in bodies)
+    while pending:
         level += 1
-        called = dict.fromkeys(computation for fusion in found for computation in fusion.called_computations)
+        called = dict.fromkeys(computation for fusion in pending for computation in fusion.called_computations)
         if level > MAX_NESTED_FUSIONS:
             level = 0
-            for fusion in found:
+            for fusion in pending:
                 fusion.called_computations = ()
                 yield fusion, Problem("nesting", f"fusions are nested too deeply (limit {MAX_NESTED_FUSIONS})")
-        found = dict.fromkeys(fusion for each in called for fusion in inside.get(each, ()))
+        pending = dict.fromkeys(fusion for computation in called for fusion in inside.get(computation, ()))
 
 
 def _calls_of(callers: Iterable[Instruction]) -> Iterator[tuple[Instruction, Computation]]:

@@ -176,9 +176,9 @@ def operand_count(opcode: str, attributes: Container[str] = ()) -> int | None:
 
 def _check_counts(operation: OperationChecker, *, is_wrapped: bool) -> None:
     opcode, count = operation.opcode, len(operation.operands)
-    wanted = operand_count(opcode, operation.attributes)
-    if wanted is not None and (count < wanted or (count > wanted and not is_wrapped)):
-        operation.fail(f"{opcode} needs {counted(wanted, 'operands')}, found {count}")
+    expected = operand_count(opcode, operation.attributes)
+    if expected is not None and (count < expected or (count > expected and not is_wrapped)):
+        operation.fail(f"{opcode} needs {counted(expected, 'operands')}, found {count}")
     if count < (least := _AT_LEAST.get(opcode, 0)):
         operation.fail(f"{opcode} needs at least {counted(least, 'operands')}, found {count}")
 
@@ -284,10 +284,10 @@ def _conditional(operation: OperationChecker) -> None:
     if not _is_scalar(shape, "pred", "s32"):
         operation.fail(f"expected a pred[] or s32[] first operand, found {shape}")
     chosen_by_pred = _is_scalar(shape, "pred")
-    wanted = ("true_computation", "false_computation") if chosen_by_pred else ("branch_computations",)
+    expected = ("true_computation", "false_computation") if chosen_by_pred else ("branch_computations",)
     for name in ("true_computation", "false_computation", "branch_computations"):
-        if (name in wanted) != (name in operation.attributes):
-            rule = "is required" if name in wanted else "is not allowed"
+        if (name in expected) != (name in operation.attributes):
+            rule = "is required" if name in expected else "is not allowed"
             operation.fail(f"{name} {rule} for a first operand of shape {shape}", name)
     count = 2 if chosen_by_pred else len(branches) if isinstance(branches, tuple) else 0
     if count == 0 or len(operation.operands) != count + 1:

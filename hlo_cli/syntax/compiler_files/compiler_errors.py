@@ -655,14 +655,14 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     """
     text = essential_text(text)
     breaks = [match.start() for match in re.finditer(r"\n", text)]
-    found = dict[tuple[str, tuple[str, ...]], CompilerError]()
+    errors = dict[tuple[str, tuple[str, ...]], CompilerError]()
     for rule, match in _matches(text):
         fields = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
         error = _error(text, rule, match.start(), match.end(), fields, breaks)
         place = (fields.get("row", ""), fields.get("column", ""))
         key = ("syntax", place) if any(place) else (rule.key, tuple(fields.values()))
-        found.setdefault(key, error)
-    return tuple(found.values()) or tuple(_unknown(text, breaks))
+        errors.setdefault(key, error)
+    return tuple(errors.values()) or tuple(_unknown(text, breaks))
 
 
 def essential_text(text: str) -> str:
@@ -685,9 +685,9 @@ def essential_text(text: str) -> str:
 def _last_mark(text: str, start: int) -> int:
     """The offset of the last mark, looked for in pieces from the end; `start` if there is none after it."""
     for index in range(len(text) - _WINDOW, start, -_WINDOW):
-        found = [match.start() for match in _MARK.finditer(text, index, index + _WINDOW)]
-        if found:
-            return found[-1]
+        starts = [match.start() for match in _MARK.finditer(text, index, index + _WINDOW)]
+        if starts:
+            return starts[-1]
     return start
 
 
@@ -701,12 +701,12 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
     ordered = list[tuple[int, ErrorRule, re.Match[str]]]()
     for pattern, rule in _rules():
         for match in islice(pattern.finditer(text), _MOST_ERRORS):
-            if not any(each.start() < match.end() and match.start() < each.end() for each in taken):
+            if not any(other.start() < match.end() and match.start() < other.end() for other in taken):
                 taken.append(match)
                 ordered.append((match.start(), rule, match))
     general = {"unsupported operation", "StableHLO or MLIR", "Mosaic kernel", "syntax", "halted device"}
     is_special = any(rule.key not in general for _, rule, _ in ordered)
-    for _, rule, match in sorted(ordered, key=lambda each: each[0]):
+    for _, rule, match in sorted(ordered, key=lambda entry: entry[0]):
         if not (is_special and rule.key in general):
             yield rule, match
 

@@ -55,20 +55,20 @@ def parse_resharding_warnings(text: str) -> tuple[ReshardingWarning, ...]:
         return ()
     ends = [*(match.start() for match in starts[1:]), len(text)]
     breaks = [index for index, character in enumerate(text) if character == "\n"]
-    found = list[ReshardingWarning]()
+    warnings = list[ReshardingWarning]()
     for match, end in zip(starts, ends, strict=True):
         line = bisect(breaks, match.start()) + 1
         rest = text[match.end() : min(end, match.end() + _LONGEST_RESHARDING)]
         read = _warning(rest, match[1] or "", line)
         if "\n" in rest:  # a terminal also breaks words
             read = max(read, _warning(rest.replace("\n", ""), match[1] or "", line), key=_certainty)
-        found.append(read)
-    return tuple(found)
+        warnings.append(read)
+    return tuple(warnings)
 
 
 def _certainty(warning: ReshardingWarning) -> int:
     """How much of a warning could be read; the first of equals is taken."""
-    shardings = [_WELL_FORMED.fullmatch(each) is not None for each in (warning.before, warning.after)]
+    shardings = [_WELL_FORMED.fullmatch(sharding) is not None for sharding in (warning.before, warning.after)]
     operation = _INSTRUCTION.match(warning.operation) is not None
     return 4 * sum(shardings) + 2 * operation + bool(warning.before) + bool(warning.after)
 
@@ -161,8 +161,8 @@ def seconds_of(text: str) -> float | None:
     >>> seconds_of("1h2m3.5s"), seconds_of("15ms"), seconds_of("soon")
     (3723.5, 0.015, None)
     """
-    found = _DURATION.findall(text)
-    return sum(float(number) * _UNITS[unit] for number, unit in found) if found else None
+    durations = _DURATION.findall(text)
+    return sum(float(number) * _UNITS[unit] for number, unit in durations) if durations else None
 
 
 def _operation(text: str, match: re.Match[str], end: int, line: int) -> SlowOperation:

@@ -55,11 +55,11 @@ def compiler_flags() -> Mapping[str, CompilerFlag]:
     ('int32', 123, ('4', '4'))
     """
     data = get_data("hlo_cli.syntax.compiler_files", "flags.csv") or b""
-    found: dict[str, CompilerFlag] = {}
+    flags: dict[str, CompilerFlag] = {}
     for row in csv.reader(data.decode("utf-8").splitlines()[_HEAD:]):
         name, status, known, kind, number, old, new = row
-        found.setdefault(name, CompilerFlag(name, status, known, kind, int(number or 0), (old, new)))
-    return found
+        flags.setdefault(name, CompilerFlag(name, status, known, kind, int(number or 0), (old, new)))
+    return flags
 
 
 _HEAD: Final = 2  # a comment, and the names of the columns
@@ -83,10 +83,10 @@ def settings_in_text(message: TextMessage) -> Settings:
     >>> settings_in_text(read_text_message('xla_dump_to: "d"  xla_gpu_autotune_level: 0'))
     {'xla_dump_to': 'd', 'xla_gpu_autotune_level': '0'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in message.values():
-        found[name] = f"{found[name]},{value}" if name in found else value
-    return found
+        values[name] = f"{values[name]},{value}" if name in values else value
+    return values
 
 
 def settings_in_bytes(options: bytes) -> Settings:
@@ -95,13 +95,13 @@ def settings_in_bytes(options: bytes) -> Settings:
     >>> settings_in_bytes(bytes.fromhex("d80700ea060164"))
     {'xla_gpu_autotune_level': '0', 'xla_dump_to': 'd'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for tag, value, end in field_spans(options, 0, len(options)):
         flag = _by_field().get(tag >> 3)
         name = flag.name if flag is not None else f"field {tag >> 3}"
         shown = _shown(flag.type if flag is not None else "", tag & 7, value, options[value:end])
-        found[name] = f"{found[name]},{shown}" if name in found else shown
-    return found
+        values[name] = f"{values[name]},{shown}" if name in values else shown
+    return values
 
 
 def settings_in_options(options: bytes) -> Settings:
@@ -109,17 +109,17 @@ def settings_in_options(options: bytes) -> Settings:
 
     Mirrors xla/pjrt/proto/compile_options.proto.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for number, value in read_fields(options):
         if isinstance(value, int):
             continue
         if number == _BUILD_OPTIONS:
             for debug_options in all_bytes(read_fields(value), _DEBUG_OPTIONS):
-                found |= settings_in_bytes(debug_options)
+                values |= settings_in_bytes(debug_options)
         elif number == _OVERRIDES:
             entry = dict(read_fields(value))
-            found |= {bytes_in(entry, 1).decode("utf-8", "replace"): _override(bytes_in(entry, 2))}
-    return found
+            values |= {bytes_in(entry, 1).decode("utf-8", "replace"): _override(bytes_in(entry, 2))}
+    return values
 
 
 _BUILD_OPTIONS, _DEBUG_OPTIONS, _OVERRIDES = 3, 3, 7
@@ -157,14 +157,14 @@ def changed_settings(settings: Settings) -> Mapping[str, tuple[str, str]]:
 
 
 def _changed(settings: Settings, release: int) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+    values: dict[str, tuple[str, str]] = {}
     for name, value in settings.items():
         flag = compiler_flags().get(name)
         default = (flag.defaults[release] or flag.defaults[1 - release]) if flag is not None else ""
         is_text = flag is not None and flag.type == "string"
         if (default or is_text) and not _is_same(value, default):
-            found[name] = (default, value)
-    return found
+            values[name] = (default, value)
+    return values
 
 
 def _is_same(value: str, default: str) -> bool:

@@ -140,8 +140,8 @@ class _Reader:
     def _error(self, at: int) -> HloError:
         rest = _REST.match(self.source.text, at)
         start, end = rest.span(1) if rest is not None else (at, at)
-        found = quoted_token(self.source.text[start:end])
+        token = quoted_token(self.source.text[start:end])
         expected = (
-            f"expected a field in a priority fusion dump, found {found}" if self.has_known else f"expected {_WHAT}"
+            f"expected a field in a priority fusion dump, found {token}" if self.has_known else f"expected {_WHAT}"
         )
         return HloError(expected, Span(start, max(end, start)), source=self.source)

@@ -63,10 +63,10 @@ class Places:
 
     def index(self, text: str) -> ShapeIndex:
         """The shape index between braces."""
-        found = self._indices.get(text)
-        if found is None:
-            found = self._indices[text] = read_index(text)
-        return found
+        index = self._indices.get(text)
+        if index is None:
+            index = self._indices[text] = read_index(text)
+        return index
 
 
 class Shapes:
@@ -215,9 +215,9 @@ class _AssignmentReader:
 
     def allocations(self, start: int, end: int) -> Iterator[BufferAllocation]:
         """The allocations between two offsets of the text."""
-        found = list(_ALLOCATION.finditer(self.source.text, start, end))
-        self.unknown.extend(lines_outside(self.source, start, found[0].start() if found else end, ()))
-        for match, last in stretches(found, end):
+        allocations = list(_ALLOCATION.finditer(self.source.text, start, end))
+        self.unknown.extend(lines_outside(self.source, start, allocations[0].start() if allocations else end, ()))
+        for match, last in stretches(allocations, end):
             yield self._allocation(match, last)
 
     def _allocation(self, match: re.Match[str], end: int) -> BufferAllocation:
@@ -245,9 +245,9 @@ class _AssignmentReader:
 
     def _other_ids(self, start: int, end: int) -> tuple[int, ...]:
         """The ids of values of other colors that use holes of one allocation."""
-        found = list(_OTHER_COLOR.finditer(self.source.text, start, end))
-        self.unknown.extend(lines_outside(self.source, start, end, (match.span() for match in found)))
-        return tuple(int(match[1]) for match in found)
+        others = list(_OTHER_COLOR.finditer(self.source.text, start, end))
+        self.unknown.extend(lines_outside(self.source, start, end, (match.span() for match in others)))
+        return tuple(int(match[1]) for match in others)
 
     def _assigned(self, start: int, end: int) -> tuple[AssignedBuffer, ...]:
         """The values of one allocation; each becomes a logical buffer too."""
@@ -373,20 +373,20 @@ class _ValuesReader:
         )
 
     def _positions(self, match: re.Match[str]) -> Iterator[BufferPlace]:
-        found = _POSITION.findall(match[6])
-        self._compare(match, 6, _POSITION, len(found))
-        return (self._places.of(name, index) for name, index in found)
+        positions = _POSITION.findall(match[6])
+        self._compare(match, 6, _POSITION, len(positions))
+        return (self._places.of(name, index) for name, index in positions)
 
     def _uses(self, match: re.Match[str]) -> Iterator[ValueUse]:
-        found = _USE.findall(match[7])
+        uses = _USE.findall(match[7])
         if match[7] != _NO_USES:
-            self._compare(match, 7, _USE, len(found))
-        for name, number, index in found:
+            self._compare(match, 7, _USE, len(uses))
+        for name, number, index in uses:
             yield ValueUse(self._places.of(name), int(number), self._places.index(index))
 
-    def _compare(self, match: re.Match[str], group: int, pattern: re.Pattern[str], found: int) -> None:
+    def _compare(self, match: re.Match[str], group: int, pattern: re.Pattern[str], count: int) -> None:
         """Records the lines of a part that its pattern did not match."""
-        if match[group].count("\n") != found:
+        if match[group].count("\n") != count:
             start, end = match.span(group)
             known = [match.span() for match in pattern.finditer(self.source.text, start, end)]
             self.unknown.extend(lines_outside(self.source, start, end, known))
@@ -453,25 +453,25 @@ class _LiveRangeReader:
         self.source = source
         self.unknown: list[Span] = []
         self._places = Places(module)
-        found = list(_SECTION.finditer(source.text, start))
+        sections = list(_SECTION.finditer(source.text, start))
         self.heads: dict[str, re.Match[str]] = {}
         self.sections: dict[str, tuple[int, int]] = {}
-        for match, end in stretches(found, len(source.text)):
+        for match, end in stretches(sections, len(source.text)):
             kind = next(filter(None, match.group(1, 2, 4, 5)))
             if kind in self.heads:
                 self.unknown.append(Span(*match.span()))
                 continue
             self.heads[kind], self.sections[kind] = match, (match.end(), end)
-        self.unknown.extend(lines_outside(source, start, found[0].start() if found else len(source.text), ()))
+        self.unknown.extend(lines_outside(source, start, sections[0].start() if sections else len(source.text), ()))
 
     def items(self, section: str, pattern: re.Pattern[str], make: Callable[[tuple[str, ...]], _T]) -> tuple[_T, ...]:
         """The parsed lines of a section; empty if the text does not have it."""
         start, end = self.sections.get(section, (0, 0))
-        found = pattern.findall(self.source.text, start, end)
-        if self.source.text.count("\n", start, end) != len(found):
+        matches = pattern.findall(self.source.text, start, end)
+        if self.source.text.count("\n", start, end) != len(matches):
             known = [match.span() for match in pattern.finditer(self.source.text, start, end)]
             self.unknown.extend(lines_outside(self.source, start, end, known))
-        return tuple(map(make, found))
+        return tuple(map(make, matches))
 
     def scheduled(self, groups: tuple[str, ...]) -> ScheduledPlace:
         """A line of the schedule."""

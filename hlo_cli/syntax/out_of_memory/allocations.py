@@ -156,8 +156,8 @@ def spaced_tag(text: str) -> str:
     return head + _WINDOW_SENTENCE.sub(_spaced_sentence, text[match.end() :])
 
 
-def _spaced_sentence(found: re.Match[str]) -> str:
-    return ". The window shape is " if found[0].startswith(".") else ", while the full shape is "
+def _spaced_sentence(match: re.Match[str]) -> str:
+    return ". The window shape is " if match[0].startswith(".") else ", while the full shape is "
 
 
 def window_shape_of(tag: str) -> tuple[str, int | None]:
@@ -332,10 +332,10 @@ def temp_usage(details: Details) -> TempUsage | None:
     3072
     """
     table = details.search(_PROGRAM)
-    found = _TEMP.search(table[0]) if table else None
-    if found is None:
+    match = _TEMP.search(table[0]) if table else None
+    if match is None:
         return None
-    utilization, unpadded, padded, fragmentation, fragmented = found.groups()
+    utilization, unpadded, padded, fragmentation, fragmented = match.groups()
     return TempUsage(
         float(utilization),
         byte_number(unpadded) if unpadded else None,
@@ -351,8 +351,8 @@ def assignment_stats(details: Details) -> AllocationStats | None:
     >>> assignment_stats(details_of("BufferAssignment stats:\\n   total allocation:    1.0KiB\\n")).total_bytes
     1024
     """
-    found = {_STATS[match[1]]: byte_number(match[2]) for match in details.finditer(_STAT)}
-    return AllocationStats(**(dict.fromkeys(_NEEDED, 0) | found)) if found else None
+    sizes = {_STATS[match[1]]: byte_number(match[2]) for match in details.finditer(_STAT)}
+    return AllocationStats(**(dict.fromkeys(_NEEDED, 0) | sizes)) if sizes else None
 
 
 def chunk_groups(details: Details) -> tuple[ChunkGroup, ...]:
@@ -376,13 +376,13 @@ def allocator_stats(details: Details) -> AllocatorStats | None:
     >>> allocator_stats(details_of("Stats: \\nLimit:    64\\nInUse:    32\\n")).in_use_bytes
     32
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for match in _ALLOCATOR_FIELD.finditer(details.source):
-        found.setdefault(_ALLOCATOR[match[1]], int(match[2]))
+        counts.setdefault(_ALLOCATOR[match[1]], int(match[2]))
     if cuda := details.search(_CUDA_FREE):
-        found["largest_free_block_bytes"] = int(cuda[1])
-        found["limit_bytes"] = int(cuda[2])
-    return AllocatorStats(**found) if found.keys() & {"limit_bytes", "in_use_bytes"} else None
+        counts["largest_free_block_bytes"] = int(cuda[1])
+        counts["limit_bytes"] = int(cuda[2])
+    return AllocatorStats(**counts) if counts.keys() & {"limit_bytes", "in_use_bytes"} else None
 
 
 def free_bytes(details: Details) -> int | None:

@@ -31,7 +31,7 @@ def _squeezed_pattern(text: str) -> str:
     >>> re.fullmatch(_squeezed_pattern("out of (<BYTES>) left"), "outof1.5Gleft")[1]
     '1.5G'
     """
-    return _NAME.sub(lambda found: _NAMES[found[1]], text.replace(" ", ""))
+    return _NAME.sub(lambda match: _NAMES[match[1]], text.replace(" ", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,9 +575,9 @@ def found_heads(squeezed: Squeezed) -> list[FoundHead]:
 def _matches(squeezed: Squeezed, heads: tuple[Head, ...]) -> Iterator[FoundHead]:
     """The matches in order; of overlapping ones the first and longest."""
     text = squeezed.text
-    found = [(match.start(), -match.end(), number) for number, match in _candidates(text, heads)]
+    spans = [(match.start(), -match.end(), number) for number, match in _candidates(text, heads)]
     end = 0
-    for start, _, number in sorted(found):
+    for start, _, number in sorted(spans):
         head, (pattern, before, _) = heads[number], _patterns(heads)[number]
         match = pattern.match(text, start)
         if match is None or start < end or (head.kind == "gpu-allocator" and _NO_FAILURE.match(text, match.end())):
@@ -606,21 +606,21 @@ def _groups(match: re.Match[str]) -> tuple[dict[str, str], dict[str, int]]:
     return groups, {name: match.end(name) for name in groups}
 
 
-def _is_below_limit(found: FoundHead) -> bool:
+def _is_below_limit(head: FoundHead) -> bool:
     """Whether a sentence `Used 1G of 2G hbm` by itself is no failure."""
-    used, limit = found.size("used"), found.size("limit")
-    is_usage = found.head.pattern.startswith("Used") and "over" not in found.groups
+    used, limit = head.size("used"), head.size("limit")
+    is_usage = head.head.pattern.startswith("Used") and "over" not in head.groups
     return is_usage and used is not None and limit is not None and used <= limit
 
 
-def _retold(found: FoundHead, squeezed: Squeezed) -> FoundHead:
+def _retold(head: FoundHead, squeezed: Squeezed) -> FoundHead:
     """A sign with the figures that a person wrote after it."""
-    end = found.end + _TOLD_WITHIN
-    told: dict[str, str] = {}
+    end = head.end + _TOLD_WITHIN
+    retold: dict[str, str] = {}
     for pattern in (_TOLD_USED, _TOLD_LIMIT):
-        if match := pattern.search(squeezed.text, found.end, end):
-            told |= match.groupdict()
-    return FoundHead(found.head, found.start, found.end, found.groups | told, found.ends, found.code)
+        if match := pattern.search(squeezed.text, head.end, end):
+            retold |= match.groupdict()
+    return FoundHead(head.head, head.start, head.end, head.groups | retold, head.ends, head.code)
 
 
 @cache

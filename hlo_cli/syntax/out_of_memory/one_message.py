@@ -196,14 +196,14 @@ def _tensor_allocation(dimensions: str, type_name: str, shapes: Shapes) -> OomAl
     return OomAllocation(shape.logical_bytes if isinstance(shape, ArrayShape) else None, shape)
 
 
-def _sparse_core_allocation(found: FoundHead, details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
+def _sparse_core_allocation(head: FoundHead, details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
     """The allocation on a SparseCore that did not fit: its size in words and its type in the compiler's dialect."""
     text, end = details.squeezed.text, min(details.end, details.start + _LONGEST)
-    size = found.size("request")
-    if size is None and "memref.alloca" not in text[max(0, found.start - _RETOLD_WITHIN) : found.start]:
+    size = head.size("request")
+    if size is None and "memref.alloca" not in text[max(0, head.start - _RETOLD_WITHIN) : head.start]:
         return None
     kind = _WORDS.search(text, details.start, end)
-    where = _ALLOCA.search(text, max(0, found.start - _RETOLD_WITHIN), found.start)
+    where = _ALLOCA.search(text, max(0, head.start - _RETOLD_WITHIN), head.start)
     shape = f"{_mlir_type(kind[2])}[{kind[1].rstrip('x').replace('x', ',')}]" if kind else ""
     label = f"memref.alloca ({where[1]}{where[2]})" if where else "memref.alloca"
     place = places.of(where[1]) if where else None
@@ -274,7 +274,7 @@ _PROCESS_REACH: Final = 3000  # the kernel prints its tables of memory before th
 _LONGEST_REASON: Final = 60  # a sign that is a sentence is no word for a reason
 
 
-def _process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
+def _process_of(head: FoundHead, squeezed: Squeezed) -> OomProcess | None:
     """The process in a message; None for messages of other kinds.
 
     >>> from hlo_cli.syntax.out_of_memory.message_heads import found_heads
@@ -284,61 +284,61 @@ def _process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
     >>> process.name, process.pid, process.virtual_bytes, process.resident_bytes
     ('python3', 7, 4096, 3072)
     """
-    if found.head.kind not in ("linux-oom-killer", "kubernetes", "slurm", "ray", "process"):
+    if head.head.kind not in ("linux-oom-killer", "kubernetes", "slurm", "ray", "process"):
         return None
-    groups = found.groups
-    resident = [size for name in ("anonymous", "file", "shared") if (size := found.size(name)) is not None]
+    groups = head.groups
+    resident = [size for name in ("anonymous", "file", "shared") if (size := head.size(name)) is not None]
     group = groups.get("memcg", "")
-    if "step" in groups and (step := _STEP.match(squeezed.text, found.ends["step"] - len(groups["step"]))):
+    if "step" in groups and (step := _STEP.match(squeezed.text, head.ends["step"] - len(groups["step"]))):
         group = step[1]
     name, pid = (
-        squeezed.words(found.ends["process"] - len(groups["process"]), found.ends["process"])
+        squeezed.words(head.ends["process"] - len(groups["process"]), head.ends["process"])
         if "process" in groups
         else "",
         groups.get("pid"),
     )
-    if found.head.kind in ("slurm", "process") and not name:
-        begin = squeezed.origin(max(0, found.start - _PROCESS_REACH))
+    if head.head.kind in ("slurm", "process") and not name:
+        begin = squeezed.origin(max(0, head.start - _PROCESS_REACH))
         # bash reports the killed process on the line after the message
-        if killed := _KILLED.search(squeezed.source, begin, squeezed.end_origin(found.end) + 200):
+        if killed := _KILLED.search(squeezed.source, begin, squeezed.end_origin(head.end) + 200):
             pid, name = killed[1], killed[2]
     # `Exit Code` is a field of its own in `kubectl describe`, next to the reason
-    exit_code = _EXIT_CODE.search(squeezed.text, max(0, found.start - 100), found.end + 100)
-    is_container = found.head.kind == "kubernetes"
+    exit_code = _EXIT_CODE.search(squeezed.text, max(0, head.start - 100), head.end + 100)
+    is_container = head.head.kind == "kubernetes"
     process = OomProcess(
         name,
         int(pid) if pid else None,
-        found.size("virtual"),
-        sum(resident) if resident else found.size("resident"),
-        found.size("anonymous"),
+        head.size("virtual"),
+        sum(resident) if resident else head.size("resident"),
+        head.size("anonymous"),
         group,
-        _reason(found, squeezed),
+        _reason(head, squeezed),
         int(exit_code[1]) if exit_code and is_container else None,
     )
     return process if process != OomProcess() else None
 
 
-def _reason(found: FoundHead, squeezed: Squeezed) -> str:
+def _reason(head: FoundHead, squeezed: Squeezed) -> str:
     """The word of the reporter: of the message, or the whole of a sign that is only a word."""
-    if reason := found.groups.get("reason"):
+    if reason := head.groups.get("reason"):
         return reason
-    if "group" in found.groups:
+    if "group" in head.groups:
         return "CONSTRAINT_MEMCG"
-    words = squeezed.words(found.start, found.end) if found.head.is_weak else ""
+    words = squeezed.words(head.start, head.end) if head.head.is_weak else ""
     return words if len(words) <= _LONGEST_REASON else ""
 
 
-def _process_limit(found: FoundHead, squeezed: Squeezed) -> int | None:
+def _process_limit(head: FoundHead, squeezed: Squeezed) -> int | None:
     """The limit of the control group in bytes, from the kernel's lines before the message."""
-    if found.head.kind != "linux-oom-killer":
+    if head.head.kind != "linux-oom-killer":
         return None
-    limits = _CGROUP_LIMIT.search(squeezed.text, max(0, found.start - _PROCESS_REACH), found.end)
+    limits = _CGROUP_LIMIT.search(squeezed.text, max(0, head.start - _PROCESS_REACH), head.end)
     return int(limits[2]) * 1024 if limits else None
 
 
-def _memory_users(found: FoundHead, details: Details) -> tuple[OomAllocation, ...]:
+def _memory_users(head: FoundHead, details: Details) -> tuple[OomAllocation, ...]:
     """The processes that Ray lists as the largest users of a node's memory, as allocations of kind `process`."""
-    if found.head.kind != "ray" or (table := _USERS.search(details.source)) is None:
+    if head.head.kind != "ray" or (table := _USERS.search(details.source)) is None:
         return ()
     users = []
     at = table.end()
@@ -453,86 +453,86 @@ def with_tables_before(message: OutOfMemory, details: Details) -> OutOfMemory:
     return replace(message, limit_bytes=free, limit_meaning="free", free_bytes=free, exceeded_by_bytes=over)
 
 
-def _figures(found: FoundHead, failed: OomAllocation | None) -> tuple[int | None, int | None, int | None]:
+def _figures(head: FoundHead, failed: OomAllocation | None) -> tuple[int | None, int | None, int | None]:
     """The needed and the available size, and the excess if the sentence has it."""
-    used = found.size("used", "approximate")
-    if "tensor_core" in found.groups:
-        used = (found.size("tensor_core") or 0) + (found.size("sparse_core") or 0)
-    if found.head.kind == "tensorflow" and failed is not None:
+    used = head.size("used", "approximate")
+    if "tensor_core" in head.groups:
+        used = (head.size("tensor_core") or 0) + (head.size("sparse_core") or 0)
+    if head.head.kind == "tensorflow" and failed is not None:
         used = failed.size_bytes
-    limit = found.size("limit", "limit2")
-    if limit is None and found.head.kind == "rematerialization":
-        limit = found.size("about")
-    if found.head.kind == "ray" and (capacity := found.size("capacity")) is not None:
-        threshold = round(capacity * float(found.groups.get("threshold", "1")))
+    limit = head.size("limit", "limit2")
+    if limit is None and head.head.kind == "rematerialization":
+        limit = head.size("about")
+    if head.head.kind == "ray" and (capacity := head.size("capacity")) is not None:
+        threshold = round(capacity * float(head.groups.get("threshold", "1")))
         return used, capacity, max((used or 0) - threshold, 0) or None
-    return used, limit, found.size("over")
+    return used, limit, head.size("over")
 
 
 def _failed(
-    found: FoundHead, stack_end: int | None, details: Details, places: Places, shapes: Shapes
+    head: FoundHead, stack_end: int | None, details: Details, places: Places, shapes: Shapes
 ) -> tuple[OomAllocation | None, str]:
     """The allocation that the message names, and its memory space."""
-    space, groups = _space(found), found.groups
+    space, groups = _space(head), head.groups
     if "stack" in groups:
-        label = _stack_label(found, stack_end, details)
-        return _stack_allocation(label, found.size("used"), places, shapes), space
-    if "record" in groups and (record := _record_after(details, found.size("used"), places, shapes)):
+        label = _stack_label(head, stack_end, details)
+        return _stack_allocation(label, head.size("used"), places, shapes), space
+    if "record" in groups and (record := _record_after(details, head.size("used"), places, shapes)):
         return record.allocation, record.space or space
-    if found.head.kind == "tensorflow":
+    if head.head.kind == "tensorflow":
         tensor = _tensor_allocation(groups.get("dimensions", ""), groups.get("type", ""), shapes)
-        kernel = _REQUIRED.search(details.squeezed.text, max(0, found.start - _KERNEL_REACH), found.start)
+        kernel = _REQUIRED.search(details.squeezed.text, max(0, head.start - _KERNEL_REACH), head.start)
         return (replace(tensor, label=kernel[1]) if kernel else tensor), space
-    if found.head.kind == "tpu-sparse-core" and (allocation := _sparse_core_allocation(found, details, places, shapes)):
+    if head.head.kind == "tpu-sparse-core" and (allocation := _sparse_core_allocation(head, details, places, shapes)):
         return allocation, space
-    if found.head.is_weak and found.head.kind == "tpu-vmem-scoped":
-        return _retold_kernel(details, found.size("used"), places), space
-    if found.head.kind in _ONLY_CULPRIT:
-        return OomAllocation(found.size("used"), label=_ONLY_CULPRIT[found.head.kind]), space
+    if head.head.is_weak and head.head.kind == "tpu-vmem-scoped":
+        return _retold_kernel(details, head.size("used"), places), space
+    if head.head.kind in _ONLY_CULPRIT:
+        return OomAllocation(head.size("used"), label=_ONLY_CULPRIT[head.head.kind]), space
     return None, space
 
 
-def _space(found: FoundHead) -> str:
-    space = found.groups.get("space", "")
-    if found.head.kind == "tpu-sparse-core" and space.isdigit():
+def _space(head: FoundHead) -> str:
+    space = head.groups.get("space", "")
+    if head.head.kind == "tpu-sparse-core" and space.isdigit():
         space = SPARSE_CORE_SPACES.get(space, space)
-    if found.head.kind == "gpu-shared-memory":
-        space = found.head.space
-    return (space or found.head.space).lower()
+    if head.head.kind == "gpu-shared-memory":
+        space = head.head.space
+    return (space or head.head.space).lower()
 
 
-def _kind(found: FoundHead, space: str) -> OomKind:
-    kind = found.head.kind
+def _kind(head: FoundHead, space: str) -> OomKind:
+    kind = head.head.kind
     if kind != TPU_SPACE:
         return kind
-    if "stack" in found.groups and space == "vmem":
+    if "stack" in head.groups and space == "vmem":
         return "tpu-vmem-stack"
     return _KINDS.get(space, TPU_SPACE)
 
 
-def _other_allocator(found: FoundHead) -> AllocatorStats | None:
+def _other_allocator(head: FoundHead) -> AllocatorStats | None:
     """The figures of another framework's allocator; those of XLA's come in tables of their own."""
-    capacity, in_use = found.size("capacity", "capacity2"), found.size("in_use")
-    if found.head.kind != "pytorch" or (capacity is None and in_use is None):
+    capacity, in_use = head.size("capacity", "capacity2"), head.size("in_use")
+    if head.head.kind != "pytorch" or (capacity is None and in_use is None):
         return None
-    return AllocatorStats(limit_bytes=capacity, in_use_bytes=in_use, reserved_bytes=found.size("reserved"))
+    return AllocatorStats(limit_bytes=capacity, in_use_bytes=in_use, reserved_bytes=head.size("reserved"))
 
 
-def _usage(found: FoundHead, details: Details) -> tuple[MemoryPart, ...]:
+def _usage(head: FoundHead, details: Details) -> tuple[MemoryPart, ...]:
     """The parts of the usage; both cores' if the sentence has them."""
-    if found.head.kind == "tpu-hbm" and "tensor_core" in found.groups:
+    if head.head.kind == "tpu-hbm" and "tensor_core" in head.groups:
         return tuple(
-            MemoryPart(name, found.size(group))
+            MemoryPart(name, head.size(group))
             for name, group in zip(_CORES, ("tensor_core", "sparse_core"), strict=True)
         )
     return usage_parts(details)
 
 
-def _module(found: FoundHead, details: Details) -> str:
+def _module(head: FoundHead, details: Details) -> str:
     """The name of the module after `HLO module:`, which ends with a period."""
-    if "module" not in found.groups:
+    if "module" not in head.groups:
         return ""
-    source, origin = details.squeezed.source, details.squeezed.origin(found.ends["module"])
+    source, origin = details.squeezed.source, details.squeezed.origin(head.ends["module"])
     name = _MODULE.match(source, origin)
     if name is None:
         return ""
@@ -540,10 +540,10 @@ def _module(found: FoundHead, details: Details) -> str:
     return (name[1] + (rest[1] if rest else "")).partition(".See")[0].rstrip(".")
 
 
-def _stack_label(found: FoundHead, stack_end: int | None, details: Details) -> str:
+def _stack_label(head: FoundHead, stack_end: int | None, details: Details) -> str:
     """The text of the instruction on whose stack the allocation is."""
     squeezed = details.squeezed
-    origin = squeezed.origin(found.ends["stack"])
+    origin = squeezed.origin(head.ends["stack"])
     if stack_end is not None:
         return squeezed.source[origin : min(squeezed.end_origin(stack_end), origin + _LONGEST_LABEL)].rstrip(" .\n")
     label = _LABEL_LINE.match(squeezed.source, origin, min(squeezed.end_origin(details.end), origin + _LONGEST_LABEL))

@@ -96,8 +96,8 @@ class LogText:
         piece = max(bisect_right(self._starts, offset) - 1, 0)
         origin = min(self._origins[piece] + max(offset - self._starts[piece], 0), self._ends[piece])
         known = self.text[offset : offset + _SNIPPET].partition("\n")[0]
-        found = self._source.find(known, origin, self._ends[piece]) if known else -1
-        return origin if found < 0 else found
+        place = self._source.find(known, origin, self._ends[piece]) if known else -1
+        return origin if place < 0 else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,18 +399,18 @@ def _refusal(source: Source) -> HloError:
     start = max(0, text.find("RESOURCE_EXHAUSTED") - _LONGEST // 2)
     end = start + _LONGEST
     for pattern, what in _OTHER:
-        if found := pattern.search(text, start, end):
-            return _error(source, found, f"; the text reports {what}", "")
-    if found := _EXHAUSTED.search(text, start, end):
-        return _error(source, found, "; RESOURCE_EXHAUSTED does not name a memory")
-    if found := _STATUS.search(text, start, end) or _EXCEPTION.search(text, start, end):
-        return _error(source, found, f"; the error is {found[1]}: {_clipped(found[2])}", "")
+        if match := pattern.search(text, start, end):
+            return _error(source, match, f"; the text reports {what}", "")
+    if match := _EXHAUSTED.search(text, start, end):
+        return _error(source, match, "; RESOURCE_EXHAUSTED does not name a memory")
+    if match := _STATUS.search(text, start, end) or _EXCEPTION.search(text, start, end):
+        return _error(source, match, f"; the error is {match[1]}: {_clipped(match[2])}", "")
     return _error(source, None, "")
 
 
-def _error(source: Source, found: re.Match[str] | None, what: str, hint: str | None = None) -> HloError:
+def _error(source: Source, match: re.Match[str] | None, what: str, hint: str | None = None) -> HloError:
     hint = "paste the complete error, starting at RESOURCE_EXHAUSTED" if hint is None else hint
-    span = Span(*found.span()) if found else Span(0, 0)
+    span = Span(*match.span()) if match else Span(0, 0)
     return HloError(f"no XLA out-of-memory message found{what}", span, source=source, hint=hint or None)
 
 
@@ -474,21 +474,21 @@ def _messages(log: LogText, places: Places, shapes: Shapes) -> Iterator[OutOfMem
     if len(heads) > _MOST_FAILURES:
         heads = heads[: _MOST_FAILURES // 2] + heads[-_MOST_FAILURES // 2 :]
     before, is_first_tpu = 0, True
-    for number, (found, stack_end) in enumerate(heads):
+    for number, (head, stack_end) in enumerate(heads):
         after = heads[number + 1][0].start if number + 1 < len(heads) else len(squeezed.text)
-        details = Details(squeezed, found.end, max(after, found.end))
-        message = message_of(found, stack_end, details, places, shapes)
+        details = Details(squeezed, head.end, max(after, head.end))
+        message = message_of(head, stack_end, details, places, shapes)
         if message.target != "tpu":
             message = with_tables_before(
-                message, Details(squeezed, max(before, found.start - _BEFORE_MESSAGE), found.start)
+                message, Details(squeezed, max(before, head.start - _BEFORE_MESSAGE), head.start)
             )
         else:
             message = with_usage(message, usage_text(details, shapes))
             if is_first_tpu and not message.spaces and not message.allocations:
-                message = with_usage(message, usage_text(Details(squeezed, 0, found.start), shapes))
+                message = with_usage(message, usage_text(Details(squeezed, 0, head.start), shapes))
             is_first_tpu = False
-        before = found.end
-        span = log.span(squeezed.origin(found.start), squeezed.end_origin(found.end))
+        before = head.end
+        span = log.span(squeezed.origin(head.start), squeezed.end_origin(head.end))
         yield replace(message, span=span)
 
 

@@ -391,13 +391,13 @@ class Message:
 
     def integers(self, name: str) -> tuple[int, ...]:
         """The numbers of a repeated field, packed or not."""
-        kind, found = self._types[name], list[int]()
+        kind, numbers = self._types[name], list[int]()
         for value in self._all(name):
             if isinstance(value, int):
-                found.append(self._number(kind, value))
+                numbers.append(self._number(kind, value))
             else:
-                found.extend(self._number(kind, number) for number in read_numbers(value))
-        return tuple(found)
+                numbers.extend(self._number(kind, number) for number in read_numbers(value))
+        return tuple(numbers)
 
     def flags(self, name: str) -> tuple[bool, ...]:
         """The truth values of a repeated field."""
@@ -429,10 +429,10 @@ class Message:
 
     def all_data(self, name: str) -> tuple[bytes, ...]:
         """The bytes of each occurrence of a repeated field."""
-        found = tuple(value for value in self._all(name) if not isinstance(value, int))
-        if len(found) != len(self._all(name)):
+        messages = tuple(value for value in self._all(name) if not isinstance(value, int))
+        if len(messages) != len(self._all(name)):
             raise WireError(f"unexpected number in {self.kind}.{name}")
-        return found
+        return messages
 
     def message(self, name: str) -> Message:
         """The message in a field; several occurrences are merged, as protos define."""
@@ -538,9 +538,9 @@ def _all(place: _Place, value: Value) -> Iterable[bytes]:
     if isinstance(value, int | float | str | bytes | MessageBuilder):
         return (_one(place, value),)
     if place.is_number:
-        numbers = packed([_as_number(place, each) for each in value])
+        numbers = packed([_as_number(place, item) for item in value])
         return (_one(place, numbers),) if numbers else ()
-    return [_one(place, each) for each in value]
+    return [_one(place, item) for item in value]
 
 
 def _one(place: _Place, value: Value) -> bytes:

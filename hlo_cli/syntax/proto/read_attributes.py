@@ -381,25 +381,25 @@ class Texts:
     def attributes(self, instruction: Instruction, data: bytes, names: Callable[[int], str]) -> str:
         """The attributes, each preceded by a comma; `names` returns the names of other instructions by number."""
         fields = read_fields(data)
-        found = dict(fields)
+        singular = dict(fields)
         own, common, last = self._tail(instruction, fields, data)
         called = _called_text(instruction) if instruction.called_computations else ""
-        if INSTRUCTION_FIELDS["control_predecessor_ids"] in found:
+        if INSTRUCTION_FIELDS["control_predecessor_ids"] in singular:
             predecessors = read_numbers(packed_field(fields, INSTRUCTION_FIELDS["control_predecessor_ids"]))
             common += f", control-predecessors={{{', '.join(map(names, predecessors))}}}" if predecessors else ""
-        metadata = self.metadata_texts[bytes_in(found, INSTRUCTION_FIELDS["metadata"])]
-        config = self.configs[self._config(found)]
+        metadata = self.metadata_texts[bytes_in(singular, INSTRUCTION_FIELDS["metadata"])]
+        config = self.configs[self._config(singular)]
         return f"{own}{called}{common}{last}{metadata}{config}"
 
     def _metadata(self, data: bytes) -> Metadata:
         message = Message("OpMetadata", data)
         return metadata_of(message, self._payload(message.message("metadata_payload")))
 
-    def _config(self, found: dict[int, int | bytes]) -> bytes:
+    def _config(self, fields: dict[int, int | bytes]) -> bytes:
         """The backend's configuration: the instruction's own, or a payload."""
-        if own := bytes_in(found, INSTRUCTION_FIELDS["backend_config"]):
+        if own := bytes_in(fields, INSTRUCTION_FIELDS["backend_config"]):
             return own
-        return self._payload(Message("Payload", bytes_in(found, INSTRUCTION_FIELDS["backend_config_payload"])))
+        return self._payload(Message("Payload", bytes_in(fields, INSTRUCTION_FIELDS["backend_config_payload"])))
 
     def _payload(self, payload: Message) -> bytes:
         """What a payload holds or refers to."""
@@ -504,8 +504,8 @@ class ProtoReader:
     def metadata(self, instruction: Instruction) -> Metadata:
         """The source location and op_name of the instruction."""
         try:
-            found = dict(read_fields(self._data[instruction.index]))
-            return self._texts.metadata[bytes_in(found, INSTRUCTION_FIELDS["metadata"])]
+            fields = dict(read_fields(self._data[instruction.index]))
+            return self._texts.metadata[bytes_in(fields, INSTRUCTION_FIELDS["metadata"])]
         except HloError as error:
             raise self._blamed(instruction, error) from None
 
@@ -520,9 +520,9 @@ class ProtoReader:
             raise self._blamed(instruction, error) from None
 
     def _name(self, number: int) -> str:
-        if (found := self.by_number.get(number)) is None:
+        if (predecessor := self.by_number.get(number)) is None:
             raise HloError(f"an instruction of {self._computation.name} has unknown control predecessor id {number}")
-        return f"%{found.name}"
+        return f"%{predecessor.name}"
 
     def _blamed(self, instruction: Instruction, error: HloError) -> HloError:
         """The error with the name of its instruction or, if the file is corrupt, with the place."""

@@ -42,7 +42,7 @@ def buffer_assignment_of(data: bytes, module: Module | None) -> BufferAssignment
     message = Message("BufferAssignmentProto", data)
     places = _Places(module)
     return BufferAssignment(
-        tuple(_logical_buffer(dict(read_fields(each)), places) for each in message.all_data("logical_buffers")),
+        tuple(_logical_buffer(dict(read_fields(data)), places) for data in message.all_data("logical_buffers")),
         tuple(map(_allocation, message.messages("buffer_allocations"))),
         ()
         if module is None
@@ -60,8 +60,8 @@ def assignment_in(data: bytes) -> BufferAssignment | None:
     >>> assignment_in(b"") is None, assignment_in(bytes((0x1A, 2, 0x1A, 0))).allocations[0].size_bytes
     (True, 0)
     """
-    found = bytes_in(dict(read_fields(data)), _ASSIGNMENT)
-    return buffer_assignment_of(found, None) if found else None
+    assignment = bytes_in(dict(read_fields(data)), _ASSIGNMENT)
+    return buffer_assignment_of(assignment, None) if assignment else None
 
 
 class _Places:
@@ -80,28 +80,28 @@ class _Places:
             return _NOWHERE
         message = Message("Location", location)
         name, number = message.text("instruction_name"), message.integer("instruction_id")
-        found = self._by_name.get(name) if name else self._by_number.get(number)
-        return BufferPlace(found, message.integers("shape_index"))
+        instruction = self._by_name.get(name) if name else self._by_number.get(number)
+        return BufferPlace(instruction, message.integers("shape_index"))
 
 
 def _numbered(module: Module) -> Mapping[int, Instruction]:
     """The instructions of all computations by number, which is unique in a module."""
     from hlo_cli.syntax.proto.read_attributes import ProtoReader  # imports many modules that traces alone do not need
 
-    found: dict[int, Instruction] = {}
+    by_number: dict[int, Instruction] = {}
     for computation in module.computations:
         if isinstance(computation.reader, ProtoReader):
-            found.update(computation.reader.by_number)
-    return found
+            by_number.update(computation.reader.by_number)
+    return by_number
 
 
-def _logical_buffer(found: dict[int, int | bytes], places: _Places) -> LogicalBuffer:
-    id_, size, color = (signed(number_in(found, number)) for number in _BUFFER)
-    return LogicalBuffer(id_, size, color, places.of(bytes_in(found, _DEFINED_AT)))
+def _logical_buffer(fields: dict[int, int | bytes], places: _Places) -> LogicalBuffer:
+    id_, size, color = (signed(number_in(fields, number)) for number in _BUFFER)
+    return LogicalBuffer(id_, size, color, places.of(bytes_in(fields, _DEFINED_AT)))
 
 
-def _assigned(found: dict[int, int | bytes]) -> AssignedBuffer:
-    id_, offset, size = (signed(number_in(found, number)) for number in _ASSIGNED)
+def _assigned(fields: dict[int, int | bytes]) -> AssignedBuffer:
+    id_, offset, size = (signed(number_in(fields, number)) for number in _ASSIGNED)
     return AssignedBuffer(id_, offset, size)
 
 
@@ -111,7 +111,7 @@ def _allocation(message: Message) -> BufferAllocation:
         message.integer("index"),
         message.integer("size"),
         message.integer("color"),
-        tuple(_assigned(dict(read_fields(each))) for each in message.all_data("assigned")),
+        tuple(_assigned(dict(read_fields(data))) for data in message.all_data("assigned")),
         message.integer("parameter_number") if is_parameter else None,
         message.integers("parameter_shape_index"),
         is_parameter_aliased_with_output=message.flag("is_parameter_aliased_with_output"),
@@ -124,15 +124,15 @@ def _allocation(message: Message) -> BufferAllocation:
 
 def _trace(message: Message) -> HeapSimulatorTrace:
     return HeapSimulatorTrace(
-        tuple(_event(dict(read_fields(each))) for each in message.all_data("events")),
+        tuple(_event(dict(read_fields(data))) for data in message.all_data("events")),
         message.flag("whole_module_simulation"),
         message.integer("buffer_allocation_index"),
     )
 
 
-def _event(found: dict[int, int | bytes]) -> HeapEvent:
-    kind, buffer_id, canonical_id = (number_in(found, number) for number in _EVENT)
+def _event(fields: dict[int, int | bytes]) -> HeapEvent:
+    kind, buffer_id, canonical_id = (number_in(fields, number) for number in _EVENT)
     word = word_of("EventKind", signed(kind))
-    computation, instruction = (bytes_in(found, at).decode("utf-8", "surrogateescape") for at in _EVENT_NAMES)
+    computation, instruction = (bytes_in(fields, at).decode("utf-8", "surrogateescape") for at in _EVENT_NAMES)
     shared = signed(canonical_id) if word == "SHARE_WITH" else None
     return HeapEvent(cast(EventKind, word), signed(buffer_id), computation, instruction, shared)

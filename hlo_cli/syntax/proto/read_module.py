@@ -90,12 +90,12 @@ class Builder:
     def build(self, encoded: bytes) -> Built:
         """Reads one computation, without its callees."""
         fields = read_fields(encoded)
-        found = dict(fields)
-        number = number_in(found, _ID)
-        computation = Computation(name_of(bytes_in(found, _NAME)), is_entry=number == self.entry)
+        singular = dict(fields)
+        number = number_in(singular, _ID)
+        computation = Computation(name_of(bytes_in(singular, _NAME)), is_entry=number == self.entry)
         # XLA's main thread has this name in text and none in protos
-        computation.execution_thread = bytes_in(found, _THREAD).decode("utf-8", "replace") or "main"
-        computation.backend_config = bytes_in(found, _CONFIG).decode("utf-8", "surrogateescape")
+        computation.execution_thread = bytes_in(singular, _THREAD).decode("utf-8", "replace") or "main"
+        computation.backend_config = bytes_in(singular, _CONFIG).decode("utf-8", "surrogateescape")
         data = all_bytes(fields, _INSTRUCTIONS)
         instructions: dict[int, Instruction] = {}
         packed: list[tuple[Instruction, bytes]] = []
@@ -129,7 +129,7 @@ class Builder:
         self.suspects += suspects_among(computation.instructions, elements)
         parameters.sort(key=lambda pair: pair[0])
         computation.parameters = tuple([instruction for _, instruction in parameters])
-        computation.root = instructions.get(number_in(found, _ROOT))
+        computation.root = instructions.get(number_in(singular, _ROOT))
         return Built(number, computation, callers)
 
     def _arrange(
@@ -140,8 +140,8 @@ class Builder:
             if len(order) != len(data) or instructions.keys() != set(order):
                 raise HloError(f"the schedule of {computation.name} does not match its instructions")
             by_number = dict(zip(instructions, data, strict=True))
-            data = [by_number[each] for each in order]
-            computation.instructions = Items([instructions[each] for each in order])
+            data = [by_number[number] for number in order]
+            computation.instructions = Items([instructions[number] for number in order])
         else:
             computation.instructions = Items(instructions.values())
         for index, instruction in enumerate(computation.instructions):
@@ -166,8 +166,8 @@ def link_calls(built: Mapping[int, Built], *, is_partial: bool = False) -> froze
     Such an instruction calls nothing.
     """
     incomplete = []
-    for each in built.values():
-        for caller in each.callers:
+    for computation in built.values():
+        for caller in computation.callers:
             if missing := [number for number in caller.callees if number not in built]:
                 name = caller.instruction.name
                 if not is_partial:
@@ -187,18 +187,22 @@ def _print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:
 
 
 def _post_order(built: Mapping[int, Built]) -> Iterator[Computation]:
-    called = {number for each in built.values() for number in each.callees}
+    called = {number for computation in built.values() for number in computation.callees}
     done: set[int] = set()
     inside: set[int] = set()
-    pending = [(each, iter(each.callees)) for each in reversed(list(built.values())) if each.id not in called]
+    pending = [
+        (computation, iter(computation.callees))
+        for computation in reversed(list(built.values()))
+        if computation.id not in called
+    ]
     while pending:
-        each, callees = pending[-1]
-        inside.add(each.id)
+        computation, callees = pending[-1]
+        inside.add(computation.id)
         following = next((number for number in callees if number not in done), None)
         if following is None:
             pending.pop()
-            done.add(each.id)
-            yield each.computation
+            done.add(computation.id)
+            yield computation.computation
             continue
         if following in inside:
             raise HloError(f"{built[following].computation.name} calls itself")
@@ -259,10 +263,12 @@ def module_of(
         raise HloError(f"modules are nested too deeply (limit {MAX_NESTING})")
     builder = Builder(_schedule(message), _entry(message), texts=Texts(file, message.all_data("payloads")))
     with no_garbage_collection():
-        built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
+        built = {computation.id: computation for computation in map(builder.build, message.all_data("computations"))}
         incomplete = link_calls(built, is_partial=is_partial)
         computations = _print_order(built)
-    callers = [c.instruction for each in built.values() for c in each.callers if c.instruction not in incomplete]
+    callers = [
+        c.instruction for computation in built.values() for c in computation.callers if c.instruction not in incomplete
+    ]
     suspects = (i for i in builder.suspects if i not in incomplete or not takes(i.opcode, len(i.operands)))
     opaque = set_aside(suspects, callers, computations)
     if not any(computation.instructions for computation in computations):
@@ -287,13 +293,15 @@ def module_of(
         check=partial(_findings, opaque),
         read_header_value=read_header_value,
         spmd_output_sharding=sharding_of(message.message(_OUTPUT)) if message.has(_OUTPUT) else None,
-        value_order=tuple([each.computation for each in built.values()]),
+        value_order=tuple([computation.computation for computation in built.values()]),
     )
 
 
 def _findings(opaque: Sequence[Opaque], module: Module) -> Findings:
     """A note for each opaque instruction; nothing in a proto has a span."""
-    notes = (Diagnostic("note", each.message, module.source, code=each.problem.code) for each in opaque)
+    notes = (
+        Diagnostic("note", instruction.message, module.source, code=instruction.problem.code) for instruction in opaque
+    )
     return Findings(notes=tuple(notes))
 
 
@@ -308,9 +316,9 @@ def _entry(module: Message) -> int:
 def _schedule(module: Message) -> Schedule:
     schedule = {}
     for sequence in module.message("schedule").all_data("sequences"):
-        found = dict(read_fields(sequence))
-        listed = read_fields(bytes_in(found, _SEQUENCE))
-        schedule[number_in(found, _KEY)] = read_numbers(packed_field(listed, _IDS))
+        fields = dict(read_fields(sequence))
+        listed = read_fields(bytes_in(fields, _SEQUENCE))
+        schedule[number_in(fields, _KEY)] = read_numbers(packed_field(listed, _IDS))
     return schedule
 
 

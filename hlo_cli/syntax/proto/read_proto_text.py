@@ -131,13 +131,13 @@ def _computation(data: bytes, *, is_lone: bool) -> bytes:
     """A computation after parameters for its undefined operands; lone instructions end with their root."""
     fields = read_fields(data)
     listed = all_bytes(fields, _INSTRUCTIONS)
-    scanned = [scan_instruction(each) for each in listed]
-    ids = dict.fromkeys(each[3] for each in scanned)
-    parameters = [each[4] for each in scanned if each[1] == opcodes.PARAMETER.encode()]
+    scanned = [scan_instruction(instruction) for instruction in listed]
+    ids = dict.fromkeys(instruction[3] for instruction in scanned)
+    parameters = [instruction[4] for instruction in scanned if instruction[1] == opcodes.PARAMETER.encode()]
     numbers = count(max(parameters, default=-1) + 1)
-    references = dict.fromkeys(number for each in listed for number in _references(read_fields(each)))
+    references = dict.fromkeys(number for message in listed for number in _references(read_fields(message)))
     made = [_parameter(number, next(numbers)) for number in references if number not in ids]
-    data = b"".join(field(_INSTRUCTIONS, each) for each in made) + data
+    data = b"".join(field(_INSTRUCTIONS, instruction) for instruction in made) + data
     if any(number == _ROOT for number, _ in fields):
         return data
     if is_lone and listed:
@@ -196,5 +196,5 @@ def _has_entry(encoded: Encoded) -> bool:
 
 def _findings(check: Callable[[Module], Findings] | None, notes: tuple[Diagnostic, ...], module: Module) -> Findings:
     """The findings in a proto, and the notes on its text."""
-    found = check(module) if check is not None else Findings()
-    return Findings(found.errors, (*notes, *found.notes))
+    findings = check(module) if check is not None else Findings()
+    return Findings(findings.errors, (*notes, *findings.notes))

@@ -125,10 +125,10 @@ class ShapeReader(dict[bytes, Shape]):
         if (known := self._arrays.get(data)) is not None:
             return known
         fields = read_fields(data)
-        found = dict(fields)
-        kind = word_of("PrimitiveType", number_in(found, _ELEMENT_TYPE))
+        singular = dict(fields)
+        kind = word_of("PrimitiveType", number_in(singular, _ELEMENT_TYPE))
         if kind in PRIMITIVE_TYPES:
-            array = self._arrays[data] = self._array(PRIMITIVE_TYPES[kind], fields, found)
+            array = self._arrays[data] = self._array(PRIMITIVE_TYPES[kind], fields, singular)
             return array
         if kind in _LEAVES:
             return _LEAVES[kind]
@@ -143,15 +143,15 @@ class ShapeReader(dict[bytes, Shape]):
             raise HloError("buffer shape without an array")
         return BufferShape(elements[0])
 
-    def _array(self, element_type: PrimitiveType, fields: list[Field], found: dict[int, int | bytes]) -> ArrayShape:
+    def _array(self, element_type: PrimitiveType, fields: list[Field], singular: dict[int, int | bytes]) -> ArrayShape:
         dimensions = tuple(map(signed, read_numbers(packed_field(fields, _DIMENSIONS))))
         if any(size < 0 and size != UNBOUNDED for size in dimensions):
             raise HloError(f"invalid dimension size {min(dimensions)}")
         dynamic = tuple(map(bool, read_numbers(packed_field(fields, _DYNAMIC))[: len(dimensions)]))
         dynamic += (False,) * (len(dimensions) - len(dynamic))
-        if _LAYOUT not in found:
+        if _LAYOUT not in singular:
             return ArrayShape(element_type, dimensions, dynamic, default_layout(len(dimensions)))
-        layout = _layout(bytes_in(found, _LAYOUT))
+        layout = _layout(bytes_in(singular, _LAYOUT))
         if problem := layout.problem(dimensions):
             raise HloError(f"{element_type}{index_text(dimensions, '[]')}: {problem}")
         return ArrayShape(element_type, dimensions, dynamic, layout)

@@ -177,7 +177,7 @@ class Slot:
 @cache
 def slots_of(kind: str) -> Mapping[str, Slot]:
     """The fields of a message by name, by JSON's name, and by number, as unknown fields are printed."""
-    found: dict[str, Slot] = {}
+    slots: dict[str, Slot] = {}
     for name, declared in fields_of(kind).items():
         is_text = declared.type in TEXTS
         wire = VARINT if declared.is_number else BYTES
@@ -187,9 +187,9 @@ def slots_of(kind: str) -> Mapping[str, Slot]:
         tag = varint(declared.number << 3 | (BYTES if is_packed else wire))
         is_map = declared.is_message and set(fields_of(declared.type)) == {"key", "value"}
         slot = Slot(name, declared, declared.is_message, is_packed, is_map, tag, {})
-        found |= {name: slot, _json_name(name): slot, str(declared.number): slot}
+        slots |= {name: slot, _json_name(name): slot, str(declared.number): slot}
     older = RENAMED_FIELDS.get(kind, {})
-    return found | {name: found[today] for name, today in older.items()}
+    return slots | {name: slots[today] for name, today in older.items()}
 
 
 def _json_name(name: str) -> str:

@@ -425,10 +425,10 @@ class _Holders:
 
     def _at(self, path: _Path) -> tuple[MessageBuilder, str]:
         """The builder at a path, and its message type."""
-        if (found := self._drafts.get(path)) is None:
+        if (draft := self._drafts.get(path)) is None:
             kind = fields_of(self._at(path[:-1])[1])[path[-1]].type
-            found = self._drafts[path] = MessageBuilder(kind), kind
-        return found
+            draft = self._drafts[path] = MessageBuilder(kind), kind
+        return draft
 
 
 def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | str | None:
@@ -498,10 +498,10 @@ def _element(place: FieldType, value: AttributeValue) -> MessageBuilder | None:
 
 
 def _flat(values: tuple[AttributeValue, ...]) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     for value in values:
         if isinstance(value, tuple):
-            found.extend(_flat(value))
+            numbers.extend(_flat(value))
         elif isinstance(value, int):
-            found.append(value)
-    return found
+            numbers.append(value)
+    return numbers

@@ -138,7 +138,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
     >>> [(i.name, kept.raw[1]) for i, kept in wrapped_operations(parse_module(text)).items()]
     [('n', ', backend_config="b"')]
     """
-    given: dict[Instruction, dict[str, str]] = {}
+    renamed: dict[Instruction, dict[str, str]] = {}
     for computation in module.computations:
         # XLA copied them when it read the text that the proto was made of
         if isinstance(computation.reader, ProtoReader):
@@ -146,8 +146,8 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
         for instruction in computation.instructions:
             if instruction.opcode in ASYNCHRONOUS and (root := _wrapped(instruction)) is not None:
                 kept = {name: value for name, value in instruction.pairs if name in _GIVEN}
-                given.setdefault(root, {}).update(kept)
-    return {root: _with(root, kept) for root, kept in given.items() if kept}
+                renamed.setdefault(root, {}).update(kept)
+    return {root: _with(root, kept) for root, kept in renamed.items() if kept}
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:

@@ -154,12 +154,12 @@ def one_line(text: str) -> str:
 
 
 def _plain(match: re.Match[str]) -> str:
-    found = match[0]
-    if found[0] in "\"'{" or _MARK.search(found):
-        return found
-    if "\n" in found or "//" in found:
+    word = match[0]
+    if word[0] in "\"'{" or _MARK.search(word):
+        return word
+    if "\n" in word or "//" in word:
         return " "
-    return found if "/" not in found else " " if " " in found else ""
+    return word if "/" not in word else " " if " " in word else ""
 
 
 # --- all at once by one expression ---
@@ -203,16 +203,16 @@ def split_tail(tail: str) -> list[tuple[str, str]] | None:
     [('k', '1')]
     """
     while (pairs := split_attributes(tail and f",{tail}")) is None:
-        before, found, tail = tail.partition("),")
-        if not found or "=" in before:
+        before, separator, tail = tail.partition("),")
+        if not separator or "=" in before:
             return None
     return pairs
 
 
 def _cut(text: str) -> tuple[str, str, str] | None:
     """The attributes before the metadata, its value, and those after it, if it is present and plain."""
-    before, found, rest = text.partition(", metadata={")
-    if not found or (metadata := _METADATA_REST.match(rest)) is None:
+    before, separator, rest = text.partition(", metadata={")
+    if not separator or (metadata := _METADATA_REST.match(rest)) is None:
         return None
     after = rest[metadata.end() :]
     if _split(before) is None or _split(after) is None:

@@ -96,9 +96,9 @@ def check_types(text: str) -> None:
     from hlo_cli.ir.type_names import foreign_type, in_xla_types
 
     unquoted = text.partition('"')[0]
-    if (found := foreign_type(unquoted)) is None:
+    if (type_ := foreign_type(unquoted)) is None:
         return
-    start, end, shape = found
+    start, end, shape = type_
     word = unquoted[start:end]
     message = f"expected a shape, found the MLIR type '{word}'" if "<" in word else f"unknown element type '{word}'"
     is_shape = unquoted == text and "=" not in text

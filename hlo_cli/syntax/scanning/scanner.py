@@ -122,8 +122,8 @@ class Scanner:
             if token in _CLOSING:
                 expected.append(_CLOSING[token])
             elif token in ")]}":
-                if token != (wanted := expected.pop() if expected else None):
-                    message = f"expected '{wanted}' before '{token}'" if wanted else f"unmatched '{token}'"
+                if token != (closing := expected.pop() if expected else None):
+                    message = f"expected '{closing}' before '{token}'" if closing else f"unmatched '{token}'"
                     raise self.error(message, match.start(), pos)
                 if not expected:
                     self.pos = pos
@@ -141,9 +141,9 @@ class Scanner:
         start = self.skip()
         if self.text.startswith("/*", start, self.end):
             return HloError("unclosed comment", Span(start, start + 2), source=self.source)
-        end, found = self._token()
-        hint = STRAY.get(found, hint)
-        message = f"{message.removesuffix(',')}, found {quoted_token(found)}"
+        end, token = self._token()
+        hint = STRAY.get(token, hint)
+        message = f"{message.removesuffix(',')}, found {quoted_token(token)}"
         return HloError(message, Span(start, end), source=self.source, hint=hint)
 
     def _token(self) -> tuple[int, str]:

@@ -339,9 +339,9 @@ def _read_dimension(scanner: Scanner) -> tuple[int, bool]:
 def _read_layout_of(scanner: Scanner, rank: int) -> Layout:
     start = scanner.skip()
     layout = _read_layout(scanner)
-    if (given := len(layout.minor_to_major)) != rank:
+    if (count := len(layout.minor_to_major)) != rank:
         default = ",".join(map(str, range(rank - 1, -1, -1)))
-        message = f"layout has {counted(given, 'dimensions')}, but the shape has {rank}"
+        message = f"layout has {counted(count, 'dimensions')}, but the shape has {rank}"
         error = scanner.error(message, start, scanner.pos)
         raise HloError(
             error.diagnostic.message,

@@ -175,10 +175,10 @@ class Tokens:
         if start is None:
             if (opened := self._unclosed()) is not None:
                 raise HloError(f"unclosed {opened}", Span(self.start, self.end), source=self.source)
-            found = quoted_token("" if self.kind == END else self.text[:60])
+            token = quoted_token("" if self.kind == END else self.text[:60])
             hint = STRAY.get(self.text, hint)
             raise HloError(
-                f"{message.removesuffix(',')}, found {found}", Span(self.start, self.end), source=self.source, hint=hint
+                f"{message.removesuffix(',')}, found {token}", Span(self.start, self.end), source=self.source, hint=hint
             )
         raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
 

@@ -87,10 +87,10 @@ class Frames:
 
     def name_of(self, location: Location | None) -> str:
         """The name of an argument or an operation; empty if there is none."""
-        found = self._resolve(location)
-        while isinstance(found, NamedLocation) and found.name.endswith(":"):
-            found = self._resolve(found.inner)
-        return found.name if isinstance(found, NamedLocation) else ""
+        resolved = self._resolve(location)
+        while isinstance(resolved, NamedLocation) and resolved.name.endswith(":"):
+            resolved = self._resolve(resolved.inner)
+        return resolved.name if isinstance(resolved, NamedLocation) else ""
 
     def tables(self) -> str:
         """The four tables after a module's header."""
@@ -121,21 +121,21 @@ class Frames:
 
     def _metadata(self, location: Location) -> str:
         """Names with a colon at the end are types of operations (`CreateOpMetadataFromLocation`)."""
-        found, parts = self._resolve(location), dict[str, str]()
+        resolved, parts = self._resolve(location), dict[str, str]()
         for _ in range(_LOCATION_DEPTH):
-            if not isinstance(found, NamedLocation):
+            if not isinstance(resolved, NamedLocation):
                 break
-            is_type = found.name.endswith(":")
-            name = found.name.removesuffix(":")
-            inner = self._resolve(found.inner)
+            is_type = resolved.name.endswith(":")
+            name = resolved.name.removesuffix(":")
+            inner = self._resolve(resolved.inner)
             if not is_type and isinstance(inner, FileLocation) and "op_name" in parts:
                 break  # a function and its place
             if name:
                 parts["op_type" if is_type else "op_name"] = quoted(name)
-            found = inner
-        if isinstance(found, FileLocation):
-            parts["source_file"], parts["source_line"] = quoted(found.file), str(found.line)
-        elif found is not None and (frame := self._frame(found)):
+            resolved = inner
+        if isinstance(resolved, FileLocation):
+            parts["source_file"], parts["source_line"] = quoted(resolved.file), str(resolved.line)
+        elif resolved is not None and (frame := self._frame(resolved)):
             parts["stack_frame_id"] = str(frame)
         order = [
             name for name in ("op_type", "op_name", "source_file", "source_line", "stack_frame_id") if name in parts
@@ -149,17 +149,17 @@ class Frames:
         for _ in range(_MOST_PLACES):
             if not pending or len(chain) == _LOCATION_DEPTH:
                 break
-            found = self._resolve(pending.pop())
-            if isinstance(found, CallLocation):
-                pending += (found.caller, found.callee)
-            elif isinstance(found, NamedLocation):
-                inner = self._resolve(found.inner)
+            resolved = self._resolve(pending.pop())
+            if isinstance(resolved, CallLocation):
+                pending += (resolved.caller, resolved.callee)
+            elif isinstance(resolved, NamedLocation):
+                inner = self._resolve(resolved.inner)
                 if isinstance(inner, FileLocation):
-                    chain.append((found.name, inner))
+                    chain.append((resolved.name, inner))
                 elif inner is not None:
                     pending.append(inner)
-            elif isinstance(found, FileLocation):
-                chain.append(("", found))
+            elif isinstance(resolved, FileLocation):
+                chain.append(("", resolved))
         parent = 0
         for function, place in reversed(chain):
             file = self.files.setdefault(place.file, len(self.files) + 1)
@@ -196,8 +196,8 @@ class _Reader(WrittenReader):
 
     def move(self, moved: Mapping[int, int]) -> None:
         """Takes new places of instructions."""
-        self._constants = {moved[at]: constant for at, constant in self._constants.items() if at in moved}
-        self._made = {moved[at]: each for at, each in self._made.items() if at in moved}
+        self._constants = {moved[index]: constant for index, constant in self._constants.items() if index in moved}
+        self._made = {moved[index]: made for index, made in self._made.items() if index in moved}
 
     def read(self, index: int) -> InstructionText:
         """The text of a constant, with its numbers."""
@@ -263,9 +263,9 @@ class Program:
 
     def unique(self, name: str) -> str:
         """The name, or with a number that no other computation or instruction has."""
-        found = free_name(name, self.names, self.copies)
-        self.names.add(found)
-        return found
+        free = free_name(name, self.names, self.copies)
+        self.names.add(free)
+        return free
 
     def note(self, code: str, message: str, span: Span) -> None:
         """Adds a note; one for all operations of a kind with the same message."""
@@ -306,11 +306,11 @@ class Body:
 
         HloError for a value that is not defined, `Unfit` for one outside of the region.
         """
-        found = self.values.get(name)
-        if found is not None and index < len(found):
-            return found[index]
-        if found is not None:
-            raise self.program.error(f"value %{name} has {len(found)} results, not {index + 1}", operation.span)
+        value = self.values.get(name)
+        if value is not None and index < len(value):
+            return value[index]
+        if value is not None:
+            raise self.program.error(f"value %{name} has {len(value)} results, not {index + 1}", operation.span)
         outer = self.outer(name, index)
         if outer is not None:
             copied = self.copy(outer)
@@ -326,8 +326,8 @@ class Body:
         """The value of a region around this one; None if there is none."""
         around = self.parent
         while around is not None:
-            if (found := around.values.get(name)) is not None:
-                return found[index] if index < len(found) else None
+            if (value := around.values.get(name)) is not None:
+                return value[index] if index < len(value) else None
             around = around.parent
         return None
 
@@ -389,11 +389,11 @@ class Body:
         decorations = self.decorations(operation) if is_decorated else []
         step = Step(opcode, shape, list(operands), list(pairs), self._joined)
         if not is_exact and not decorations and operation.name:
-            found = simplified(step)
-            if isinstance(found, Splat):
-                return self.splat(operation, shape, found.text)
-            if found is not None:
-                return found
+            simpler = simplified(step)
+            if isinstance(simpler, Splat):
+                return self.splat(operation, shape, simpler.text)
+            if simpler is not None:
+                return simpler
         opcode, operands = step.opcode, step.operands
         shape = following(opcode, step.shape, operands)
         listed = [*step.pairs, *decorations]
@@ -527,18 +527,18 @@ def following(opcode: str, shape: Shape, operands: Sequence[Instruction]) -> Sha
     """The shape of a result, in the layout of the operand that XLA follows."""
     if opcode not in _SAME_LAYOUT or not operands or not isinstance(shape, ArrayShape):
         return shape
-    given = operands[0].shape
-    if not isinstance(given, ArrayShape) or given.rank != shape.rank or given.layout == shape.layout:
+    operand = operands[0].shape
+    if not isinstance(operand, ArrayShape) or operand.rank != shape.rank or operand.layout == shape.layout:
         return shape
-    return ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, given.layout)
+    return ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, operand.layout)
 
 
 def _renumber(computation: Computation, kept: Sequence[Instruction]) -> None:
     """Sets the places of instructions after others were omitted."""
     reader = computation.reader
-    moved = {each.index: index for index, each in enumerate(kept)}
-    for index, each in enumerate(kept):
-        each.index = index
+    moved = {instruction.index: index for index, instruction in enumerate(kept)}
+    for index, instruction in enumerate(kept):
+        instruction.index = index
     if isinstance(reader, _Reader):
         reader.move(moved)
 
@@ -550,7 +550,7 @@ def decorations(
 
     The sharding is a tuple unless there is one result.
     """
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     frontend: dict[str, str] = {}
     sharding = getattr(attributes.get("mhlo.sharding"), "value", None)
     given = attributes.get("mhlo.frontend_attributes")
@@ -560,15 +560,15 @@ def decorations(
     if isinstance(own, str):
         frontend["xla.sdy.sharding"] = own
         listed = [hlo_sharding(sharding, meshes) for sharding in shardings_in(own) or [own]]
-        texts = [each for each in listed if each is not None]
+        texts = [sharding for sharding in listed if sharding is not None]
         if len(texts) == len(listed):
             sharding = texts[0] if results == 1 else f"{{{', '.join(texts)}}}"
     rule = getattr(attributes.get("sdy.sharding_rule"), "text", None)
     if isinstance(rule, str):
         frontend["xla.sdy.sharding_rule"] = rule
     if isinstance(sharding, str):
-        found.append(("sharding", sharding))
+        pairs.append(("sharding", sharding))
     if frontend:
         listing = ",".join(f"{key}={quoted(value)}" for key, value in sorted(frontend.items()))
-        found.append(("frontend_attributes", f"{{{listing}}}"))
-    return found
+        pairs.append(("frontend_attributes", f"{{{listing}}}"))
+    return pairs

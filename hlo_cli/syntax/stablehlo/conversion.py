@@ -43,10 +43,10 @@ def _flag(operation: Operation, name: str) -> bool:
 
 
 def _number(body: Body, operation: Operation, *names: str) -> int:
-    found = numbers_of(body, operation, *names)
-    if not found:
+    numbers = numbers_of(body, operation, *names)
+    if not numbers:
         raise Unfit(f"it has no {names[0]}")
-    return found[0]
+    return numbers[0]
 
 
 def _array(shape: Shape, what: str = "its result") -> ArrayShape:
@@ -177,8 +177,8 @@ def broadcast(
     body: Body, operation: Operation, value: Instruction, shape: ArrayShape, dimensions: Sequence[int]
 ) -> Instruction:
     """An array in a larger shape, in which `dimensions` are its own."""
-    given = _array(value.shape, "its operand")
-    if len(dimensions) != given.rank or any(not 0 <= d < shape.rank for d in dimensions):
+    operand = _array(value.shape, "its operand")
+    if len(dimensions) != operand.rank or any(not 0 <= d < shape.rank for d in dimensions):
         raise Unfit("its dimensions are not those of its operand")
     text = splat_of(value)
     if text is not None and not shape.is_dynamic:
@@ -186,10 +186,10 @@ def broadcast(
     if value in body.parts:  # a broadcast of a broadcast is one
         value, own = body.parts[value]
         return broadcast(body, operation, value, shape, [dimensions[d] for d in own])
-    if given.elements == shape.elements and not shape.is_dynamic:
+    if operand.elements == shape.elements and not shape.is_dynamic:
         if sorted(dimensions) == list(dimensions):
             return body.add(operation, "reshape", shape, [value], is_decorated=True)
-        if given.rank == shape.rank:
+        if operand.rank == shape.rank:
             turned = [dimensions.index(d) for d in range(shape.rank)]
             return transposed(body, operation, value, shape, turned)
     made = _broadcast_in_steps(body, operation, value, shape, dimensions)
@@ -201,9 +201,9 @@ def _broadcast_in_steps(
     body: Body, operation: Operation, value: Instruction, shape: ArrayShape, dimensions: Sequence[int]
 ) -> Instruction:
     """The instructions of `XlaBuilder::BroadcastInDim`: dimensions of size 1 that grow are dropped on the way."""
-    given = _array(value.shape, "its operand")
+    operand = _array(value.shape, "its operand")
     sizes = list(shape.dimensions)
-    for own, d in zip(given.dimensions, dimensions, strict=True):
+    for own, d in zip(operand.dimensions, dimensions, strict=True):
         sizes[d] = own
     name = shape.element_type.name
     if tuple(sizes) == shape.dimensions:
@@ -254,14 +254,14 @@ def transposed(
     body: Body, operation: Operation, value: Instruction, shape: Shape, dimensions: Sequence[int]
 ) -> Instruction:
     """An array with its dimensions in another order."""
-    given = value.shape
+    operand = value.shape
     if (
         isinstance(shape, ArrayShape)
-        and isinstance(given, ArrayShape)
-        and sorted(dimensions) == list(range(given.rank))
+        and isinstance(operand, ArrayShape)
+        and sorted(dimensions) == list(range(operand.rank))
     ):
         place = {d: i for i, d in enumerate(dimensions)}
-        order = tuple(place[d] for d in given.layout.minor_to_major)
+        order = tuple(place[d] for d in operand.layout.minor_to_major)
         shape = ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, Layout(order))
     return body.add(operation, "transpose", shape, [value], [("dimensions", index_text(dimensions))], is_decorated=True)
 
@@ -392,8 +392,8 @@ def _algorithm(operation: Operation) -> list[tuple[str, str]]:
 
 
 def _dot_general(body: Body, operation: Operation) -> Results:
-    given = operation.attributes.get("dot_dimension_numbers")
-    fields: Mapping[str, AttributeOf] = given.fields if isinstance(given, Entries) else {}
+    numbers = operation.attributes.get("dot_dimension_numbers")
+    fields: Mapping[str, AttributeOf] = numbers.fields if isinstance(numbers, Entries) else {}
     found = {}
     for what, long in (("batching_dims", "batching_dimensions"), ("contracting_dims", "contracting_dimensions")):
         pair = operation.attributes.get(what)
@@ -638,21 +638,26 @@ def _all_to_all(body: Body, operation: Operation) -> Results:
         return body.results(operation, "all-to-all", operands, pairs)
     names = ("split_dimension", "concat_dimension", "split_count")
     split, concat, count = (_number(body, operation, name) for name in names)
-    given, shape = _array(operands[0].shape, "its operand"), one_shape(body, operation)
-    if not 0 <= split < given.rank or not 0 <= concat < given.rank or count < 1 or given.dimensions[split] % count:
+    operand, shape = _array(operands[0].shape, "its operand"), one_shape(body, operation)
+    if (
+        not 0 <= split < operand.rank
+        or not 0 <= concat < operand.rank
+        or count < 1
+        or operand.dimensions[split] % count
+    ):
         raise Unfit("it does not split its operand evenly")
     pairs.append(("dimensions", index_text([split])))
-    made = body.add(operation, "all-to-all", given, operands, pairs, is_decorated=True)
+    made = body.add(operation, "all-to-all", operand, operands, pairs, is_decorated=True)
     if split == concat:
         return [made]
-    sizes = list(given.dimensions)
-    sizes[split : split + 1] = [count, given.dimensions[split] // count]
-    made = body.add(operation, "reshape", _resized(given, sizes), [made], is_exact=True)
+    sizes = list(operand.dimensions)
+    sizes[split : split + 1] = [count, operand.dimensions[split] // count]
+    made = body.add(operation, "reshape", _resized(operand, sizes), [made], is_exact=True)
     order: list[int] = []
-    for d in range(given.rank):
+    for d in range(operand.rank):
         order += [split] if d == concat else []
         order.append(d + (d >= split))
-    moved = _resized(given, [sizes[d] for d in order])
+    moved = _resized(operand, [sizes[d] for d in order])
     made = transposed(body, operation, made, moved, order)
     return [body.add(operation, "reshape", shape, [made], is_exact=True)]
 
@@ -699,14 +704,14 @@ def _set_dimension_size(body: Body, operation: Operation) -> Results:
     """The result has the old size as a bound."""
     dimension = _number(body, operation, "dim", "dimension")
     value, size = operands_of(body, operation, 2)
-    given = _array(value.shape, "its operand")
-    if not 0 <= dimension < given.rank:
+    operand = _array(value.shape, "its operand")
+    if not 0 <= dimension < operand.rank:
         raise Unfit("its dimension does not exist")
     sizes = [
-        f"<={each}" if d == dimension or each_dynamic else _size(each)
-        for d, (each, each_dynamic) in enumerate(zip(given.dimensions, given.dynamic_dimensions, strict=True))
+        f"<={size}" if d == dimension or each_dynamic else _size(size)
+        for d, (size, each_dynamic) in enumerate(zip(operand.dimensions, operand.dynamic_dimensions, strict=True))
     ]
-    shape = parse_shape(f"{given.element_type.name}[{','.join(sizes)}]")
+    shape = parse_shape(f"{operand.element_type.name}[{','.join(sizes)}]")
     pairs = [("dimensions", index_text([dimension]))]
     return [body.add(operation, "set-dimension-size", shape, [value, size], pairs, is_decorated=True)]
 
@@ -734,8 +739,8 @@ def custom_call(body: Body, operation: Operation) -> Results:
     """A custom call; some targets stand for operations of HLO."""
     target = operation.symbol("callee") or operation.text("call_target_name")
     operands = body.operands(operation)
-    if target in _OWN and (found := _own(body, operation, target, operands)) is not None:
-        return found
+    if target in _OWN and (own := _own(body, operation, target, operands)) is not None:
+        return own
     shapes = _laid_out(body, body.result_shapes(operation), operation.attributes.get("result_layouts"))
     pairs = [("custom_call_target", quoted(target))]
     layouts = operation.attributes.get("operand_layouts")
@@ -744,7 +749,11 @@ def custom_call(body: Body, operation: Operation) -> Results:
         pairs.append(("operand_layout_constraints", f"{{{', '.join(map(str, constrained))}}}"))
     pairs += [("custom_call_has_side_effect", "true")] if _flag(operation, "has_side_effect") else []
     called = [body.program.called[name] for name in _symbols(operation) if name in body.program.called]
-    pairs += [("called_computations", "{" + ", ".join(f"%{each.name}" for each in called) + "}")] if called else []
+    pairs += (
+        [("called_computations", "{" + ", ".join(f"%{computation.name}" for computation in called) + "}")]
+        if called
+        else []
+    )
     pairs += _aliasing(body, operation)
     schedule = enumerated(operation.attributes.get("custom_call_schedule"))
     pairs += [("schedule", _SCHEDULES[schedule])] if schedule in _SCHEDULES else []

@@ -482,7 +482,7 @@ class _Reader:
         """Reads `(%a: type {…} loc(…), …)`; the names may be missing, as in declarations and lists of results."""
         scanner = self.scanner
         scanner.expect("(", "before arguments")
-        found: list[Argument] = []
+        arguments: list[Argument] = []
         while not scanner.accept(")"):
             start = scanner.skip()
             value = scanner.value()
@@ -490,11 +490,11 @@ class _Reader:
                 scanner.expect(":", "before the type of an argument")
             type_ = scanner.type()
             span = Span(start, scanner.pos)
-            given = scanner.dictionary() if scanner.peek() == "{" else {}
-            found.append(Argument(value[0] if value else "", type_, given, scanner.location(), span))
+            entries = scanner.dictionary() if scanner.peek() == "{" else {}
+            arguments.append(Argument(value[0] if value else "", type_, entries, scanner.location(), span))
             if not scanner.accept(",") and scanner.peek() != ")":
                 raise scanner.error("expected ',' or ')' after an argument")
-        return found
+        return arguments
 
     def region(self, depth: int) -> Region:
         """Reads `{ ^bb0(…): operations }`."""

@@ -114,7 +114,7 @@ class _Assembly:
         if not body.instructions:
             raise HloError("no operations of StableHLO found", operations[0].span, source=self.source)
         if len(returned) > 1:
-            shape = TupleShape(tuple([each.shape for each in returned]))
+            shape = TupleShape(tuple([value.shape for value in returned]))
             returned = [body.add(Operation("", operations[-1].span), opcodes.TUPLE, shape, returned)]
         return body.finish(returned[0] if returned else body.instructions[-1])
 
@@ -128,7 +128,9 @@ class _Assembly:
         if aliases := list(_aliases(given, result, self.source)):
             yield Attribute("input_output_alias", f"{{ {', '.join(aliases)} }}")
         donors = [
-            f"({number}, {{}})" for number, each in enumerate(given) if each.get("jax.buffer_donor") == Word("true")
+            f"({number}, {{}})"
+            for number, attributes in enumerate(given)
+            if attributes.get("jax.buffer_donor") == Word("true")
         ]
         if donors:
             yield Attribute("buffer_donor", f"{{ {', '.join(donors)} }}")
@@ -148,9 +150,11 @@ class _Assembly:
         from hlo_cli.ir.notation import quoted
 
         found = []
-        given = attributes.get("mhlo.frontend_attributes")
-        if isinstance(given, Entries):
-            found += [f"{key}={quoted(field.value)}" for key, field in given.fields.items() if isinstance(field, Text)]
+        frontend = attributes.get("mhlo.frontend_attributes")
+        if isinstance(frontend, Entries):
+            found += [
+                f"{key}={quoted(field.value)}" for key, field in frontend.fields.items() if isinstance(field, Text)
+            ]
         if self.program.meshes:
             listed = ", ".join(f"{name} = #sdy.mesh{mesh.text}" for name, mesh in self.program.meshes.items())
             found.append(f"xla.sdy.meshes={{{listed}}}")
@@ -179,8 +183,8 @@ def _elements(computation: Computation) -> list[tuple[int, Instruction]]:
 def _findings(opaque: Sequence[Opaque], notes: Sequence[Diagnostic], module: Module) -> Findings:
     """The notes of reading, and one for each instruction that is malformed."""
     found = [
-        Diagnostic("note", each.message, module.source, each.instruction.span, code=each.problem.code)
-        for each in opaque
+        Diagnostic("note", problem.message, module.source, problem.instruction.span, code=problem.problem.code)
+        for problem in opaque
     ]
     return Findings(notes=(*notes, *found))
 
@@ -192,12 +196,12 @@ _SYMBOL: Final = re.compile(r"@(?:\"([^\"]*+)\"|([\w$.\-]++))")
 
 def _callees(function: Operation) -> list[str]:
     """The names of functions that a function's operations refer to."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for operation in walk([function]):
         for value in operation.attributes.values():
             if isinstance(value, Word | ListOf):
-                found.update(dict.fromkeys(_symbols(value)))
-    return list(found)
+                names.update(dict.fromkeys(_symbols(value)))
+    return list(names)
 
 
 def _symbols(value: AttributeOf) -> Iterator[str]:

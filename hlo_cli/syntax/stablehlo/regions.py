@@ -76,25 +76,25 @@ def free_values(regions: Sequence[Region], renamed: Mapping[str, ValueName] = NO
 
     Arguments that are `renamed` are other values, which stay the same in a loop: that the loop returns them is no use.
     """
-    found: dict[ValueName, None] = {}
+    captured: dict[ValueName, None] = {}
     for region in regions:
-        _collect(region, set(), found, renamed)
-    return list(found)
+        _collect(region, set(), captured, renamed)
+    return list(captured)
 
 
 def _collect(
-    region: Region, outer: set[str], found: dict[ValueName, None], renamed: Mapping[str, ValueName], depth: int = 0
+    region: Region, outer: set[str], captured: dict[ValueName, None], renamed: Mapping[str, ValueName], depth: int = 0
 ) -> None:
     defined = outer | {argument.name for argument in region.arguments if argument.name not in renamed}
     for operation in region.operations:
         is_return = not depth and operation.name in _RETURNS
         for operand in operation.operands:
             if operand[0] in renamed:
-                found.update({} if is_return else {renamed[operand[0]]: None})
+                captured.update({} if is_return else {renamed[operand[0]]: None})
             elif operand[0] not in defined:
-                found[operand] = None
+                captured[operand] = None
         for inner in operation.regions:
-            _collect(inner, defined, found, renamed, depth + 1)
+            _collect(inner, defined, captured, renamed, depth + 1)
         defined.update(name for name, _ in operation.results)
 
 
@@ -173,7 +173,7 @@ def _state_region(
     inner = _inner(body, operation, "body" if is_body else "condition")
     varying = [argument for number, argument in enumerate(region.arguments) if number not in same]
     shapes = _argument_shapes(body, operation, varying)
-    shapes += [each.shape for each in _once(captured)]
+    shapes += [value.shape for value in _once(captured)]
     parts = _parts(inner, operation, shapes, "arg_tuple" if len(shapes) != 1 else "arg")
     for argument, part in zip(varying, parts, strict=False):
         inner.values[argument.name] = (part,)
@@ -183,7 +183,7 @@ def _state_region(
         if number < len(region.arguments):
             inner.values[region.arguments[number].name] = (inner.value(name, index, operation),)
     returned = fill(inner, region.operations)
-    kept = [each for number, each in enumerate(returned) if number not in same]
+    kept = [value for number, value in enumerate(returned) if number not in same]
     return inner.finish(_root(inner, operation, [*kept, *passed] if is_body else returned[:1]))
 
 
@@ -346,7 +346,7 @@ def _while(body: Body, operation: Operation) -> Results:
     if len(initial) == 1:
         made = [body.add(operation, opcodes.WHILE, initial[0].shape, initial, pairs, called, is_decorated=True)]
     else:
-        shape = TupleShape(tuple([each.shape for each in initial]))
+        shape = TupleShape(tuple([value.shape for value in initial]))
         packed = body.add(operation, opcodes.TUPLE, shape, initial)
         loop = body.add(operation, opcodes.WHILE, shape, [packed], pairs, called, is_decorated=True)
         made = body.elements(operation, loop, count=len(operands) - len(same))
@@ -368,18 +368,18 @@ def _unchanged(loop: Operation, known: dict[Operation, frozenset[int]]) -> froze
         for name, at in _numbered(operation)
     }
     arguments = {argument.name: number for number, argument in enumerate(step.arguments)}
-    found: set[int] = set()
+    numbers: set[int] = set()
     for _ in returned:  # each round that finds none is the last
-        before = len(found)
+        before = len(numbers)
         for number, value in enumerate(returned[: len(loop.operands)]):
             origin = _origin(value, inner, known)
             passed = arguments.get(origin[0])
             is_same = origin == loop.operands[number] or passed == number
-            if is_same or (passed in found and loop.operands[passed or 0] == loop.operands[number]):
-                found.add(number)
-        if len(found) == before:
+            if is_same or (passed in numbers and loop.operands[passed or 0] == loop.operands[number]):
+                numbers.add(number)
+        if len(numbers) == before:
             break
-    known[loop] = frozenset(found) if len(found) < len(loop.operands) else frozenset()
+    known[loop] = frozenset(numbers) if len(numbers) < len(loop.operands) else frozenset()
     return known[loop]
 
 
@@ -423,12 +423,12 @@ def _conditional(body: Body, operation: Operation) -> Results:
     for region in operation.regions:
         captured = _captured(body, operation, [region])
         inner = _inner(body, operation, "branch")
-        shapes = [each.shape for each in _once(captured)]
+        shapes = [value.shape for value in _once(captured)]
         parts = _parts(inner, operation, shapes, "arg" if len(shapes) == 1 else "arg_tuple")
         _bind(inner, captured, parts)
         called.append(inner.finish(_root(inner, operation, fill(inner, region.operations))))
         operands.append(_root(body, operation, _once(captured)))
-    names = [f"%{each.name}" for each in called]
+    names = [f"%{computation.name}" for computation in called]
     pairs = [("branch_computations", f"{{{', '.join(names)}}}")]
     if is_if:
         pairs = [("true_computation", names[0]), ("false_computation", names[1])]
@@ -476,10 +476,10 @@ def _called(
 def _composite(body: Body, operation: Operation) -> str:
     """The name, the attributes, and the version of a composite, as XLA keeps them."""
     name = operation.text("name") or next(iter(operation.words), "")
-    given = operation.attributes.get("composite_attributes")
+    attributes = operation.attributes.get("composite_attributes")
     version = operation.attributes.get("version")
     listed = {
-        "composite.attributes": text_of(given, body.source) if isinstance(given, Entries) else "{}",
+        "composite.attributes": text_of(attributes, body.source) if isinstance(attributes, Entries) else "{}",
         "composite.name": name,
         "composite.version": version.text if isinstance(version, Number) else "0",
     }
@@ -518,7 +518,7 @@ def _manual_computation(body: Body, operation: Operation) -> Results:
     inner = _inner(body, operation, _BODY)
     for argument, shape in zip(region.arguments, shapes, strict=True):
         inner.values[argument.name] = (inner.parameter(argument.name, shape, argument.span),)
-    _bind(inner, captured, [inner.parameter(each.name, each.shape, operation.span) for each in _once(captured)])
+    _bind(inner, captured, [inner.parameter(value.name, value.shape, operation.span) for value in _once(captured)])
     returned = fill(inner, region.operations)
     called = inner.finish(_root(inner, operation, returned))
     pairs = [("to_apply", f"%{called.name}"), ("frontend_attributes", '{inlineable="false"}')]
@@ -575,10 +575,10 @@ def read_function(body: Body, function: Operation) -> Computation:
     region = function.regions[0]
     program = body.program
     for argument in region.arguments:
-        found = program.frames.name_of(argument.location)
+        name = program.frames.name_of(argument.location)
         pairs = [*decorations(argument.attributes, program.meshes), *_metadata(body, argument)]
         shape = body.shape(argument.type, function)
-        body.values[argument.name] = (body.parameter(found or argument.name, shape, argument.span, pairs),)
+        body.values[argument.name] = (body.parameter(name or argument.name, shape, argument.span, pairs),)
     returned = fill(body, region.operations)
     if body.computation.is_entry and any(
         "sdy.sharding" in result_attribute for result_attribute in function.result_attributes

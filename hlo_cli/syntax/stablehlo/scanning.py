@@ -394,24 +394,24 @@ class Scanner:
 
     def _items(self, opened: str, closed: str, depth: int) -> tuple[AttributeOf, ...]:
         self.expect(opened)
-        found = list[AttributeOf]()
+        items = list[AttributeOf]()
         while not self.accept(closed):
-            found.append(self.attribute(depth + 1))
+            items.append(self.attribute(depth + 1))
             if not self.accept(",") and self.peek() != closed:
                 raise self.error(f"expected ',' or '{closed}' in a list")
-        return tuple(found)
+        return tuple(items)
 
     def dictionary(self, depth: int = 0) -> dict[str, AttributeOf]:
         """Reads a dictionary in braces; a name without a value is `unit`."""
         self._check_depth(depth)
         self.expect("{")
-        found: dict[str, AttributeOf] = {}
+        entries: dict[str, AttributeOf] = {}
         while not self.accept("}"):
             key = self.key()
-            found[key] = self.attribute(depth + 1) if self.accept("=") else Word("unit")
+            entries[key] = self.attribute(depth + 1) if self.accept("=") else Word("unit")
             if not self.accept(",") and self.peek() != "}":
                 raise self.error("expected ',' or '}' after an attribute")
-        return found
+        return entries
 
     def key(self) -> str:
         """Reads the name of an attribute, bare or quoted."""
@@ -449,24 +449,24 @@ class Scanner:
     def fields(self, depth: int = 0) -> dict[str, AttributeOf] | None:
         """Reads `<name = value, …>`, or `<kind WORD>` as a single field; None if it is neither."""
         self.expect("<")
-        found: dict[str, AttributeOf] = {}
+        entries: dict[str, AttributeOf] = {}
         while not self.accept(">"):
             key = self.word()
             if not key:
                 return None
             self.pos += len(key)
             if self.accept("="):
-                found[key] = self.attribute(depth + 1)
-            elif not found and (word := self.word()):
+                entries[key] = self.attribute(depth + 1)
+            elif not entries and (word := self.word()):
                 self.pos += len(word)
-                found[key] = Word(word)
+                entries[key] = Word(word)
             elif self.peek() in _WORD_ENDS:
-                found[key] = Word(key)
+                entries[key] = Word(key)
             else:
                 return None
             if not self.accept(",") and self.peek() != ">":
                 return None
-        return found
+        return entries
 
     def _check_depth(self, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -479,9 +479,9 @@ class Scanner:
         if self.peek(4) != "loc(":
             return None
         self.pos += 4
-        found = self._location(0)
+        location = self._location(0)
         self.expect(")", "after a location")
-        return found
+        return location
 
     def _location(self, depth: int) -> Location | None:
         self._check_depth(depth)
@@ -507,11 +507,11 @@ class Scanner:
             if self.peek() == "<":
                 self.balanced()
             self.expect("[")
-            found = list[Location | None]()
+            locations = list[Location | None]()
             while not self.accept("]"):
-                found.append(self._location(depth + 1))
+                locations.append(self._location(depth + 1))
                 self.accept(",")
-            return next((each for each in found if each is not None), None)
+            return next((location for location in locations if location is not None), None)
         raise self.error("expected a location")
 
     def _file_or_name(self, depth: int) -> Location:

@@ -35,7 +35,7 @@ class Step:
 
     def attribute(self, name: str) -> str:
         """The text of an attribute; empty if it is absent."""
-        return next((value for given, value in self.pairs if given == name), "")
+        return next((value for key, value in self.pairs if key == name), "")
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """The numbers in an attribute."""
@@ -67,8 +67,8 @@ def simplified(step: Step) -> Simplified:
 
 def _fits(value: Instruction, shape: ArrayShape) -> bool:
     """Whether a value has the type and the sizes of a result, in any layout."""
-    given = value.shape
-    return isinstance(given, ArrayShape) and (given.element_type, given.dimensions) == (
+    operand_shape = value.shape
+    return isinstance(operand_shape, ArrayShape) and (operand_shape.element_type, operand_shape.dimensions) == (
         shape.element_type,
         shape.dimensions,
     )
@@ -243,8 +243,8 @@ def _fold_binary(step: Step, shape: ArrayShape) -> Simplified:
     a, b = _number_of(first), _number_of(second)
     if a is not None and b is not None and step.opcode in _BINARY:
         is_logical = step.opcode in ("and", "or")
-        found = None if is_logical and isinstance(a, float) else _BINARY[step.opcode](a, b)
-        text = None if found is None else write(found, shape.element_type)
+        result = None if is_logical and isinstance(a, float) else _BINARY[step.opcode](a, b)
+        text = None if result is None else write(result, shape.element_type)
         return None if text is None else Splat(text)
     return _identity(step, shape, b)
 
@@ -273,23 +273,23 @@ def _fold_unary(step: Step, shape: ArrayShape) -> Simplified:
     number = _number_of(step.operands[0])
     if number is None:
         return None
-    found: Number | None = None
+    result: Number | None = None
     match step.opcode:
         case "negate":
-            found = -number
+            result = -number
         case "abs":
-            found = abs(number)
+            result = abs(number)
         case "not" if not isinstance(number, float):
-            found = not number if isinstance(number, bool) else ~number
+            result = not number if isinstance(number, bool) else ~number
         case "sign":
-            found = math.copysign(1, number) if number and number == number else number
-            found = int(found) if not isinstance(number, float) else found
+            result = math.copysign(1, number) if number and number == number else number
+            result = int(result) if not isinstance(number, float) else result
         case opcode if opcode in _UNARY and isinstance(number, float):
             try:
-                found = _UNARY[opcode](number)
+                result = _UNARY[opcode](number)
             except (ValueError, OverflowError, ZeroDivisionError):  # XLA has an infinity or NaN; it is computed later
                 return None
-    text = None if found is None else write(found, shape.element_type)
+    text = None if result is None else write(result, shape.element_type)
     return None if text is None else Splat(text)
 
 
@@ -461,7 +461,7 @@ def _concatenate(step: Step, shape: ArrayShape) -> Simplified:
     step.operands = kept
     if len(kept) == 1 and _fits(kept[0], shape):
         return kept[0]
-    texts = {splat_of(each) for each in kept}
+    texts = {splat_of(operand) for operand in kept}
     return Splat(text) if len(texts) == 1 and (text := texts.pop()) is not None else None
 
 
@@ -479,11 +479,11 @@ def _dynamic_slice(step: Step, shape: ArrayShape) -> Simplified:
     """With known indices it is a slice, within the bounds."""
     operand, *indices = step.operands
     starts = [_number_of(index) for index in indices]
-    given = operand.shape
-    if not isinstance(given, ArrayShape) or len(starts) != given.rank or None in starts:
+    operand_shape = operand.shape
+    if not isinstance(operand_shape, ArrayShape) or len(starts) != operand_shape.rank or None in starts:
         return None
     ranges = []
-    for start, size, most in zip(starts, shape.dimensions, given.dimensions, strict=True):
+    for start, size, most in zip(starts, shape.dimensions, operand_shape.dimensions, strict=True):
         first = min(max(int(start or 0), 0), most - size)
         ranges.append((first, first + size, 1))
     step.opcode, step.operands = "slice", [operand]
@@ -543,9 +543,9 @@ def used(instructions: Sequence[Instruction], root: Instruction) -> list[Instruc
         *(instruction for instruction in instructions if instruction.opcode in _KEPT or _has_effect(instruction)),
     ]
     while pending:
-        each = pending.pop()
-        needed.add(each)
-        pending += [operand for operand in each.operands if operand not in needed]
+        current = pending.pop()
+        needed.add(current)
+        pending += [operand for operand in current.operands if operand not in needed]
     elements = opcodes.GET_TUPLE_ELEMENT
     return [
         instruction
@@ -566,4 +566,4 @@ def _has_effect(instruction: Instruction) -> bool:
     inner = (
         instruction for one in called for instruction in one.instructions if instruction.opcode != opcodes.PARAMETER
     )
-    return any(each.opcode in _KEPT or _has_effect(each) for each in inner)
+    return any(step.opcode in _KEPT or _has_effect(step) for step in inner)

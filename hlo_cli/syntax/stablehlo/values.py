@@ -68,7 +68,7 @@ def _shape_of(type_: str, depth: int) -> Shape:
         raise HloError(f"unknown type {type_[:100]}")
     bounds = _BOUNDS.match(encoding)
     if bounds is not None:
-        limits = [each.strip() for each in bounds[1].split(",")]
+        limits = [bound.strip() for bound in bounds[1].split(",")]
         pairs = zip(sizes, limits, strict=False)
         sizes = [f"<={limit}" if size == "?" and limit.isdecimal() else size for size, limit in pairs]
     return parse_shape(f"{name}[{','.join(sizes)}]")
@@ -150,9 +150,9 @@ def _dense_integers(value: Dense, source: Source) -> tuple[int, ...]:
     count = shape_of(value.type)
     size = count.elements if isinstance(count, ArrayShape) else 0
     if '"' in text:
-        return tuple([int(each) for each in stored_values(text, count).ravel().tolist()])
-    found = [integer_of(each) if each[0] not in "tf" else int(each == "true") for each in NUMBERS.findall(text)]
-    numbers = tuple([0 if each is None else each for each in found])
+        return tuple([int(number) for number in stored_values(text, count).ravel().tolist()])
+    values = [integer_of(token) if token[0] not in "tf" else int(token == "true") for token in NUMBERS.findall(text)]
+    numbers = tuple([0 if value is None else value for value in values])
     return numbers * size if len(numbers) == 1 and size <= _MAX_SPLAT and "[" not in text else numbers
 
 
@@ -259,7 +259,7 @@ def _factors(mesh: Mesh, axes: Iterable[_Axis]) -> list[_Axis]:
             cuts[name] |= {before, before * size}
     found = []
     for name, total in mesh.axes:
-        points = sorted(each for each in cuts[name] if each and total % each == 0)
+        points = sorted(cut for cut in cuts[name] if cut and total % cut == 0)
         found += [(name, one, other // one) for one, other in pairwise(points)]
         if total == 1:
             found.append((name, 1, 1))

@@ -321,10 +321,10 @@ class Builder:
             self.is_elided = True
             span = instruction.span or statement.opcode_span
             self.notes.add("elided", f"operands of {instruction.opcode} are omitted", span)
-        found = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]
-        instruction.operands = tuple(operand for operand, _ in found)
-        if any(elements for _, elements in found):
-            self.elements.setdefault(instruction.computation, {})[instruction.index] = tuple(e for _, e in found)
+        tuples = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]
+        instruction.operands = tuple(operand for operand, _ in tuples)
+        if any(elements for _, elements in tuples):
+            self.elements.setdefault(instruction.computation, {})[instruction.index] = tuple(e for _, e in tuples)
             instruction.computation.operand_indices = self.elements[instruction.computation]
         for operand in operands:
             if operand.name not in named and operand.name not in self.failed:
@@ -438,7 +438,7 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
 
     Users of a value of unknown shape stay without a shape too, and are not further errors.
     """
-    taken, most = 0, _LEAVES + _LEAVES_EACH * sum(len(each.operands) for each in builder.shapeless)
+    taken, most = 0, _LEAVES + _LEAVES_EACH * sum(len(instruction.operands) for instruction in builder.shapeless)
     for instruction in builder.shapeless:
         if UnknownShape() in _shapes_taken(instruction):
             continue

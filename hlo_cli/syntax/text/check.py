@@ -50,9 +50,9 @@ def _note_instructions(module: Module, notes: Notes) -> None:
         is_whole = body is None or not any(body.start <= error.start < body.end for error in errors)
         is_whole = is_whole and all(is_known(instruction.written_opcode) for instruction in computation.instructions)
         for instruction in computation.instructions:
-            wanted = operand_count(instruction.written_opcode)
-            if wanted is not None and wanted != len(instruction.operands) and are_printed:
-                _note_count(instruction, wanted, notes)
+            expected = operand_count(instruction.written_opcode)
+            if expected is not None and expected != len(instruction.operands) and are_printed:
+                _note_count(instruction, expected, notes)
             if instruction.written_opcode == opcodes.CONSTANT:
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
@@ -84,7 +84,7 @@ def _note_entry(module: Module, notes: Notes) -> None:
         notes.add("second-entry", message, Span(second.start, second.start + len("ENTRY")))
 
 
-def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
+def _note_count(instruction: Instruction, expected: int, notes: Notes) -> None:
     """Notes the number of operands in the text; an undefined one is an error already, and not reported twice."""
     if operand_count(instruction.written_opcode, [attribute.name for attribute in instruction.attributes]) is None:
         return
@@ -97,8 +97,8 @@ def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
     except HloError:
         return
     count = len(written.operands)
-    if count != wanted and not written.elided:
-        message = f"{instruction.written_opcode} needs {counted(wanted, 'operands')}, found {count}"
+    if count != expected and not written.elided:
+        message = f"{instruction.written_opcode} needs {counted(expected, 'operands')}, found {count}"
         notes.add("operand-count", message, place)
 
 
@@ -224,8 +224,8 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
                 _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
     _note_instructions(module, notes)
-    found = _not_blamed((*(noted.diagnostics() if noted else ()), *notes.diagnostics()), module, errors)
-    return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
+    diagnostics = _not_blamed((*(noted.diagnostics() if noted else ()), *notes.diagnostics()), module, errors)
+    return Findings(tuple(errors), tuple(sorted(diagnostics, key=lambda note: note.span.start if note.span else 0)))
 
 
 def _not_blamed(notes: Iterable[Diagnostic], module: Module, errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
@@ -377,7 +377,7 @@ def _note_header(module: Module, notes: Notes) -> None:
 def _note_shapes(module: Module, notes: Notes) -> None:
     """Notes unknown element types, and layouts that do not fit their shape."""
     shapes = {id(shape): shape for shape in [instruction.shape for instruction in module.instructions]}
-    odd = {key: found for key, shape in shapes.items() if (found := _wrong_leaves(shape))}
+    odd = {key: problem for key, shape in shapes.items() if (problem := _wrong_leaves(shape))}
     for instruction in module.instructions if odd else ():
         for code, message, word in odd.get(id(instruction.shape), ()):
             hint = partial(_meant_type, word, code)
@@ -390,7 +390,7 @@ def _meant_type(word: str, code: str) -> str | None:
 
 def _wrong_leaves(shape: Shape) -> list[tuple[str, str, str]]:
     leaves = {id(leaf): leaf for _, leaf in shape.leaves}
-    return [found for leaf in leaves.values() if (found := _wrong_with(leaf)) is not None]
+    return [problem for leaf in leaves.values() if (problem := _wrong_with(leaf)) is not None]
 
 
 def _wrong_with(leaf: Leaf) -> tuple[str, str, str] | None:

@@ -281,13 +281,13 @@ class LineReader:
     def _line_breaks(self) -> array[int]:
         """The line break before each line, and the one after the last."""
         text, end = self._source.text, self._end
-        self._breaks = found = array("Q")
+        self._breaks = breaks = array("Q")
         at = text.find("\n", self._start, end)
         while at >= 0:
-            found.append(at)
+            breaks.append(at)
             at = text.find("\n", at + 1, end)
-        found.append(end)
-        return found
+        breaks.append(end)
+        return breaks
 
 
 def is_fully_split(module: Module) -> bool:

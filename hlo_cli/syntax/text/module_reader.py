@@ -357,8 +357,8 @@ class ModuleReader:
             Attribute(a.name, value, a.span) if a.name == attribute else a for a in statement.attributes
         ]
 
-    def _free(self, wanted: str) -> str:
-        name = free_name(wanted, self.names, self.copies)
+    def _free(self, base: str) -> str:
+        name = free_name(base, self.names, self.copies)
         self.names.add(name)
         return name
 

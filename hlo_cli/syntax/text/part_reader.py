@@ -140,7 +140,7 @@ class PartBuilder(Builder):
             for instruction in instructions:
                 instruction.index += len(made)
             if computation in self.elements:
-                taken = {index + len(made): each for index, each in self.elements[computation].items()}
+                taken = {index + len(made): element for index, element in self.elements[computation].items()}
                 computation.operand_indices = self.elements[computation] = taken
             if isinstance(computation.reader, PartLines):
                 computation.reader.shift = len(made)
@@ -289,7 +289,7 @@ class PartReader(ModuleReader):
         self._name_headless()
         super()._link()
         part = self._part
-        part.shapeless = [each for each in part.shapeless if each.opcode != opcodes.PARAMETER]
+        part.shapeless = [instruction for instruction in part.shapeless if instruction.opcode != opcodes.PARAMETER]
         if part.missing:
             unknown = _infer_missing(part.missing)
             count = len(part.missing)
@@ -307,8 +307,8 @@ class PartReader(ModuleReader):
         entry = last if not any(computation.is_entry for computation in self.computations) else None
         headless = [computation for computation in self._headless if computation.instructions]
         for computation in headless:
-            wanted = "entry_computation" if computation is entry else "computation"
-            computation.name = free_name(wanted, taken, self.copies)
+            kind = "entry_computation" if computation is entry else "computation"
+            computation.name = free_name(kind, taken, self.copies)
             taken.add(computation.name)
             if len(headless) <= _MOST_NAMED:
                 message = f"the beginning of a computation is not in this text; generated the name {computation.name}"

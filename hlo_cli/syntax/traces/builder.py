@@ -101,7 +101,7 @@ class LineBuilder:
     def _events(self) -> Events:
         grown = (self.kinds, self.begins, self.durations, self.occurrences, self.counts)
         kinds, begins, durations, occurrences, counts = (
-            np.frombuffer(each, np.int64) if each else np.zeros(0, np.int64) for each in grown
+            np.frombuffer(column, np.int64) if column else np.zeros(0, np.int64) for column in grown
         )
         codes = np.frombuffer(self._codes, np.uintc) if self._codes else np.zeros(0, np.uintc)
         firsts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -139,7 +139,7 @@ class Texts:
 
     def statistics(self, codes: NDArray[np.uintc]) -> Statistics:
         """The statistics with some codes."""
-        ids, values = (np.array(each, np.int64)[codes] for each in (self._ids, self._values))
+        ids, values = (np.array(column, np.int64)[codes] for column in (self._ids, self._values))
         tags = np.frombuffer(bytes(self._tags), np.uint8)[codes]
         return Statistics(narrow(ids), tags, narrow(values), np.broadcast_to(np.int64(0), len(codes)))
 
@@ -180,10 +180,10 @@ class PlaneBuilder:
 
     def line(self, key: object, id: int = 0, name: str = "") -> LineBuilder:
         """The line of a key, which may be new."""
-        found = self.lines.get(key)
-        if found is None:
-            found = self.lines[key] = LineBuilder(id, name, self._texts)
-        return found
+        builder = self.lines.get(key)
+        if builder is None:
+            builder = self.lines[key] = LineBuilder(id, name, self._texts)
+        return builder
 
     def plane(self, origin_ns: int = 0) -> Plane:
         """The plane; nothing may be added afterwards."""
@@ -247,10 +247,10 @@ class KernelTrace:
 
     def device(self, number: int) -> PlaneBuilder:
         """The plane of a device, which may be new."""
-        found = self._devices.get(number)
-        if found is None:
-            found = self._devices[number] = PlaneBuilder(number + 1, f"/device:GPU:{number}", self._texts)
-        return found
+        device = self._devices.get(number)
+        if device is None:
+            device = self._devices[number] = PlaneBuilder(number + 1, f"/device:GPU:{number}", self._texts)
+        return device
 
     def add_kernel(
         self, device: int, stream: int, name: str, begin_ps: int, duration_ps: int, statistics: Mapping[str, Value]
@@ -289,9 +289,9 @@ class KernelTrace:
     ) -> None:
         if self._origin_ps is None:
             self._origin_ps = origin_ps(begin_ps, _FAR)
-        found = plane.lines.get(id) or plane.line(id, id, line)
+        builder = plane.lines.get(id) or plane.line(id, id, line)
         try:
-            found.add(plane.kinds.id_of(name), begin_ps - self._origin_ps, duration_ps, statistics)
+            builder.add(plane.kinds.id_of(name), begin_ps - self._origin_ps, duration_ps, statistics)
             self._count += 1
         except OverflowError:
             self._skipped += 1

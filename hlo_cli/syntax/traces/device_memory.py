@@ -59,7 +59,7 @@ class _Reader:
         self._frames = self._table(4, self._location)
 
     def samples(self) -> Iterator[HeldMemory]:
-        units = [self._string(_last(read_fields(each), 1)) for each in all_bytes(self._fields, 1)]
+        units = [self._string(_last(read_fields(message), 1)) for message in all_bytes(self._fields, 1)]
         if "space" not in units:
             raise WireError("no sizes")
         space, count = units.index("space"), units.index("allocations") if "allocations" in units else None
@@ -68,14 +68,14 @@ class _Reader:
             values = read_numbers(packed_field(fields, 2))
             if len(values) != len(units):
                 raise WireError("a sample without all values")
-            labels = dict(self._label(each) for each in all_bytes(fields, 3))
+            labels = dict(self._label(message) for message in all_bytes(fields, 3))
             stack = read_numbers(packed_field(fields, 1))
             frames = tuple(frame for number in stack for frame in self._frames.get(number, ()))
             number = 1 if count is None else values[count]
             yield HeldMemory(labels.get("kind", BUFFER), labels.get("device", ""), number, values[space], frames)
 
     def _table(self, number: int, read: Callable[[Sequence[Field]], _Row]) -> dict[int, _Row]:
-        rows = (read_fields(each) for each in all_bytes(self._fields, number))
+        rows = (read_fields(message) for message in all_bytes(self._fields, number))
         return {_last(fields, 1): read(fields) for fields in rows}
 
     def _function(self, fields: Sequence[Field]) -> tuple[str, str]:
@@ -83,7 +83,7 @@ class _Reader:
 
     def _location(self, fields: Sequence[Field]) -> tuple[SourceLocation, ...]:
         """The frames of an address: several where calls were inlined."""
-        lines = [read_fields(each) for each in all_bytes(fields, 4)]
+        lines = [read_fields(message) for message in all_bytes(fields, 4)]
         named = ((self._functions.get(_last(line, 1), ("", "")), _last(line, 2)) for line in lines)
         return tuple(SourceLocation(file, line, function) for (function, file), line in named)
 

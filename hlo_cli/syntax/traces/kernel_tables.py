@@ -266,7 +266,9 @@ def _read_ranges(trace: KernelTrace, header: Header, rows: Iterable[Sequence[str
         annotation, step = annotation_of(text), step_of(text)
         if annotation is None and step is None:
             continue
-        times = [picoseconds(row[columns[each]], units[each]) for each in ("projected start", "projected duration")]
+        times = [
+            picoseconds(row[columns[column]], units[column]) for column in ("projected start", "projected duration")
+        ]
         if times[0] is None or times[1] is None:
             trace.skip()
             continue
@@ -283,7 +285,7 @@ def _add_thunks(trace: KernelTrace, ranges: Sequence[_Range]) -> None:
     by_id: dict[str, list[_Range]] = {}
     for range_ in ranges:
         by_id.setdefault(range_.id, []).append(range_)
-    outer = {id(found) for range_ in ranges if range_.kind == THUNK and (found := _parent(range_, by_id)) is not None}
+    outer = {id(parent) for range_ in ranges if range_.kind == THUNK and (parent := _parent(range_, by_id)) is not None}
     threads = sorted({range_.thread for range_ in ranges if range_.kind == MODULE}, key=_numbers)
     devices = {thread: number for number, thread in enumerate(threads)}
     runs, cut = _executions([range_ for range_ in ranges if range_.kind == MODULE])
@@ -309,44 +311,46 @@ def _add_thunks(trace: KernelTrace, ranges: Sequence[_Range]) -> None:
         trace.notes.append(f"omitted {counted(len(cut), 'executions')} truncated by the end of the capture")
 
 
-def _parent(given: _Range, by_id: Mapping[str, Sequence[_Range]]) -> _Range | None:
+def _parent(range_: _Range, by_id: Mapping[str, Sequence[_Range]]) -> _Range | None:
     """The range around another; of several with the same id, which some versions write, the one around it in time."""
-    found = by_id.get(given.parent, ()) if given.parent != given.id else ()
-    if len(found) < 2:
-        return found[0] if found else None
-    end = given.begin_ps + given.duration_ps
+    parents = by_id.get(range_.parent, ()) if range_.parent != range_.id else ()
+    if len(parents) < 2:
+        return parents[0] if parents else None
+    end = range_.begin_ps + range_.duration_ps
     around = (
-        each
-        for each in found
-        if each.thread == given.thread and each.begin_ps <= given.begin_ps and end <= each.begin_ps + each.duration_ps
+        parent
+        for parent in parents
+        if parent.thread == range_.thread
+        and parent.begin_ps <= range_.begin_ps
+        and end <= parent.begin_ps + parent.duration_ps
     )
     return next(around, None)
 
 
-def _module_of(given: _Range, by_id: Mapping[str, Sequence[_Range]]) -> _Range | None:
+def _module_of(range_: _Range, by_id: Mapping[str, Sequence[_Range]]) -> _Range | None:
     """The innermost module around an instruction."""
     for _ in range(_DEEPEST):
-        found = _parent(given, by_id)
-        if found is None or found.kind == MODULE:
-            return found
-        given = found
+        parent = _parent(range_, by_id)
+        if parent is None or parent.kind == MODULE:
+            return parent
+        range_ = parent
     return None
 
 
 def _executions(modules: Sequence[_Range]) -> tuple[Mapping[int, int], frozenset[int]]:
     """The number of each execution, equal on all devices, and those with fewer operations than all before."""
     groups: dict[tuple[object, ...], list[_Range]] = {}
-    for each in modules:
-        groups.setdefault((each.values.get("hlo_module"), each.values.get("program_id"), each.thread), []).append(each)
+    for run in modules:
+        groups.setdefault((run.values.get("hlo_module"), run.values.get("program_id"), run.thread), []).append(run)
     numbers: dict[tuple[object, ...], int] = {}
     runs: dict[int, int] = {}
     cut: set[int] = set()
     for (name, program, _), group in groups.items():
-        group.sort(key=lambda each: each.begin_ps)
-        for index, each in enumerate(group):
-            runs[id(each)] = numbers.setdefault((name, program, index), len(numbers))
+        group.sort(key=lambda run: run.begin_ps)
+        for index, run in enumerate(group):
+            runs[id(run)] = numbers.setdefault((name, program, index), len(numbers))
         *whole, last = group
-        if len(whole) >= _FEWEST and last.operations < min(each.operations for each in whole):
+        if len(whole) >= _FEWEST and last.operations < min(run.operations for run in whole):
             cut.add(id(last))
     return runs, frozenset(cut)
 

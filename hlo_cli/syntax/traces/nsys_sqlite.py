@@ -70,7 +70,7 @@ class Ranges:
     def solve(self) -> None:
         """Finds the ranges around all points, in one pass over each thread in the order of time."""
         for thread, points in self._points.items():
-            ranges = sorted(self._ranges.get(thread, ()), key=lambda each: (each[0], -each[1]))
+            ranges = sorted(self._ranges.get(thread, ()), key=lambda range_: (range_[0], -range_[1]))
             order = sorted(range(len(points)), key=points.__getitem__)
             found: list[tuple[Values | None, Values | None]] = [(None, None)] * len(points)
             stack: list[tuple[int, Values | None, Values | None]] = []
@@ -212,7 +212,7 @@ class _Database:
             if name in _COLUMNS and isinstance(sql, str) and not sql.upper().startswith("CREATE VIRTUAL"):
                 described = connection.execute(f"PRAGMA table_info({name})").fetchall()
                 present = {str(row[1]) for row in described}
-                self.tables[name] = tuple(each for each in _COLUMNS[name].split() if each in present)
+                self.tables[name] = tuple(column for column in _COLUMNS[name].split() if column in present)
 
     def rows(self, table: str, *required: str, only: Sequence[str] = ()) -> Iterator[Row]:
         """The rows of a table, none if it or a required column is missing; `only` gives distinct ones of columns."""
@@ -257,9 +257,9 @@ class _Reading:
             start, end, thread = row["start"], row.get("end"), row["globalTid"]
             if not (isinstance(text, str) and isinstance(start, int) and isinstance(thread, int)):
                 continue
-            found = self._ranges.add(text, start, end if isinstance(end, int) else None, thread)
-            if found is not None and isinstance(end, int) and end >= start:
-                name, own = found
+            range_ = self._ranges.add(text, start, end if isinstance(end, int) else None, thread)
+            if range_ is not None and isinstance(end, int) and end >= start:
+                name, own = range_
                 self._trace.add_range(thread & ~_PROCESS, name, start * PS_PER_NS, (end - start) * PS_PER_NS, own)
 
     def _launches(self) -> Mapping[tuple[int, int], Point]:
@@ -292,13 +292,15 @@ class _Reading:
 
     def _devices(self) -> Mapping[tuple[int, int], int]:
         """The number of each device of each process: its own, unless two processes have the same."""
-        found = set()
+        devices = set()
         for table in _EVENTS:
-            found |= {_device_of(row) for row in self._database.rows(table, "deviceId", only=("deviceId", "globalPid"))}
-        numbers = [device for _, device in found]
+            devices |= {
+                _device_of(row) for row in self._database.rows(table, "deviceId", only=("deviceId", "globalPid"))
+            }
+        numbers = [device for _, device in devices]
         if len(set(numbers)) == len(numbers):
-            return {each: each[1] for each in found}
-        return {each: number for number, each in enumerate(sorted(found))}
+            return {device: device[1] for device in devices}
+        return {device: number for number, device in enumerate(sorted(devices))}
 
     def _describe_devices(self, devices: Mapping[tuple[int, int], int]) -> None:
         """Gives the planes of devices the statistics that XLA's profiler would."""

@@ -40,8 +40,10 @@ def _read_names(reader: Reader, spans: array[int]) -> Names:
     names = Names()
     for entries in _entries(reader, spans):
         own = [""] * len(entries.keys)
-        found = reader.fields(entries.starts, entries.ends).select(_EVENT_NAME)
-        for owner, start, end in zip(entries.owners_of(found), found.values.tolist(), found.ends.tolist(), strict=True):
+        fields = reader.fields(entries.starts, entries.ends).select(_EVENT_NAME)
+        for owner, start, end in zip(
+            entries.owners_of(fields), fields.values.tolist(), fields.ends.tolist(), strict=True
+        ):
             own[owner] = reader.data[start:end].decode("utf-8", "replace")
         names.update(zip(entries.keys, own, strict=True))
     return names
@@ -51,18 +53,18 @@ def _read_kinds(reader: Reader, spans: array[int], names: Mapping[int, str]) -> 
     """The metadata of events by id, from the entries of their map; of several with the same id, the last."""
     known: dict[int, EventMetadata] = {}
     for entries in _entries(reader, spans):
-        found = reader.fields(entries.starts, entries.ends)
+        fields = reader.fields(entries.starts, entries.ends)
         texts = {tag: [b""] * len(entries.keys) for tag in (_EVENT_NAME, _METADATA, _EVENT_DISPLAY_NAME)}
         children: dict[int, list[int]] = {}
-        columns = (found.tags.tolist(), found.values.tolist(), found.ends.tolist())
-        for owner, tag, value, end in zip(entries.owners_of(found), *columns, strict=True):
+        columns = (fields.tags.tolist(), fields.values.tolist(), fields.ends.tolist())
+        for owner, tag, value, end in zip(entries.owners_of(fields), *columns, strict=True):
             if tag in texts:
                 texts[tag][owner] = reader.data[value:end]
             elif tag == _CHILD:
                 children.setdefault(owner, []).append(wire.signed(value))
             elif tag == _CHILDREN:
                 children.setdefault(owner, []).extend(_packed(reader.data, value, end))
-        statistics = _statistics(reader, entries, found.select(_EVENT_STATISTIC), names)
+        statistics = _statistics(reader, entries, fields.select(_EVENT_STATISTIC), names)
         for index, key in enumerate(entries.keys):
             name, display = (texts[tag][index].decode("utf-8", "replace") for tag in (_EVENT_NAME, _EVENT_DISPLAY_NAME))
             known[key] = EventMetadata(
@@ -82,9 +84,9 @@ class _Entries(NamedTuple):
     starts: Integers
     ends: Integers
 
-    def owners_of(self, found: Fields) -> list[int]:
+    def owners_of(self, fields: Fields) -> list[int]:
         """The entries that fields of values belong to."""
-        owners: list[int] = self.owners[found.owners].tolist()
+        owners: list[int] = self.owners[fields.owners].tolist()
         return owners
 
 
@@ -92,21 +94,21 @@ def _entries(reader: Reader, spans: array[int]) -> Iterator[_Entries]:
     both = np.array(spans, np.int64).reshape(-1, 2)  # of each entry, where it begins and ends
     for first in range(0, len(both), CHUNK):
         part = both[first : first + CHUNK]
-        found = reader.fields(part[:, 0], part[:, 1])
+        fields = reader.fields(part[:, 0], part[:, 1])
         keys = np.zeros(len(part), np.int64)
-        own = found.select(_KEY)
+        own = fields.select(_KEY)
         keys[own.owners] = own.values.view(np.int64)
-        own = found.select(_VALUE)
+        own = fields.select(_VALUE)
         yield _Entries(keys.tolist(), own.owners, own.values.view(np.int64), own.ends)
 
 
 def _statistics(
-    reader: Reader, entries: _Entries, found: Fields, names: Mapping[int, str]
+    reader: Reader, entries: _Entries, fields: Fields, names: Mapping[int, str]
 ) -> Sequence[Mapping[str, Value]]:
     statistics: list[dict[str, Value]] = [{} for _ in entries.keys]
-    read = read_statistics(reader, found.values.view(np.int64), found.ends)
+    read = read_statistics(reader, fields.values.view(np.int64), fields.ends)
     labels = map(names.get, read.ids.tolist())
-    for owner, name, value in zip(entries.owners_of(found), labels, values_of(reader.data, read, names), strict=True):
+    for owner, name, value in zip(entries.owners_of(fields), labels, values_of(reader.data, read, names), strict=True):
         if name is not None and value is not None:
             statistics[owner][name] = value
     return statistics
@@ -137,14 +139,14 @@ def _find_events(data: Buffer, at: int, end: int, others: dict[int, wire.FieldSp
 
     WireError where the line cannot be read, or if it has too many events.
     """
-    found = array("q")
+    tags_at = array("q")
     while at < end:
-        if len(found) > MAX_EVENTS:
-            raise wire.WireError("too many events", found[MAX_EVENTS])
-        at = _find_some(data, at, min(end, at + _PIECE), end, found, others)
+        if len(tags_at) > MAX_EVENTS:
+            raise wire.WireError("too many events", tags_at[MAX_EVENTS])
+        at = _find_some(data, at, min(end, at + _PIECE), end, tags_at, others)
     if at > end:
-        raise wire.WireError("truncated field", found[-1], is_truncated=True)
-    return found
+        raise wire.WireError("truncated field", tags_at[-1], is_truncated=True)
+    return tags_at
 
 
 def _find_some(data: Buffer, at: int, stop: int, end: int, found: array[int], others: dict[int, wire.FieldSpan]) -> int:
@@ -189,9 +191,9 @@ def _read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
     pieces: list[Statistics] = []
     for first in range(0, len(starts), CHUNK):
         part = slice(first, first + CHUNK)
-        found = reader.fields(starts[part], ends[part])
-        _fill([column[part] for column in columns], found)
-        own = found.select(_OWN_STATISTIC)
+        fields = reader.fields(starts[part], ends[part])
+        _fill([column[part] for column in columns], fields)
+        own = fields.select(_OWN_STATISTIC)
         if len(own.owners):
             counts[1:][part] += np.bincount(own.owners, minlength=len(starts[part]))
             pieces.append(read_statistics(reader, own.values.view(np.int64), own.ends))
@@ -202,19 +204,19 @@ def _read_events(reader: Reader, tags_at: array[int], names: Names) -> Events:
     return Events(kinds, offsets, durations, occurrences, own_statistics.of, own_statistics.at)
 
 
-def _fill(columns: list[Integers], found: Fields) -> None:
+def _fill(columns: list[Integers], fields: Fields) -> None:
     """Sets the numbers of events. Offset and number of occurrences exclude each other: the later one counts."""
     for tag, row in ((_EVENT_KIND, 0), (_DURATION, 2)):
-        chosen = found.tags == tag
-        columns[row][found.owners[chosen]] = found.values[chosen].view(np.int64)
-    times = found.tags == _OFFSET
-    sums = found.tags == _OCCURRENCES
-    columns[1][found.owners[times]] = found.values[times].view(np.int64)
+        chosen = fields.tags == tag
+        columns[row][fields.owners[chosen]] = fields.values[chosen].view(np.int64)
+    times = fields.tags == _OFFSET
+    sums = fields.tags == _OCCURRENCES
+    columns[1][fields.owners[times]] = fields.values[times].view(np.int64)
     if sums.any():
-        columns[3][found.owners[sums]] = found.values[sums].view(np.int64)
+        columns[3][fields.owners[sums]] = fields.values[sums].view(np.int64)
         either = np.flatnonzero(times | sums)
         last = np.zeros(len(columns[0]), np.uint8)
-        last[found.owners[either]] = found.tags[either]
+        last[fields.owners[either]] = fields.tags[either]
         columns[1][last == _OCCURRENCES] = 0
         columns[3][last == _OFFSET] = 0
 
@@ -273,7 +275,7 @@ def _corrupt(name: str, error: wire.WireError) -> HloError:
 
 def _programs(planes: Sequence[Plane]) -> Sequence[TracedProgram]:
     """The programs; the id of the metadata is that of the program only if no statistic tells it."""
-    found = []
+    programs = []
     for plane in planes:
         if plane.name != PROGRAMS:
             continue
@@ -281,8 +283,8 @@ def _programs(planes: Sequence[Plane]) -> Sequence[TracedProgram]:
             proto = kind.statistics.get("Hlo Proto", kind.statistics.get("hlo_proto"))
             if isinstance(proto, bytes):
                 id = kind.statistics.get("program_id", kind.id)
-                found.append(TracedProgram((id if isinstance(id, int) else kind.id) & _UNSIGNED, kind.name, proto))
-    return found
+                programs.append(TracedProgram((id if isinstance(id, int) else kind.id) & _UNSIGNED, kind.name, proto))
+    return programs
 
 
 class _Reading:
@@ -316,7 +318,7 @@ class _Reading:
             what = "truncated" if self.cut.is_truncated else "corrupt"
             self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; what follows is omitted")
         far = [line.numbers[_TIMESTAMP] for plane in self.planes for line in plane.lines]
-        self.origin_ns = min((each for each in far if each > _FAR), default=0)
+        self.origin_ns = min((origin for origin in far if origin > _FAR), default=0)
 
     def count(self, at: int) -> None:
         """Counts a plane or a line; WireError if there are too many."""
@@ -419,9 +421,9 @@ class _PlaneSpans:
             if not self.statistics:
                 return {}
             spans = np.frombuffer(self.statistics, np.int64).reshape(-1, 2)
-            found = read_statistics(self.reading.reader, spans[:, 0], spans[:, 1])
-            values = values_of(self.data, found, self._names)
-            named = zip(map(self._names.get, found.ids.tolist()), values, strict=True)
+            statistics = read_statistics(self.reading.reader, spans[:, 0], spans[:, 1])
+            values = values_of(self.data, statistics, self._names)
+            named = zip(map(self._names.get, statistics.ids.tolist()), values, strict=True)
             return {name: value for name, value in named if name is not None and value is not None}
 
         return self._guard(read)

@@ -98,16 +98,16 @@ class Reader:
         rounds: list[Fields] = []
         at = starts[owners]
         while len(owners) > _FEW and len(rounds) < _MOST_ROUNDS:
-            found, is_good = self._round(owners, at, ends[owners])
+            fields, is_good = self._round(owners, at, ends[owners])
             if not is_good.all():
                 odd[owners[~is_good]] = True
-                found = found.at(is_good)
-            rounds.append(found)
-            left = np.flatnonzero(found.ends < ends[found.owners])
-            owners, at = found.owners[left], found.ends[left]
+                fields = fields.at(is_good)
+            rounds.append(fields)
+            left = np.flatnonzero(fields.ends < ends[fields.owners])
+            owners, at = fields.owners[left], fields.ends[left]
         odd[owners] = True
         if odd.any():
-            rounds = [each.at(~odd[each.owners]) for each in rounds]
+            rounds = [fields.at(~odd[fields.owners]) for fields in rounds]
             rounds.append(self._one_by_one(np.flatnonzero(odd), starts, ends))
         return _in_order(rounds, len(starts))
 
@@ -316,12 +316,12 @@ def read_statistics(reader: Reader, starts: Integers, ends: Integers) -> Statist
     tags = np.zeros(count, np.uint8)
     values = np.zeros(count, np.uint64)
     lengths = np.zeros(count, np.int64)
-    found, keys, left = reader.pairs(starts, ends)
-    ids[found.owners] = keys.view(np.int64)
-    rest = reader.fields(starts[left], ends[left]) if len(left) else found.at(found.tags == 0)
+    pairs, keys, left = reader.pairs(starts, ends)
+    ids[pairs.owners] = keys.view(np.int64)
+    rest = reader.fields(starts[left], ends[left]) if len(left) else pairs.at(pairs.tags == 0)
     is_id = rest.tags == _ID
     ids[left[rest.owners[is_id]]] = rest.values[is_id].view(np.int64)
-    for part, owners in ((found, found.owners), (rest, left[rest.owners])):
+    for part, owners in ((pairs, pairs.owners), (rest, left[rest.owners])):
         valued = _IS_VALUE[part.tags]
         tags[owners[valued]] = part.tags[valued]
         values[owners[valued]] = part.values[valued]
@@ -335,22 +335,22 @@ _IS_VALUE: Final = np.isin(np.arange(256), (DOUBLE, UNSIGNED, SIGNED, TEXT, BYTE
 _IS_OTHER: Final = np.isin(np.arange(256), (0, DOUBLE, TEXT, BYTES))
 
 
-def values_of(data: Buffer, found: Statistics, names: Mapping[int, str]) -> list[Value | None]:
+def values_of(data: Buffer, statistics: Statistics, names: Mapping[int, str]) -> list[Value | None]:
     """The values of statistics, None where there is none."""
-    values: list[Value | None] = found.values.tolist()
-    for at in np.flatnonzero(found.tags == REFERENCE).tolist():
+    values: list[Value | None] = statistics.values.tolist()
+    for at in np.flatnonzero(statistics.tags == REFERENCE).tolist():
         values[at] = names.get(values[at], "")  # type: ignore[arg-type]
-    large = (found.tags == UNSIGNED) & (found.values < 0)
-    for at in np.flatnonzero(large | _IS_OTHER[found.tags]).tolist():
-        tag, bits = int(found.tags[at]), int(found.values[at])
+    large = (statistics.tags == UNSIGNED) & (statistics.values < 0)
+    for at in np.flatnonzero(large | _IS_OTHER[statistics.tags]).tolist():
+        tag, bits = int(statistics.tags[at]), int(statistics.values[at])
         if tag == UNSIGNED:
             values[at] = bits + (1 << 64)
         elif tag == DOUBLE:
-            values[at] = float(found.bits(slice(at, at + 1)).view(np.float64)[0])
+            values[at] = float(statistics.bits(slice(at, at + 1)).view(np.float64)[0])
         elif tag == 0:
             values[at] = None
         else:
-            text = data[bits : bits + int(found.lengths[at])]
+            text = data[bits : bits + int(statistics.lengths[at])]
             values[at] = text if tag == BYTES else text.decode("utf-8", "replace")
     return values
 
@@ -373,8 +373,8 @@ class Names(dict[int, str]):
 class OwnStatistics:
     """The own statistics of the events of a line: those of event i are from `firsts[i]` to `firsts[i + 1]`."""
 
-    def __init__(self, data: Buffer, firsts: Integers, found: Statistics, names: Names) -> None:
-        self._data, self._firsts, self._found, self._names = data, firsts, found, names
+    def __init__(self, data: Buffer, firsts: Integers, statistics: Statistics, names: Names) -> None:
+        self._data, self._firsts, self._found, self._names = data, firsts, statistics, names
         self._block = -1
         self._values: list[Value | None] = []
         self._labels: list[str | None] = []
@@ -415,13 +415,13 @@ class OwnStatistics:
         for tag in np.flatnonzero(np.bincount(tags)).tolist():
             here = np.flatnonzero(tags == tag) if tags[0] != tag or tags.min() != tags.max() else slice(None)
             if tag in (TEXT, BYTES):
-                found, own = self._coded_text(at[here], tag)
+                texts, own = self._coded_text(at[here], tag)
             else:
-                distinct, found = _distinct_of(self._found.bits(at[here]))
+                distinct, texts = _distinct_of(self._found.bits(at[here]))
                 nothing = np.zeros(len(distinct), np.int64)
                 part = Statistics(nothing, np.full(len(distinct), tag, np.uint8), distinct.view(np.int64), nothing)
                 own = [value for value in values_of(self._data, part, self._names) if value is not None]
-            codes[here] = found + len(values)
+            codes[here] = texts + len(values)
             values += own
         return codes, values
 
@@ -431,7 +431,7 @@ class OwnStatistics:
         ends = starts + self._found.lengths[at]
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         codes = np.fromiter((known.setdefault(data[a:b], len(known)) for a, b in pairs), np.int64, len(at))
-        return codes, [each.decode("utf-8", "replace") if tag == TEXT else each for each in known]
+        return codes, [value.decode("utf-8", "replace") if tag == TEXT else value for value in known]
 
 
 def _distinct_of(values: Words) -> tuple[Words, Integers]:

@@ -57,8 +57,8 @@ _KEPT: Final = tuple(field.name for field in fields_of(Metadata))
 
 def read_metadata(tokens: Tokens) -> Metadata:
     """`{op_name="jit(f)/add" source_line=3}`."""
-    found = _METADATA(tokens)
-    return Metadata(**{name: found[name] for name in _KEPT if name in found})  # type: ignore[arg-type]
+    fields = _METADATA(tokens)
+    return Metadata(**{name: fields[name] for name in _KEPT if name in fields})  # type: ignore[arg-type]
 
 
 def read_metadata_or_list(tokens: Tokens) -> tuple[Metadata, ...]:
@@ -178,32 +178,32 @@ def read_window(tokens: Tokens) -> Window:
     """`{size=3x3 stride=1x2 pad=0_0x1_1}`: each field at most once, all as long as `size`."""
     start = tokens.start
     tokens.expect("{", "before the window")
-    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    fields: dict[str, tuple[tuple[int, ...], ...]] = {}
     while tokens.kind != "}":
         at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "in the window"), tokens.previous_end
         if name not in _WINDOW_FIELDS:
             tokens.fail(f"unknown window field '{name}'; expected one of {joined_by_or(_WINDOW_FIELDS)}", at, end)
-        if name in found:
+        if name in fields:
             tokens.fail(f"duplicate window field {name}", at, end)
         is_pad = name == "pad"
-        found[name] = _read_pad(tokens, parts=(2,)) if is_pad else tuple((size,) for size in _read_sizes(tokens))
-    rank = len(found.get("size", ()))
-    for name, numbers in found.items():
+        fields[name] = _read_pad(tokens, parts=(2,)) if is_pad else tuple((size,) for size in _read_sizes(tokens))
+    rank = len(fields.get("size", ()))
+    for name, numbers in fields.items():
         if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
             tokens.fail(f"{name} has {counted(len(numbers), 'dimensions')}, but size has {rank}", start, tokens.end)
     tokens.advance()
-    return _window(found, rank)
+    return _window(fields, rank)
 
 
-def _window(found: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Window:
+def _window(fields: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Window:
     ones, none = ((1,),) * rank, ((0, 0),) * rank
     columns = zip(
-        found.get("size", ()),
-        found.get("stride", ones),
-        found.get("pad", none),
-        found.get("lhs_dilate", ones),
-        found.get("rhs_dilate", ones),
-        found.get("rhs_reversal", none)[:rank],
+        fields.get("size", ()),
+        fields.get("stride", ones),
+        fields.get("pad", none),
+        fields.get("lhs_dilate", ones),
+        fields.get("rhs_dilate", ones),
+        fields.get("rhs_reversal", none)[:rank],
         strict=True,
     )
     return Window(
@@ -343,9 +343,9 @@ def _read_tensor_block_scaling(tokens: Tokens) -> TensorBlockScaling:
 
 def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
 
-    found = _TENSOR_SPARSITY(tokens)
-    block = found.pop("sparsity", (0, 0))
-    numbers = {name: n for name, n in found.items() if isinstance(n, int)}
+    fields = _TENSOR_SPARSITY(tokens)
+    block = fields.pop("sparsity", (0, 0))
+    numbers = {name: n for name, n in fields.items() if isinstance(n, int)}
     return TensorSparsity(*(block if isinstance(block, tuple) else ()), **numbers)
 
 

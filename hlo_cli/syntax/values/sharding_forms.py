@@ -124,12 +124,13 @@ def _python(text: str, given_mesh: Mesh | None) -> GivenSharding:
 def _spec_axes(arguments: str) -> tuple[tuple[str, ...], ...]:
     """The axes of each dimension in the arguments of a PartitionSpec."""
     try:
-        found = ast.literal_eval(f"({arguments.replace('UNCONSTRAINED', 'None')},)") if arguments.strip() else ()
+        entries = ast.literal_eval(f"({arguments.replace('UNCONSTRAINED', 'None')},)") if arguments.strip() else ()
     # all that `ast.literal_eval` raises for damaged literals
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise HloError(f"cannot read PartitionSpec({arguments})") from error
     return tuple(
-        (each,) if isinstance(each, str) else tuple(map(str, each)) if isinstance(each, tuple) else () for each in found
+        (entry,) if isinstance(entry, str) else tuple(map(str, entry)) if isinstance(entry, tuple) else ()
+        for entry in entries
     )
 
 
@@ -153,7 +154,7 @@ def _array(value: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The sizes and the numbers of nested lists."""
     if not isinstance(value, list):
         return (), (int(str(value)),)
-    inner = [_array(each) for each in value]
+    inner = [_array(item) for item in value]
     return (len(value), *inner[0][0]), tuple(number for _, numbers in inner for number in numbers)
 
 
@@ -229,22 +230,22 @@ def read_sharding_text(text: str, *, mesh: Mesh | None = None, rank: int | None 
     source = Source("", text)
     is_hlo = text.lstrip().startswith("{")
     try:
-        found = read_given_sharding(text, mesh=mesh)
+        given = read_given_sharding(text, mesh=mesh)
     except HloError as error:
         if is_hlo:
             _read_strictly(source)
         raise HloError(
             error.diagnostic.message, Span(0, len(text)), source=source, hint=error.diagnostic.hint
         ) from error
-    if is_hlo and found.remarks and not _is_elided(text):
+    if is_hlo and given.remarks and not _is_elided(text):
         _read_strictly(source)
-    if found.sharding is None:
-        raise _mesh_error(found, source, mesh)
-    sharding = found.sharding
+    if given.sharding is None:
+        raise _mesh_error(given, source, mesh)
+    sharding = given.sharding
     if not is_hlo and rank is not None and isinstance(sharding, NamedSharding):
         missing = rank - len(sharding.dim_shardings)
         sharding = replace(sharding, dim_shardings=(*sharding.dim_shardings, *(DimensionSharding(),) * missing))
-    return ShardingText(sharding, found.remarks)
+    return ShardingText(sharding, given.remarks)
 
 
 def _read_strictly(source: Source) -> None:
@@ -259,9 +260,9 @@ def _is_elided(text: str) -> bool:
     return "..." in text or "\N{HORIZONTAL ELLIPSIS}" in text
 
 
-def _mesh_error(found: GivenSharding, source: Source, mesh: Mesh | None) -> HloError:
+def _mesh_error(given: GivenSharding, source: Source, mesh: Mesh | None) -> HloError:
     """An error about an axis that the mesh does not have, or about a missing mesh."""
-    used = list(dict.fromkeys(name for names in found.axes for name in names))
+    used = list(dict.fromkeys(name for names in given.axes for name in names))
     if mesh is None:
         axes = ",".join(f"{name}=2" for name in used) or "data=2"
         return HloError("the mesh is not in the text", hint=f"give the sizes of its axes, such as --mesh {axes}")
