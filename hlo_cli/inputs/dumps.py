@@ -50,7 +50,7 @@ _ASIDE = re.compile(  # files of a module that are no HLO, of XLA and of libtpu
 # code and drawings of --xla_dump_hlo_as_dot, _as_html, and of the backends
 _OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
 # the key is a SHA-256 (`LRUCache.put` of jax/_src/lru_cache.py)
-_CACHE_ENTRY = re.compile(r"-[0-9a-f]{64}-cache$")
+_CACHE_ENTRY = re.compile(r"(?P<module>.*)-(?P<key>[0-9a-f]{64})-cache")
 _PASSES = "passes"
 _FUSION_DUMP = "priority_fusion_dump.txt"
 # stages of a module as XLA runs through them; passes, between 0 and 3, have numbers of their own
@@ -127,6 +127,16 @@ def parse_dump_name(file_name: str) -> DumpName | None:
     order = (1, int(parts["number"])) if "number" in parts else (_ORDER.get(stage, 2), 0)
     group = stem[: len(stem) - len(rest)] + (name or "")
     return DumpName(group, label, name, parts.get("target"), stage, order, extension != "pb")
+
+
+def cache_entry(file_name: str) -> tuple[str, str] | None:
+    """The module and the key in the name of an entry of JAX's compilation cache; None for another name.
+
+    >>> cache_entry(f"jit_step-{'0' * 64}-cache") == ("jit_step", "0" * 64), cache_entry("jit_step.txt")
+    (True, None)
+    """
+    found = _CACHE_ENTRY.fullmatch(file_name)
+    return None if found is None else (found["module"], found["key"])
 
 
 def _split_extension(file_name: str) -> tuple[str, str]:
@@ -347,7 +357,7 @@ def read_directory(path: str) -> Directory:
 
 def _may_hold_modules(name: str) -> bool:
     """Whether a file that is not named as a dump is read: by its extension, or as an entry of JAX's cache."""
-    if _CACHE_ENTRY.search(name):
+    if cache_entry(name) is not None:
         return True
     return bool(_split_extension(name)[1]) and not is_auxiliary_file(name)
 

@@ -15,6 +15,14 @@ from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.analysis.statements.operations import renaming_of
 from hlo_cli.analysis.statements.statements import statements_of
+from hlo_cli.commands.diff.cache_keys import (
+    are_caches,
+    different_flags,
+    entries_of,
+    flags_of,
+    report_of_caches,
+    with_cache_keys,
+)
 from hlo_cli.commands.diff.conditions import View, failures_of, numbers_against, without_form
 from hlo_cli.commands.diff.report import DiffSide, answer_of, answer_of_parts, answer_of_same, report_of_diff
 from hlo_cli.commands.diff.sentences import headline, listed
@@ -34,7 +42,7 @@ from hlo_cli.inputs.dumps import (
     read_directory,
 )
 from hlo_cli.inputs.files import is_folder
-from hlo_cli.inputs.input import Input, ModuleRef, read_inputs, read_module_ref, text_beside
+from hlo_cli.inputs.input import Input, ModuleRef, read_inputs, read_module_ref
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_module
@@ -392,6 +400,12 @@ def report_of_inputs(
         return _of_other_stages(old, new, reading, view, names)
 
     old_modules, new_modules = (_side_of_many(side, name) for side, name in zip(sides, names, strict=True))
+    if are_caches(old_modules, new_modules):
+
+        def compare(one: Input, other: Input) -> ModuleDiff:
+            return view.compare(_read_side(one, reading).module, _read_side(other, reading).module)
+
+        return report_of_caches(old_modules, new_modules, compare)
     # one module on each side is a pair whatever its names are
     if len(old_modules) == 1 == len(new_modules):
         new_modules = dict(zip(old_modules, new_modules.values(), strict=True))
@@ -504,39 +518,14 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
     if before.module.is_part or after.module.is_part:
         words = "these are parts of modules; only instructions in the text are compared"
         notes = (*notes, Diagnostic("note", words))
-    if flags := _flags_between(old, new):
+    entries = entries_of(old, new)
+    if entries is None and (flags := _flags_between(old, new)):
         notes = (*notes, Diagnostic("note", f"compiled with different flags: {flags}"))
     report, is_finding = report_of_diff(comparison, before, after, view, arguments)
+    if entries is not None:
+        report = with_cache_keys(report, entries, comparison)
     errors = (*before.module.errors, *after.module.errors)
     return replace(report, notes=(*notes, *report.notes)), is_finding, errors
-
-
-# --- flags ---
-# The flags of a compilation are in an executable, and in the file `debug_options` beside a dump.
-
-
-_MOST_FLAGS: Final = 4  # each takes about half a line of a terminal
-_DUMP_FLAGS: Final = "xla_dump_"
-"""The begin of flags that do not change the program, and that differ between any two directories."""
-
-
-Flags: TypeAlias = "Mapping[str, str]"
-"""The flags of a compilation that differ from the defaults, by name."""
-
-
-def different_flags(before: Flags, after: Flags) -> str:
-    """The flags that two compilations had with different values, in words; empty if they are equal.
-
-    >>> different_flags({"xla_a": "1", "xla_dump_to": "old/"}, {"xla_dump_to": "new/"})
-    '--xla_a 1 → default'
-    """
-    changed = [
-        f"--{name} {before.get(name, 'default')} → {after.get(name, 'default')}"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name) and not name.startswith(_DUMP_FLAGS)
-    ]
-    more = [f"{len(changed) - _MOST_FLAGS:,} more"] if len(changed) > _MOST_FLAGS else []
-    return ", ".join([*changed[:_MOST_FLAGS], *more])
 
 
 def _flags_between(old: Input, new: Input) -> str:
@@ -545,17 +534,6 @@ def _flags_between(old: Input, new: Input) -> str:
         return ""  # the file has only what differs from the defaults
     before, after = flags_of(old), flags_of(new)
     return "" if before is None or after is None else different_flags(before, after)
-
-
-def flags_of(given: Input) -> Flags | None:
-    """The flags of a compilation by name, from the executable or the file `debug_options`; None if not known."""
-    from hlo_cli.syntax.compiler_files.flags import settings_in_options, settings_in_text
-    from hlo_cli.syntax.compiler_files.text_format import read_text_message
-
-    if given.options is not None:
-        return settings_in_options(given.options)
-    text = text_beside(given, "debug_options")
-    return None if text is None else settings_in_text(read_text_message(text))
 
 
 # --- --passes: dumps of each pass ---

@@ -109,20 +109,60 @@ def settings_in_options(options: bytes) -> Settings:
 
     Mirrors xla/pjrt/proto/compile_options.proto.
     """
+    return {**flags_in_options(options), **overrides_in_options(options)}
+
+
+def flags_in_options(options: bytes) -> Settings:
+    """The flags of the process in the bytes of a `CompileOptionsProto`.
+
+    >>> flags_in_options(bytes.fromhex("1a051a03d80700"))
+    {'xla_gpu_autotune_level': '0'}
+    """
     values: dict[str, str] = {}
-    for number, value in read_fields(options):
-        if isinstance(value, int):
-            continue
-        if number == _BUILD_OPTIONS:
-            for debug_options in all_bytes(read_fields(value), _DEBUG_OPTIONS):
-                values |= settings_in_bytes(debug_options)
-        elif number == _OVERRIDES:
-            entry = dict(read_fields(value))
-            values |= {bytes_in(entry, 1).decode("utf-8", "replace"): _override(bytes_in(entry, 2))}
+    for build in all_bytes(read_fields(options), _BUILD_OPTIONS):
+        for debug_options in all_bytes(read_fields(build), _DEBUG_OPTIONS):
+            values |= settings_in_bytes(debug_options)
     return values
 
 
+def overrides_in_options(options: bytes) -> Settings:
+    """The `compiler_options` of `.compile()` in the bytes of a `CompileOptionsProto`.
+
+    >>> overrides_in_options(bytes.fromhex("3a0a0a04666c616712021001"))
+    {'flag': 'true'}
+    """
+    entries = (dict(read_fields(entry)) for entry in all_bytes(read_fields(options), _OVERRIDES))
+    return {bytes_in(entry, 1).decode("utf-8", "replace"): _override(bytes_in(entry, 2)) for entry in entries}
+
+
 _BUILD_OPTIONS, _DEBUG_OPTIONS, _OVERRIDES = 3, 3, 7
+_BUILD_NAMES: Final = {
+    4: "num_replicas",
+    5: "num_partitions",
+    6: "use_spmd_partitioning",
+    9: "device_assignment",
+    12: "allow_spmd_sharding_propagation_to_output",
+    13: "comp_envs",
+    18: "allow_spmd_sharding_propagation_to_parameters",
+    19: "use_shardy_partitioner",
+    22: "process_index",
+    23: "process_count",
+}
+"""Fields of `ExecutableBuildOptionsProto` that are no flags, nor the layout of the result, which the program has."""
+
+
+def build_settings(options: bytes) -> Settings:
+    """What a `CompileOptionsProto` says besides flags: whole numbers, and the bytes of messages in hexadecimal.
+
+    >>> build_settings(bytes.fromhex("1a0420022802"))
+    {'num_replicas': '2', 'num_partitions': '2'}
+    """
+    return {
+        _BUILD_NAMES[number]: str(value) if isinstance(value, int) else value.hex()
+        for build in all_bytes(read_fields(options), _BUILD_OPTIONS)
+        for number, value in read_fields(build)
+        if number in _BUILD_NAMES
+    }
 
 
 def _override(encoded: bytes) -> str:
