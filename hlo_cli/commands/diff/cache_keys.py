@@ -21,7 +21,8 @@ from hlo_cli.analysis.statements.user_program import op_name_of
 from hlo_cli.commands.diff.sentences import headline
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import cache_entry
-from hlo_cli.inputs.files import MAXIMUM_BYTES, compression_of, read_bytes
+from hlo_cli.inputs.files import read_bytes
+from hlo_cli.inputs.forms import MAXIMUM_BYTES, compression_of
 from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref, text_beside
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count, list_first, verb
