@@ -20,7 +20,7 @@ from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.out_of_memory import AllocationUsage, CountedShape, MemoryUsageReport, SpaceUsage, UsageRow
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.source import Source
-from hlo_cli.syntax.compiler_files.usage_report import byte_text
+from hlo_cli.syntax.byte_sizes import byte_text
 
 _OF_A_TUPLE = TupleShape(())
 

@@ -18,7 +18,7 @@ from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.table import UNKNOWN
 from hlo_cli.report.text import line_of, plain_text
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.compiler_files.usage_report import byte_number, byte_text
+from hlo_cli.syntax.byte_sizes import byte_number, byte_text
 from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from oom_messages import TPU_RANGES

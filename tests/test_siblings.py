@@ -21,13 +21,9 @@ from hlo_cli.ir.buffer_assignment import BufferAssignment
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, subshape
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.byte_sizes import byte_number, byte_text
 from hlo_cli.syntax.compiler_files.memory_files import parse_buffer_assignment, parse_buffer_values, parse_live_ranges
-from hlo_cli.syntax.compiler_files.usage_report import (
-    byte_number,
-    byte_text,
-    parse_memory_usage_report,
-    print_memory_usage_report,
-)
+from hlo_cli.syntax.compiler_files.usage_report import parse_memory_usage_report, print_memory_usage_report
 from share import every
 from sibling_texts import buffer_assignment_text, buffer_values_text, live_ranges_text, memory_usage_report
 from timing import is_linear

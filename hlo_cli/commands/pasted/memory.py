@@ -24,7 +24,8 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.compiler_files.usage_report import SIZE, parse_memory_usage_report, size_of, stated_total
+from hlo_cli.syntax.byte_sizes import SIZE, size_of
+from hlo_cli.syntax.compiler_files.usage_report import parse_memory_usage_report, stated_total
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.traces.device_memory import BUFFER, HeldMemory, read_memory_profile
 

@@ -19,7 +19,7 @@ from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
-from hlo_cli.syntax.compiler_files.usage_report import size_of
+from hlo_cli.syntax.byte_sizes import size_of
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 

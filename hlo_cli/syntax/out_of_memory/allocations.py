@@ -23,8 +23,8 @@ from hlo_cli.ir.out_of_memory import (
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
+from hlo_cli.syntax.byte_sizes import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.memory_files import INDEX, NUMBER, Places, Shapes, stretches
-from hlo_cli.syntax.compiler_files.usage_report import BYTES, byte_number
 from hlo_cli.syntax.out_of_memory.message_heads import Squeezed, one_line, squeeze
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.out_of_memory import LimitMeaning, OomKind, OomStage
+from hlo_cli.syntax.byte_sizes import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.memory_files import NUMBER
-from hlo_cli.syntax.compiler_files.usage_report import BYTES, byte_number
 
 # --- texts without whitespace ---
 # Texts without whitespace, in which messages are found however their lines were broken.

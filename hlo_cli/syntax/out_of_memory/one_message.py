@@ -21,8 +21,8 @@ from hlo_cli.ir.out_of_memory import (
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.type_names import xla_type
 from hlo_cli.source import Span
+from hlo_cli.syntax.byte_sizes import byte_number
 from hlo_cli.syntax.compiler_files.memory_files import Places, Shapes
-from hlo_cli.syntax.compiler_files.usage_report import byte_number
 from hlo_cli.syntax.out_of_memory.allocations import (
     OP_NAME,
     SOURCE_FILE,
