@@ -236,10 +236,10 @@ class ByInstruction(dict[_T, _D]):
 
 def _named(items: Iterable[_T], name: str, noun: str) -> _T:
     listed = list(items)
-    found = [item for item in listed if _name_of(item) == name.removeprefix("%")]
-    if not found:
+    named = [item for item in listed if _name_of(item) == name.removeprefix("%")]
+    if not named:
         raise missing(noun, name, filter(None, map(_name_of, listed)))
-    return next(filter(_is_of_entry, found), found[0])  # as Module.instruction: computations may share names
+    return next(filter(_is_of_entry, named), named[0])  # as Module.instruction: computations may share names
 
 
 def _has_name(items: Iterable[object], name: str) -> bool:

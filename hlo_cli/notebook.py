@@ -68,8 +68,8 @@ def _example_of(layout: Layout) -> ArrayShape:
     minor_to_major = layout.minor_to_major
     sizes = [2] * len(minor_to_major)
     tile = [size for size in layout.tiles[0].dimensions if size > 0] if layout.tiles else []
-    wanted = [2 * size for size in reversed(tile)] or list(reversed(_UNTILED))
-    for dimension, size in zip(minor_to_major, wanted, strict=False):
+    window_sizes = [2 * size for size in reversed(tile)] or list(reversed(_UNTILED))
+    for dimension, size in zip(minor_to_major, window_sizes, strict=False):
         sizes[dimension] = size if size <= _WIDEST else size // 2
     element = PRIMITIVE_TYPES[_TYPES.get(_bits_of(layout), "f32")]
     return ArrayShape(element, tuple(sizes), (False,) * len(sizes), layout)

@@ -279,10 +279,10 @@ def read_traces(
     """
     traces: list[Trace] = []
     for argument in arguments:
-        found = find_traces(argument)
-        read = [_read_file(path, stdin, maximum_bytes) for path in found.paths]
-        if found.note is not None:
-            read[0] = replace(read[0], notes=(found.note, *read[0].notes))
+        traces_found = find_traces(argument)
+        read = [_read_file(path, stdin, maximum_bytes) for path in traces_found.paths]
+        if traces_found.note is not None:
+            read[0] = replace(read[0], notes=(traces_found.note, *read[0].notes))
         traces += read
     return tuple(traces)
 

@@ -135,8 +135,8 @@ def cache_entry(file_name: str) -> tuple[str, str] | None:
     >>> cache_entry(f"jit_step-{'0' * 64}-cache") == ("jit_step", "0" * 64), cache_entry("jit_step.txt")
     (True, None)
     """
-    found = _CACHE_ENTRY.fullmatch(file_name)
-    return None if found is None else (found["module"], found["key"])
+    match = _CACHE_ENTRY.fullmatch(file_name)
+    return None if match is None else (match["module"], match["key"])
 
 
 def _split_extension(file_name: str) -> tuple[str, str]:
@@ -465,7 +465,7 @@ def _remark(place: str, count: int) -> str | None:
 
 def _count_dump_directories(pending: list[tuple[str, int]]) -> int:
     """The number of directories with dumps in some directories, as far as these can be read."""
-    found, count, pending = 0, 0, list(pending)
+    dumps, count, pending = 0, 0, list(pending)
     while pending and count < MAX_DIRECTORIES:
         path, depth = pending.pop()
         count += 1
@@ -473,10 +473,10 @@ def _count_dump_directories(pending: list[tuple[str, int]]) -> int:
             directory = read_directory(path)
         except HloError:
             continue
-        found += bool(directory.dumps)
+        dumps += bool(directory.dumps)
         if depth < MAX_DEPTH:
             pending += [(os.path.join(path, name), depth + 1) for name in directory.subdirectories]
-    return found
+    return dumps
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
@@ -589,9 +589,9 @@ def earlier_dumps(path: str, dump: DumpName) -> list[tuple[str, str]]:
         passes = sorted(
             (dump_name.order, name, dump_name.stage) for name, dump_name in dumps if dump_name.order[0] == 1
         )
-        found = [(os.path.join(folder, name), stage) for made, name, stage in passes if made < order]
-        if found:
-            return found if dump.order != (0, 0) else []
+        earlier = [(os.path.join(folder, name), stage) for made, name, stage in passes if made < order]
+        if earlier:
+            return earlier if dump.order != (0, 0) else []
     return []
 
 

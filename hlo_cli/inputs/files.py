@@ -426,7 +426,7 @@ def _fixed_part(pattern: str) -> str:
     ('a.zip/dump', '', 'gs://bucket')
     """
     parts = pattern.split("/")
-    at = next((at for at, part in enumerate(parts) if _is_pattern(part)), len(parts))
+    at = next((index for index, part in enumerate(parts) if _is_pattern(part)), len(parts))
     return "/".join(parts[:at])
 
 

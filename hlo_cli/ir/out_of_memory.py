@@ -44,7 +44,7 @@ class UsageRow:
         >>> UsageRow(4096, 100, 4096, 0, 3, (CountedShape(2, "f32[8,128]"), CountedShape(1, "s32[]"))).shapes_text
         '2×f32[8,128], s32[]'
         """
-        return ", ".join(f"{each.count}×{each.shape}" if each.count > 1 else each.shape for each in self.shapes)
+        return ", ".join(f"{shape.count}×{shape.shape}" if shape.count > 1 else shape.shape for shape in self.shapes)
 
 
 @dataclass(frozen=True, slots=True)

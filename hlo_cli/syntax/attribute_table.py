@@ -99,9 +99,9 @@ class Place(Enum):
 class AttributeRow(NamedTuple):
     """One attribute with the kind of its value and its meaning in words.
 
-    It applies to the opcodes whose rows in `ir/operation_table/` list it, and to all if none does; a row with `opcodes`
-    applies to these, instead of other rows of its name. The rows of opcodes also determine whether it is `required`:
-    `table.attributes_of` fills that in.
+    It applies to the opcodes whose rows in `ir/operation_table.py` list it, and to all if none does; a row with
+    `opcodes` applies to these, instead of other rows of its name. The rows of opcodes also determine whether it is
+    `required`: `attributes_of` fills that in.
 
     `words` are the possible values with their meanings; `label` is a short name. `is_old` marks attributes that only
     versions before jaxlib 0.10.2 printed, and that XLA no longer reads.

@@ -445,12 +445,12 @@ class _TomlReader:
 
     def _within(self, path: Path) -> Path:
         """The path with the index of the last element of every array of tables on it."""
-        found: Path = ()
+        keys: Path = ()
         for key in path[:-1]:
-            found = (*found, key)
-            if found in self._lengths:
-                found = (*found, self._lengths[found])
-        return (*found, path[-1])
+            keys = (*keys, key)
+            if keys in self._lengths:
+                keys = (*keys, self._lengths[keys])
+        return (*keys, path[-1])
 
     def _pair(self, table: Path) -> None:
         start = self._skip()
@@ -648,8 +648,8 @@ class _FileReader:
 
     def _place(self, path: Path) -> Place:
         """The span of a key or value; of a table that only prefixes others, the span of the first of these."""
-        found = self._places.get(path)
-        return found or next(place for known, place in self._places.items() if known[: len(path)] == path)
+        span = self._places.get(path)
+        return span or next(place for known, place in self._places.items() if known[: len(path)] == path)
 
     def _wrong(self, message: str, place: Place, hint: str) -> None:
         self._errors.append(Diagnostic("error", message, self._source, place.key or place.value, hint))

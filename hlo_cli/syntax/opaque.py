@@ -223,8 +223,8 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
             if parameters is not None and (
                 len(computation.parameters) > parameters or len(computation.parameters) < min(least, parameters)
             ):
-                found = len(computation.parameters)
-                return Problem(CALLED, f"{computation.name} has {counted(found, 'parameters')}, expected {parameters}")
+                count = len(computation.parameters)
+                return Problem(CALLED, f"{computation.name} has {counted(count, 'parameters')}, expected {parameters}")
         return None
 
     return rule

@@ -321,9 +321,13 @@ def _custom_call(operation: OperationChecker) -> None:
     if len(listed) != count:
         operation.fail(f"expected one layout per operand ({count}), found {len(listed)}", name)
     for position, shape in enumerate(listed):
-        given = operation.operand_shape(position)
-        if given is not None and isinstance(shape, ArrayShape | TupleShape) and not compatible(shape, given):
-            operation.fail(f"{shape} does not match operand {position} ({given})", name)
+        operand_shape = operation.operand_shape(position)
+        if (
+            operand_shape is not None
+            and isinstance(shape, ArrayShape | TupleShape)
+            and not compatible(shape, operand_shape)
+        ):
+            operation.fail(f"{shape} does not match operand {position} ({operand_shape})", name)
 
 
 def _async_start(operation: OperationChecker) -> None:

@@ -348,8 +348,8 @@ def _options(pattern: re.Pattern[str], options: Iterable[OptionText]) -> Iterato
         for option in options
         if pattern.search(" ".join(option))
     }
-    for each in sorted(matching, key=matching.__getitem__)[:_MOST_OPTIONS]:
-        yield f"`hlo {each.command} {each.name}`: {each.help}"
+    for key in sorted(matching, key=matching.__getitem__)[:_MOST_OPTIONS]:
+        yield f"`hlo {key.command} {key.name}`: {key.help}"
 
 
 def _rules(pattern: re.Pattern[str]) -> Iterator[str]:

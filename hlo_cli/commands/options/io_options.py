@@ -335,30 +335,30 @@ def check_options(*chosen: object) -> None:
     hlo_cli.source.HloError: error: --quiet cannot be used with --verbose
       help: use only one of them
     """
-    given = {declaration.name: (declaration.rules, value) for declaration, value in given_options(*chosen)}
+    given_rules = {declaration.name: (declaration.rules, value) for declaration, value in given_options(*chosen)}
     chosen_of: dict[str, tuple[str, str]] = {}
-    for name, (rules, _) in given.items():
+    for name, (rules, _) in given_rules.items():
         options, _, part = rules.get("one_of", "").partition("/")
         other, other_part = chosen_of.setdefault(options, (name, part)) if options else (name, part)
         if other != name and not (part and part == other_part):
             raise conflict_error(other, name)
     applied = {
         f"{name} {rules.get('only_for', '')}".rstrip(): rules
-        for name, (rules, value) in given.items()
+        for name, (rules, value) in given_rules.items()
         if rules.get("only_for", value) == value
     }
     for name, rules in applied.items():
-        if any(_is_given(other, given) for other in rules.get("unless", ())):
+        if any(_is_given(other, given_rules) for other in rules.get("unless", ())):
             continue
         excluded = rules.get("excludes", ())
         hints = excluded if isinstance(excluded, Mapping) else {}
         for other in excluded:
-            if _is_given(other, given):
+            if _is_given(other, given_rules):
                 raise conflict_error(other, name, hint=hints.get(other) or rules.get("excludes_hint", _ONLY_ONE))
     for name, rules in applied.items():
         needed = rules.get("needs", "")
         if needed and not any(
-            _is_given(option, given) for option in (*_options_in(needed), *rules.get("or_needs", ()))
+            _is_given(option, given_rules) for option in (*_options_in(needed), *rules.get("or_needs", ()))
         ):
             raise requirement_error(name, needed, hint=rules.get("needs_hint", ""))
 
@@ -383,8 +383,8 @@ def given_about(options: object, *kinds: str) -> list[str]:
 
 def given_in(options: object, *sets: str) -> list[str]:
     """The given options of a set of which one can be given, as typed."""
-    given = {declaration.name: declaration.rules.get("one_of", "") for declaration, _ in given_options(options)}
-    return [name for name, one_of in given.items() if one_of.partition("/")[0] in sets]
+    sets_of = {declaration.name: declaration.rules.get("one_of", "") for declaration, _ in given_options(options)}
+    return [name for name, one_of in sets_of.items() if one_of.partition("/")[0] in sets]
 
 
 def _options_in(words: str) -> Iterator[str]:

@@ -226,12 +226,12 @@ def _collective_at(instruction: Instruction, module: Module) -> Collective | Non
         return None
     from hlo_cli.analysis.sharding.collectives import collectives_of
 
-    found = [
+    own_collectives = [
         collective
         for collective in collectives_of(module)
         if instruction in (collective.instruction, collective.caller)
     ]
-    return found[0] if len(found) == 1 else None
+    return own_collectives[0] if len(own_collectives) == 1 else None
 
 
 def _collective_rows(collective: Collective, module: Module) -> Iterator[Explanation]:

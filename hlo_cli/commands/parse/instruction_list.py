@@ -158,10 +158,12 @@ def _choose_instructions(
     place = chosen.name if chosen is not None else format_count(len(module.computations), "computations")
     if where is None:
         return all_of_them, f"{format_count(len(all_of_them), 'instructions')} in {place}", ()
-    found, skipped = chosen_among(instructions_where(where, module), all_of_them, "instructions")
+    matching, skipped = chosen_among(instructions_where(where, module), all_of_them, "instructions")
     instructions = format_count(len(all_of_them), "instructions")
-    answer = f"{len(found):,} of {instructions} in {place}" if found else f"No matches among {instructions} in {place}"
-    return found, answer, skipped
+    answer = (
+        f"{len(matching):,} of {instructions} in {place}" if matching else f"No matches among {instructions} in {place}"
+    )
+    return matching, answer, skipped
 
 
 @no_garbage_collection()
@@ -299,8 +301,8 @@ def _find(module: Module, name: str, computation: str | None) -> Instruction:
     if computation is None:
         return module.instruction(name)
     chosen = module.computation(computation)
-    if (found := chosen.instruction(name)) is not None:
-        return found
+    if (listed := chosen.instruction(name)) is not None:
+        return listed
     close = nearest(name.removeprefix("%"), (instruction.name for instruction in chosen.instructions))
     hint = did_you_mean(close)
     raise HloError(f"instruction '{name.removeprefix('%')}' not found in {chosen.name}", hint=hint)

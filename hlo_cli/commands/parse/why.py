@@ -202,6 +202,6 @@ def _made_by(loaded: Loaded, instruction: Instruction, reading: InputOptions) ->
 
 def _modules(dumps: Iterator[tuple[str, str]], reading: InputOptions) -> Iterator[Module]:
     for path, _ in dumps:
-        each: Input
-        for each in read_inputs([path])[:1]:
-            yield read_one(each, reading).module
+        dump: Input
+        for dump in read_inputs([path])[:1]:
+            yield read_one(dump, reading).module

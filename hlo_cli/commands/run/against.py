@@ -229,13 +229,13 @@ def _difference_mark(difference: FirstDifference, new: Module) -> Diagnostic:
 
 def _values_table(values: DifferingValues) -> Table:
     """What goes into the instruction and comes out, in both modules, without rounding."""
-    found = [
+    value_rows = [
         value
         for module, side in (("first", values.old), ("second", values.new))
         if side is not None
         for value in _operands_and_result(module, side)
     ]
-    rows = rows_from(_VALUES, found)
+    rows = rows_from(_VALUES, value_rows)
     title = "Operands and results, widened"
     return Table("first_difference_values", _VALUES, rows, noun="values", title=title, main=False)
 

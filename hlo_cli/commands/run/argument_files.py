@@ -193,10 +193,10 @@ def stubs_from(given: Sequence[str]) -> dict[str, Stub]:
     HloError for options of another form, files that cannot be read or run, and files without the function.
     """
     stubs: dict[str, Stub] = {}
-    for each in given:
-        target, equals, path = each.partition("=")
+    for argument in given:
+        target, equals, path = argument.partition("=")
         if not (target and equals and path):
-            raise HloError(f"--stub expects TARGET=FILE.py, found '{each}'", hint="such as --stub my_op=my_op.py")
+            raise HloError(f"--stub expects TARGET=FILE.py, found '{argument}'", hint="such as --stub my_op=my_op.py")
         if target in stubs:
             raise HloError(f"--stub is given twice for {target}")
         stubs[target] = _function(path)

@@ -282,8 +282,8 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
 
         probe = Probe(options.probe)
         run = _run_module(module, options, output, observe=probe)
-        found = report_of_probe(loaded, run, probe, notes_on_run(module, options))
-        return write_report(found, output, module.errors, read=read) or int(bool(found.numbers["reaches_result"]))
+        probed = report_of_probe(loaded, run, probe, notes_on_run(module, options))
+        return write_report(probed, output, module.errors, read=read) or int(bool(probed.numbers["reaches_result"]))
     if options.watch:
         return _watch_values(loaded, options, output)
     watched = tuple(dict.fromkeys(module.instruction(name) for name in options.at))

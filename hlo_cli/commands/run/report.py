@@ -94,8 +94,8 @@ def _seconds(module: Module) -> float:
                 continue
             instructions += 1
             seconds += execution.count * _SECONDS_PER_EXECUTION
-            each = _SECONDS_PER_PRODUCT if opcode in MATMULS else _SECONDS_PER_OPERATION
-            seconds += work_of(instruction).operations * execution.count * each
+            per_operation = _SECONDS_PER_PRODUCT if opcode in MATMULS else _SECONDS_PER_OPERATION
+            seconds += work_of(instruction).operations * execution.count * per_operation
     devices = devices_of(module).count if runs_on_devices(module) else 1
     return seconds * devices + instructions * _SECONDS_PER_INSTRUCTION
 

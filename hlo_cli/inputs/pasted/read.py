@@ -790,9 +790,9 @@ def _remark_on_skipped(text: str, hlo: str, first_line: int) -> str | None:
         return None
     languages = list[str]()
     for start, end in runs:
-        found = language_lines(lines[start : end + 1])
-        if found is not None:
-            language, one, other = found
+        code_lines = language_lines(lines[start : end + 1])
+        if code_lines is not None:
+            language, one, other = code_lines
             place = (
                 f"line {first_line + start + one} is"
                 if one == other

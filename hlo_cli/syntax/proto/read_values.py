@@ -13,6 +13,8 @@ from math import isnan
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes import sharding as ir_sharding
+from hlo_cli.ir.attributes import value_types
 from hlo_cli.ir.attributes.enumerations import DebugLogMode, ReductionKind, ResultAccuracyMode
 from hlo_cli.ir.attributes.metadata import (
     DebugAttributes,
@@ -24,46 +26,6 @@ from hlo_cli.ir.attributes.metadata import (
     OriginalValue,
     Statistic,
     StatisticsViz,
-)
-from hlo_cli.ir.attributes.sharding import (
-    AnySharding,
-    AxisRef,
-    CollectiveDeviceList,
-    DimensionSharding,
-    IotaReplicaGroupList,
-    IotaTransform,
-    MaximalMesh,
-    Mesh,
-    MeshAxesReplicaGroupList,
-    MeshAxis,
-    NamedSharding,
-    ReplicaGroups,
-    ShardGroup,
-    Sharding,
-    ShardingType,
-    TileAssignment,
-    TupleSharding,
-)
-from hlo_cli.ir.attributes.value_types import (
-    Alias,
-    ArrayLiteral,
-    BlockScalingConfig,
-    BufferDonor,
-    ConvolutionDimensionNumbers,
-    Literal,
-    OutputOperandAlias,
-    PaddingConfig,
-    PaddingDimension,
-    ResultAccuracy,
-    Slice,
-    SliceDimension,
-    SparsityConfig,
-    TensorBlockScaling,
-    TensorSparsity,
-    Tolerance,
-    TupleLiteral,
-    Window,
-    WindowDimension,
 )
 from hlo_cli.ir.layout import FLOAT_FORMATS, PRIMITIVE_TYPES, Layout, PrimitiveType, SplitConfig, Tile, default_layout
 from hlo_cli.ir.notation import index_text
@@ -242,17 +204,17 @@ def _type_name(kind: PrimitiveType | None) -> str | None:
 # The values of attributes in protos to those of the IR. Each function mirrors the message of its name.
 
 
-def window_of(message: Message) -> Window:
+def window_of(message: Message) -> value_types.Window:
     """A window.
 
     >>> str(window_of(Message("Window", bytes.fromhex("0a0c080310021801200128013001"))))
     '{size=3 stride=2 pad=1_1}'
     """
-    return Window(tuple(map(_window_dimension, message.messages("dimensions"))))
+    return value_types.Window(tuple(map(_window_dimension, message.messages("dimensions"))))
 
 
-def _window_dimension(message: Message) -> WindowDimension:
-    return WindowDimension(
+def _window_dimension(message: Message) -> value_types.WindowDimension:
+    return value_types.WindowDimension(
         message.integer("size"),
         message.integer("stride"),
         message.integer("padding_low"),
@@ -263,11 +225,11 @@ def _window_dimension(message: Message) -> WindowDimension:
     )
 
 
-def padding_config_of(message: Message) -> PaddingConfig:
+def padding_config_of(message: Message) -> value_types.PaddingConfig:
     """A padding."""
-    return PaddingConfig(
+    return value_types.PaddingConfig(
         tuple(
-            PaddingDimension(
+            value_types.PaddingDimension(
                 d.integer("edge_padding_low"), d.integer("edge_padding_high"), d.integer("interior_padding")
             )
             for d in message.messages("dimensions")
@@ -275,16 +237,19 @@ def padding_config_of(message: Message) -> PaddingConfig:
     )
 
 
-def slice_of(dimensions: tuple[Message, ...]) -> Slice:
+def slice_of(dimensions: tuple[Message, ...]) -> value_types.Slice:
     """The ranges of a slice; a stride of 0 means 1 in old protos."""
-    return Slice(
-        tuple(SliceDimension(d.integer("start"), d.integer("limit"), d.integer("stride") or 1) for d in dimensions)
+    return value_types.Slice(
+        tuple(
+            value_types.SliceDimension(d.integer("start"), d.integer("limit"), d.integer("stride") or 1)
+            for d in dimensions
+        )
     )
 
 
-def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNumbers:
+def convolution_dimension_numbers_of(message: Message) -> value_types.ConvolutionDimensionNumbers:
     """The dimension numbers of a convolution; HloError for impossible ones."""
-    numbers = ConvolutionDimensionNumbers(
+    numbers = value_types.ConvolutionDimensionNumbers(
         message.integer("input_batch_dimension"),
         message.integer("input_feature_dimension"),
         message.integers("input_spatial_dimensions"),
@@ -314,33 +279,33 @@ def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNu
 _MOST_DIMENSIONS = 1 << 10  # a number of dimensions is the length of a text such as `b01f_01io->b01f` that is printed
 
 
-def sparsity_config_of(message: Message) -> SparsityConfig:
+def sparsity_config_of(message: Message) -> value_types.SparsityConfig:
     """The sparsity of the operands of a dot or a convolution."""
     sides = (_sparsity(message.message(side)) if message.has(side) else None for side in ("lhs", "rhs"))
-    return SparsityConfig(*sides)
+    return value_types.SparsityConfig(*sides)
 
 
-def _sparsity(message: Message) -> TensorSparsity:
+def _sparsity(message: Message) -> value_types.TensorSparsity:
     fields = ("num_non_zero", "block_size", "dimension", "stride", "idx")
-    return TensorSparsity(*map(message.integer, fields))
+    return value_types.TensorSparsity(*map(message.integer, fields))
 
 
-def block_scaling_config_of(message: Message) -> BlockScalingConfig:
+def block_scaling_config_of(message: Message) -> value_types.BlockScalingConfig:
     """The scales of the operands of a dot or a convolution."""
     sides = (_block_scaling(message.message(side)) if message.has(side) else None for side in ("lhs", "rhs"))
-    return BlockScalingConfig(*sides)
+    return value_types.BlockScalingConfig(*sides)
 
 
-def _block_scaling(message: Message) -> TensorBlockScaling:
+def _block_scaling(message: Message) -> value_types.TensorBlockScaling:
     zero = message.integer("zero_idx") if message.has("zero_idx") else None
-    return TensorBlockScaling(
+    return value_types.TensorBlockScaling(
         message.integer("scale_idx"), zero, message.integers("strides"), message.integers("steps")
     )
 
 
-def output_operand_alias_of(message: Message) -> OutputOperandAlias:
+def output_operand_alias_of(message: Message) -> value_types.OutputOperandAlias:
     """One element of the result that shares its buffer with an operand."""
-    return OutputOperandAlias(
+    return value_types.OutputOperandAlias(
         message.integers("output_shape_index"),
         message.integer("operand_index"),
         message.integers("operand_shape_index"),
@@ -360,12 +325,14 @@ def statistics_of(message: Message) -> StatisticsViz:
     )
 
 
-def result_accuracy_of(message: Message) -> ResultAccuracy:
+def result_accuracy_of(message: Message) -> value_types.ResultAccuracy:
     """The required accuracy of a result."""
     if not message.has("tolerance"):
-        return ResultAccuracy(ResultAccuracyMode(message.word("mode")))
+        return value_types.ResultAccuracy(ResultAccuracyMode(message.word("mode")))
     tolerance = message.message("tolerance")
-    return ResultAccuracy(Tolerance(tolerance.decimal("atol"), tolerance.decimal("rtol"), tolerance.integer("ulps")))
+    return value_types.ResultAccuracy(
+        value_types.Tolerance(tolerance.decimal("atol"), tolerance.decimal("rtol"), tolerance.integer("ulps"))
+    )
 
 
 def metadata_of(message: Message, payload: bytes = b"") -> Metadata:
@@ -423,9 +390,9 @@ def _children(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> Iterat
         yield _tree(leaves, (*at, i))
 
 
-def alias_of(message: Message) -> Alias:
+def alias_of(message: Message) -> value_types.Alias:
     """An element of the result that shares its buffer with a parameter."""
-    return Alias(
+    return value_types.Alias(
         message.integers("output_shape_index"),
         message.integer("parameter_number"),
         message.integers("parameter_shape_index"),
@@ -433,9 +400,9 @@ def alias_of(message: Message) -> Alias:
     )
 
 
-def buffer_donor_of(message: Message) -> BufferDonor:
+def buffer_donor_of(message: Message) -> value_types.BufferDonor:
     """A parameter whose buffer may be reused."""
-    return BufferDonor(message.integer("parameter_number"), message.integers("parameter_shape_index"))
+    return value_types.BufferDonor(message.integer("parameter_number"), message.integers("parameter_shape_index"))
 
 
 def debugged_array_of(message: Message) -> DebuggedArray:
@@ -458,10 +425,10 @@ def debugged_array_of(message: Message) -> DebuggedArray:
 # Mirrors `HloSharding::FromProto` of xla/hlo/ir/hlo_sharding.cc and the messages of xla/xla_data.proto.
 
 
-Axes = tuple[AxisRef, ...]
+Axes = tuple[ir_sharding.AxisRef, ...]
 
 
-def sharding_of(message: Message) -> AnySharding:
+def sharding_of(message: Message) -> ir_sharding.AnySharding:
     """A sharding; one of a tuple has one for each leaf.
 
     >>> str(sharding_of(Message("OpSharding", bytes.fromhex("08011a01012200"))))
@@ -469,51 +436,53 @@ def sharding_of(message: Message) -> AnySharding:
     """
     if message.word("type") != "tuple":
         return _of_leaf(message)
-    return TupleSharding(tuple(map(_of_leaf, message.messages("tuple_shardings"))))
+    return ir_sharding.TupleSharding(tuple(map(_of_leaf, message.messages("tuple_shardings"))))
 
 
-def _of_leaf(message: Message) -> Sharding | NamedSharding:
+def _of_leaf(message: Message) -> ir_sharding.Sharding | ir_sharding.NamedSharding:
     if message.has("named_sharding"):
         return _named_sharding_of(message.message("named_sharding"))
     kind = message.word("type")
     metadata = tuple(map(metadata_of, message.messages("metadata")))
     if kind == "maximal":
         device = message.integers("tile_assignment_devices")
-        return Sharding(ShardingType.MAXIMAL, device=device[0] if device else 0, metadata=metadata)
+        return ir_sharding.Sharding(
+            ir_sharding.ShardingType.MAXIMAL, device=device[0] if device else 0, metadata=metadata
+        )
     if kind == "tuple":
         raise HloError("nested tuple sharding")
     if kind != "other":
-        return Sharding(ShardingType(kind), group=_group(message), metadata=metadata)
-    return Sharding(
-        ShardingType.TILED,
-        TileAssignment(message.integers("tile_assignment_dimensions"), _devices(message)),
+        return ir_sharding.Sharding(ir_sharding.ShardingType(kind), group=_group(message), metadata=metadata)
+    return ir_sharding.Sharding(
+        ir_sharding.ShardingType.TILED,
+        ir_sharding.TileAssignment(message.integers("tile_assignment_dimensions"), _devices(message)),
         replicate_on_last_tile_dim=message.flag("replicate_on_last_tile_dim"),
-        last_tile_dims=tuple(map(ShardingType, message.words("last_tile_dims"))),
+        last_tile_dims=tuple(map(ir_sharding.ShardingType, message.words("last_tile_dims"))),
         group=_group(message),
         metadata=metadata,
     )
 
 
-def _devices(message: Message) -> tuple[int, ...] | IotaTransform:
+def _devices(message: Message) -> tuple[int, ...] | ir_sharding.IotaTransform:
     if reshape := message.integers("iota_reshape_dims"):
-        return IotaTransform(reshape, message.integers("iota_transpose_perm"))
+        return ir_sharding.IotaTransform(reshape, message.integers("iota_transpose_perm"))
     return message.integers("tile_assignment_devices")
 
 
-def _group(message: Message) -> ShardGroup | None:
+def _group(message: Message) -> ir_sharding.ShardGroup | None:
     if not message.flag("is_shard_group"):
         return None
-    return ShardGroup(message.integer("shard_group_id"), is_like=message.word("shard_group_type") == "like")
+    return ir_sharding.ShardGroup(message.integer("shard_group_id"), is_like=message.word("shard_group_type") == "like")
 
 
-def _named_sharding_of(message: Message) -> NamedSharding:
+def _named_sharding_of(message: Message) -> ir_sharding.NamedSharding:
     """A sharding over the axes of a mesh."""
     mesh = _mesh(message.message("mesh"))
     metadata: tuple[Metadata, ...] = tuple(map(metadata_of, message.messages("metadata")))
-    if mesh.device_ids is not None and not mesh.axes and not isinstance(mesh.device_ids, IotaTransform):
-        return NamedSharding(MaximalMesh(mesh.device_ids[0]), metadata=metadata)
+    if mesh.device_ids is not None and not mesh.axes and not isinstance(mesh.device_ids, ir_sharding.IotaTransform):
+        return ir_sharding.NamedSharding(ir_sharding.MaximalMesh(mesh.device_ids[0]), metadata=metadata)
     dimensions = tuple(
-        DimensionSharding(_axes(dimension, "axes", mesh), is_closed=dimension.flag("is_closed"))
+        ir_sharding.DimensionSharding(_axes(dimension, "axes", mesh), is_closed=dimension.flag("is_closed"))
         for dimension in message.messages("dim_shardings")
     )
     kinds = ("replicated", "unreduced", "manual")
@@ -521,13 +490,13 @@ def _named_sharding_of(message: Message) -> NamedSharding:
     reduction = ReductionKind(message.word("reduction_op"))
     shown = reduction if unreduced and reduction is not ReductionKind.SUM else None
     if not dimensions and (whole := _whole(mesh, replicated, unreduced, manual)):
-        return NamedSharding(mesh, reduction=shown, whole=whole, metadata=metadata)
-    return NamedSharding(mesh, dimensions, replicated, unreduced, manual, shown, metadata=metadata)
+        return ir_sharding.NamedSharding(mesh, reduction=shown, whole=whole, metadata=metadata)
+    return ir_sharding.NamedSharding(mesh, dimensions, replicated, unreduced, manual, shown, metadata=metadata)
 
 
-def _whole(mesh: Mesh, replicated: Axes, unreduced: Axes, manual: Axes) -> str:
+def _whole(mesh: ir_sharding.Mesh, replicated: Axes, unreduced: Axes, manual: Axes) -> str:
     """The keyword for a sharding that treats all axes alike."""
-    everything = tuple(AxisRef(axis.name) for axis in mesh.axes)
+    everything = tuple(ir_sharding.AxisRef(axis.name) for axis in mesh.axes)
     words: dict[tuple[Axes, Axes, Axes], str] = {
         ((), (), ()): "replicated",
         ((), everything, ()): "unreduced",
@@ -536,36 +505,36 @@ def _whole(mesh: Mesh, replicated: Axes, unreduced: Axes, manual: Axes) -> str:
     return words.get((replicated, unreduced, manual), "")
 
 
-def _mesh(message: Message) -> Mesh:
-    axes = tuple(MeshAxis(axis.text("name"), axis.integer("size")) for axis in message.messages("axes"))
-    ids: tuple[int, ...] | IotaTransform | None = message.integers("device_ids") or None
+def _mesh(message: Message) -> ir_sharding.Mesh:
+    axes = tuple(ir_sharding.MeshAxis(axis.text("name"), axis.integer("size")) for axis in message.messages("axes"))
+    ids: tuple[int, ...] | ir_sharding.IotaTransform | None = message.integers("device_ids") or None
     if message.has("iota_transform"):
         transform = message.message("iota_transform")
-        ids = IotaTransform(transform.integers("reshape_dims"), transform.integers("transpose_perm"))
-    return Mesh(axes, ids)
+        ids = ir_sharding.IotaTransform(transform.integers("reshape_dims"), transform.integers("transpose_perm"))
+    return ir_sharding.Mesh(axes, ids)
 
 
-def _axes(message: Message, name: str, mesh: Mesh) -> tuple[AxisRef, ...]:
+def _axes(message: Message, name: str, mesh: ir_sharding.Mesh) -> tuple[ir_sharding.AxisRef, ...]:
     return tuple(_axis(axis, mesh) for axis in message.messages(name))
 
 
-def _axis(message: Message, mesh: Mesh) -> AxisRef:
+def _axis(message: Message, mesh: ir_sharding.Mesh) -> ir_sharding.AxisRef:
     index = message.integer("mesh_axis_index")
     if not 0 <= index < len(mesh.axes):
         raise HloError(f"unknown mesh axis {index}")
     name = mesh.axes[index].name
     if not message.has("sub_axis_info"):
-        return AxisRef(name)
+        return ir_sharding.AxisRef(name)
     part = message.message("sub_axis_info")
-    return AxisRef(name, part.integer("pre_size"), part.integer("size"))
+    return ir_sharding.AxisRef(name, part.integer("pre_size"), part.integer("size"))
 
 
-def replica_groups_of(instruction: Message) -> ReplicaGroups:
+def replica_groups_of(instruction: Message) -> ir_sharding.ReplicaGroups:
     """The replica groups of a collective, from any of its four fields; protos of 2024 and 2025 nest the short form."""
     if instruction.has("mesh_axes_replica_group_list"):
         along = instruction.message("mesh_axes_replica_group_list")
         mesh = _mesh(along.message("mesh"))
-        return MeshAxesReplicaGroupList(mesh, _axes(along, "axes", mesh))
+        return ir_sharding.MeshAxesReplicaGroupList(mesh, _axes(along, "axes", mesh))
     holder = instruction.message("collective_device_list")
     if instruction.has("iota_collective_device_list") or holder.has("iota_replica_group_list"):
         is_nested = holder.has("iota_replica_group_list")
@@ -574,12 +543,12 @@ def replica_groups_of(instruction: Message) -> ReplicaGroups:
             if is_nested
             else instruction.message("iota_collective_device_list")
         )
-        transform = IotaTransform(iota.integers("iota_reshape_dims"), iota.integers("iota_transpose_perm"))
-        return IotaReplicaGroupList(
+        transform = ir_sharding.IotaTransform(iota.integers("iota_reshape_dims"), iota.integers("iota_transpose_perm"))
+        return ir_sharding.IotaReplicaGroupList(
             iota.integer("num_replica_groups"), iota.integer("num_devices_per_group"), transform
         )
     listed = holder.messages("replica_groups") or instruction.messages("replica_groups")
-    return CollectiveDeviceList(tuple(group.integers("replica_ids") for group in listed))
+    return ir_sharding.CollectiveDeviceList(tuple(group.integers("replica_ids") for group in listed))
 
 
 # --- constants ---
@@ -604,7 +573,7 @@ class _FewValues(PackedValues):
         return nested(self.texts, shape.dimensions)
 
 
-def literal_of(message: Message, depth: int = 0) -> Literal:
+def literal_of(message: Message, depth: int = 0) -> value_types.Literal:
     """The literal in a `LiteralProto`.
 
     >>> literal_of(Message("LiteralProto", bytes.fromhex("0a02100b42040000c03f"))).to_string()
@@ -615,18 +584,18 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
         if depth > MAX_NESTING:
             raise HloError(f"literal is nested too deeply (limit {MAX_NESTING})")
         elements = tuple(literal_of(element, depth + 1) for element in message.messages("tuple_literals"))
-        return TupleLiteral(TupleShape(tuple(element.shape for element in elements)), elements)
+        return value_types.TupleLiteral(TupleShape(tuple(element.shape for element in elements)), elements)
     if not isinstance(shape, ArrayShape):
         raise HloError(f"shape {shape} cannot have a literal")
     if (few := _few_values(message, shape)) is not None:
-        return ArrayLiteral(shape, few)
+        return value_types.ArrayLiteral(shape, few)
     return literal_from_bytes(shape, message.packed(field_of(shape.element_type)))
 
 
-def literal_draft(literal: Literal) -> MessageBuilder:
+def literal_draft(literal: value_types.Literal) -> MessageBuilder:
     """The `LiteralProto` of a literal; HloError if the dump omits the values."""
     draft = MessageBuilder("LiteralProto").add("shape", shape_draft(_unpacked(literal.shape)))
-    if isinstance(literal, TupleLiteral):
+    if isinstance(literal, value_types.TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
     if any(literal.shape.dynamic_dimensions):
         draft.add("dynamic_sizes", literal.shape.dimensions)

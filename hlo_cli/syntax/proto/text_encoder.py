@@ -585,9 +585,9 @@ class _Encoder:
         frame = stack[-1]
         slots = frame.slots
         while True:
-            found = match(text, tokens.at)
-            if found is not None and (what := found.lastindex) == 2:
-                name, token = found.group(1, 2)
+            matched = match(text, tokens.at)
+            if matched is not None and (what := matched.lastindex) == 2:
+                name, token = matched.group(1, 2)
                 slot = slots.get(name)
                 if slot is not None and (known := slot.known.get(token)) is not None:
                     if slot.is_packed:
@@ -595,19 +595,19 @@ class _Encoder:
                     else:
                         frame.parts.append(known)
                 else:
-                    self._add_value(frame, name, slot, [token], found.start(2))
-                tokens.at = tokens.last = found.end()
+                    self._add_value(frame, name, slot, [token], matched.start(2))
+                tokens.at = tokens.last = matched.end()
                 continue
-            if found is None:
+            if matched is None:
                 if self._is_at_end() or self._is_other_text():
                     return
                 self._read_field(frame)
             else:
-                tokens.at = found.end()
+                tokens.at = matched.end()
                 if what == 3:
-                    self._open(frame, found[1], slots.get(found[1]), found[3], found.start(1))
+                    self._open(frame, matched[1], slots.get(matched[1]), matched[3], matched.start(1))
                 else:
-                    self._bracket(frame, found[4])
+                    self._bracket(frame, matched[4])
             if stack[-1] is not frame:
                 frame = stack[-1]
                 slots = frame.slots

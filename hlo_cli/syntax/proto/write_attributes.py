@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
+from hlo_cli.ir.attributes import sharding as ir_sharding
+from hlo_cli.ir.attributes import value_types
 from hlo_cli.ir.attributes.enumerations import ShuffleMode
 from hlo_cli.ir.attributes.metadata import (
     BackendConfig,
@@ -17,40 +19,6 @@ from hlo_cli.ir.attributes.metadata import (
     OriginalTuple,
     OriginalValue,
     StatisticsViz,
-)
-from hlo_cli.ir.attributes.sharding import (
-    AnySharding,
-    AxisRef,
-    CollectiveDeviceList,
-    Domain,
-    IotaReplicaGroupList,
-    IotaTransform,
-    MaximalMesh,
-    Mesh,
-    MeshAxesReplicaGroupList,
-    NamedSharding,
-    ReplicaGroups,
-    Sharding,
-    ShardingType,
-    TupleSharding,
-)
-from hlo_cli.ir.attributes.value_types import (
-    Alias,
-    ArrayLiteral,
-    AttributeValue,
-    BlockScalingConfig,
-    BufferDonor,
-    ConvolutionDimensionNumbers,
-    OutputOperandAlias,
-    PaddingConfig,
-    ResultAccuracy,
-    Slice,
-    SparsityConfig,
-    TensorSparsity,
-    Tolerance,
-    TupleLiteral,
-    Window,
-    WindowDimension,
 )
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -67,13 +35,13 @@ from hlo_cli.syntax.proto.read_values import literal_draft, shape_draft
 
 
 Fieldwise = (
-    ConvolutionDimensionNumbers
+    value_types.ConvolutionDimensionNumbers
     | DebugAttributes
     | Metadata
-    | OutputOperandAlias
-    | TensorSparsity
-    | Tolerance
-    | WindowDimension
+    | value_types.OutputOperandAlias
+    | value_types.TensorSparsity
+    | value_types.Tolerance
+    | value_types.WindowDimension
 )
 """Values whose fields are those of a message, name by name."""
 
@@ -81,7 +49,7 @@ Fieldwise = (
 def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
     """A message whose fields have the names and values of those of a value.
 
-    >>> fieldwise_draft("WindowDimension", WindowDimension(3)).to_bytes().hex()
+    >>> fieldwise_draft("WindowDimension", value_types.WindowDimension(3)).to_bytes().hex()
     '0803100128013001'
     """
     draft = MessageBuilder(kind)
@@ -91,14 +59,14 @@ def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
     return draft
 
 
-def _window_draft(window: Window) -> MessageBuilder:
+def _window_draft(window: value_types.Window) -> MessageBuilder:
     """A window."""
     return MessageBuilder("Window").add(
         "dimensions", [fieldwise_draft("WindowDimension", d) for d in window.dimensions]
     )
 
 
-def _padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
+def _padding_config_draft(padding: value_types.PaddingConfig) -> MessageBuilder:
     """A padding."""
     dimensions = [
         MessageBuilder("PaddingConfigDimension")
@@ -110,7 +78,7 @@ def _padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
     return MessageBuilder("PaddingConfig").add("dimensions", dimensions)
 
 
-def _slice_drafts(taken: Slice) -> list[MessageBuilder]:
+def _slice_drafts(taken: value_types.Slice) -> list[MessageBuilder]:
     """The part of each dimension in a slice."""
     return [
         MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
@@ -118,7 +86,7 @@ def _slice_drafts(taken: Slice) -> list[MessageBuilder]:
     ]
 
 
-def _sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
+def _sparsity_config_draft(config: value_types.SparsityConfig) -> MessageBuilder:
     """How sparse the operands of a dot or a convolution are."""
     draft = MessageBuilder("SparsityConfig")
     for side, sparsity in (("lhs", config.lhs), ("rhs", config.rhs)):
@@ -126,7 +94,7 @@ def _sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
     return draft
 
 
-def _block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
+def _block_scaling_config_draft(config: value_types.BlockScalingConfig) -> MessageBuilder:
     """The operands that hold the scales of others."""
     draft = MessageBuilder("BlockScalingConfig")
     for side, scaling in (("lhs", config.lhs), ("rhs", config.rhs)):
@@ -137,7 +105,7 @@ def _block_scaling_config_draft(config: BlockScalingConfig) -> MessageBuilder:
     return draft
 
 
-def _output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
+def _output_operand_alias_draft(alias: value_types.OutputOperandAlias) -> MessageBuilder:
     """One element of the result that shares the buffer of an operand."""
     return (
         MessageBuilder("OutputOperandAliasing")
@@ -164,9 +132,9 @@ def _statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
     return draft.add("statistics", listed)
 
 
-def _result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
+def _result_accuracy_draft(accuracy: value_types.ResultAccuracy) -> MessageBuilder:
     """How exact a result is to be."""
-    if isinstance(accuracy.required, Tolerance):
+    if isinstance(accuracy.required, value_types.Tolerance):
         return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.required))
     return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.required))
 
@@ -202,7 +170,7 @@ def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tup
         yield from _leaves(element, (*at, i))
 
 
-def _alias_draft(alias: Alias) -> MessageBuilder:
+def _alias_draft(alias: value_types.Alias) -> MessageBuilder:
     """An element of the result that shares the buffer of a parameter."""
     return (
         MessageBuilder("AliasEntryProto")
@@ -213,7 +181,7 @@ def _alias_draft(alias: Alias) -> MessageBuilder:
     )
 
 
-def _buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
+def _buffer_donor_draft(donor: value_types.BufferDonor) -> MessageBuilder:
     """A parameter whose buffer may be taken."""
     return (
         MessageBuilder("BufferDonorEntryProto")
@@ -234,20 +202,20 @@ def _debugged_array_draft(entry: DebuggedArray) -> MessageBuilder:
 # Mirrors `HloSharding::ToProto` of xla/hlo/ir/hlo_sharding.cc.
 
 
-def sharding_draft(sharding: AnySharding) -> MessageBuilder:
+def sharding_draft(sharding: ir_sharding.AnySharding) -> MessageBuilder:
     """The `OpSharding` of a sharding.
 
-    >>> from hlo_cli.ir.attributes.sharding import Sharding
+    >>> from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
     >>> sharding_draft(Sharding(ShardingType.MAXIMAL, device=0)).to_bytes().hex()
     '0801220100'
     """
     draft = MessageBuilder("OpSharding")
     match sharding:
-        case TupleSharding():
+        case ir_sharding.TupleSharding():
             return draft.add("type", "tuple").add("tuple_shardings", map(sharding_draft, sharding.elements))
-        case NamedSharding():
+        case ir_sharding.NamedSharding():
             return draft.add("named_sharding", _named_sharding_draft(sharding))
-    draft.add("type", "other" if sharding.type is ShardingType.TILED else str(sharding.type))
+    draft.add("type", "other" if sharding.type is ir_sharding.ShardingType.TILED else str(sharding.type))
     draft.add("replicate_on_last_tile_dim", sharding.replicate_on_last_tile_dim)
     draft.add("last_tile_dims", map(str, sharding.last_tile_dims))
     draft.add("metadata", [fieldwise_draft("OpMetadata", metadata) for metadata in sharding.metadata])
@@ -255,7 +223,7 @@ def sharding_draft(sharding: AnySharding) -> MessageBuilder:
         draft.add("tile_assignment_devices", (sharding.device,))
     if sharding.tiles is not None:
         draft.add("tile_assignment_dimensions", sharding.tiles.dimensions)
-        if isinstance(sharding.tiles.devices, IotaTransform):
+        if isinstance(sharding.tiles.devices, ir_sharding.IotaTransform):
             draft.add("iota_reshape_dims", sharding.tiles.devices.reshape_dims)
             draft.add("iota_transpose_perm", sharding.tiles.devices.transpose_perm)
         else:
@@ -266,14 +234,14 @@ def sharding_draft(sharding: AnySharding) -> MessageBuilder:
     return draft
 
 
-def _named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
+def _named_sharding_draft(sharding: ir_sharding.NamedSharding) -> MessageBuilder:
     """The `NamedShardingProto` of a sharding over the axes of a mesh."""
     draft = MessageBuilder("NamedShardingProto")
     draft.add("metadata", [fieldwise_draft("OpMetadata", metadata) for metadata in sharding.metadata])
     mesh = sharding.mesh
-    if isinstance(mesh, MaximalMesh):
+    if isinstance(mesh, ir_sharding.MaximalMesh):
         return draft.add("mesh", MessageBuilder("MeshProto").add("device_ids", (mesh.device_id,)))
-    everything = [AxisRef(axis.name) for axis in mesh.axes]
+    everything = [ir_sharding.AxisRef(axis.name) for axis in mesh.axes]
     draft.add("mesh", _mesh(mesh))
     dimensions = [
         MessageBuilder("DimensionSharding").add("axes", _axes(mesh, d.axes)).add("is_closed", d.is_closed)
@@ -286,40 +254,40 @@ def _named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
     return draft.add("reduction_op", str(sharding.reduction) if sharding.reduction is not None else None)
 
 
-def _add_replica_groups(draft: MessageBuilder, groups: ReplicaGroups) -> None:
+def _add_replica_groups(draft: MessageBuilder, groups: ir_sharding.ReplicaGroups) -> None:
     """Add the groups of a collective to its instruction, in the field for their kind."""
     match groups:
-        case CollectiveDeviceList():
+        case ir_sharding.CollectiveDeviceList():
             listed = [MessageBuilder("ReplicaGroup").add("replica_ids", group) for group in groups.listed]
             draft.add(
                 "collective_device_list", MessageBuilder("CollectiveDeviceListProto").add("replica_groups", listed)
             )
-        case IotaReplicaGroupList():
+        case ir_sharding.IotaReplicaGroupList():
             iota = MessageBuilder("IotaReplicaGroupListProto").add("num_replica_groups", groups.num_replica_groups)
             iota.add("num_devices_per_group", groups.num_devices_per_group)
             iota.add("iota_reshape_dims", groups.transform.reshape_dims)
             iota.add("iota_transpose_perm", groups.transform.transpose_perm)
             draft.add("iota_collective_device_list", iota)
-        case MeshAxesReplicaGroupList():
+        case ir_sharding.MeshAxesReplicaGroupList():
             along = MessageBuilder("MeshAxesReplicaGroupListProto").add("mesh", _mesh(groups.mesh))
             draft.add("mesh_axes_replica_group_list", along.add("axes", _axes(groups.mesh, groups.axes)))
 
 
-def _mesh(mesh: Mesh) -> MessageBuilder:
+def _mesh(mesh: ir_sharding.Mesh) -> MessageBuilder:
     axes = [MessageBuilder("MeshAxis").add("name", axis.name).add("size", axis.size) for axis in mesh.axes]
     draft = MessageBuilder("MeshProto").add("axes", axes)
     ids = mesh.device_ids
-    if isinstance(ids, IotaTransform):
+    if isinstance(ids, ir_sharding.IotaTransform):
         transform = MessageBuilder("IotaTransform").add("reshape_dims", ids.reshape_dims)
         return draft.add("iota_transform", transform.add("transpose_perm", ids.transpose_perm))
     return draft.add("device_ids", ids)
 
 
-def _axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[MessageBuilder]:
+def _axes(mesh: ir_sharding.Mesh, axes: Iterable[ir_sharding.AxisRef]) -> list[MessageBuilder]:
     return [_axis(mesh, axis) for axis in axes]
 
 
-def _axis(mesh: Mesh, axis: AxisRef) -> MessageBuilder:
+def _axis(mesh: ir_sharding.Mesh, axis: ir_sharding.AxisRef) -> MessageBuilder:
     draft = MessageBuilder("AxisRefProto").add("mesh_axis_index", [axis.name for axis in mesh.axes].index(axis.name))
     if axis.size is None:
         return draft
@@ -387,7 +355,7 @@ class _Holders:
             if len(row.path) > 1 and row.path[0] not in _WHERE_SAID:
                 self._at(row.path[:-1])
 
-    def add(self, row: AttributeRow, value: AttributeValue) -> bool:
+    def add(self, row: AttributeRow, value: value_types.AttributeValue) -> bool:
         """Adds the value of an attribute; returns whether that was possible."""
         *path, field = row.path
         draft, kind = self._at(tuple(path))
@@ -395,9 +363,13 @@ class _Holders:
         match value:
             case ShuffleMode():
                 self._at(row.path)
-            case CollectiveDeviceList() | IotaReplicaGroupList() | MeshAxesReplicaGroupList():
+            case (
+                ir_sharding.CollectiveDeviceList()
+                | ir_sharding.IotaReplicaGroupList()
+                | ir_sharding.MeshAxesReplicaGroupList()
+            ):
                 _add_replica_groups(draft, value)
-            case Domain():
+            case ir_sharding.Domain():
                 draft.add("domain_entry_sharding", sharding_draft(value.exit))
                 draft.add("domain_exit_sharding", sharding_draft(value.entry))
             case _ if place is None:
@@ -431,39 +403,39 @@ class _Holders:
         return draft
 
 
-def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | str | None:
+def _message(value: value_types.AttributeValue) -> MessageBuilder | list[MessageBuilder] | str | None:
     """A value that has a message of its own, or several."""
     match value:
         case BackendConfig():
             return value.text
-        case BlockScalingConfig():
+        case value_types.BlockScalingConfig():
             return _block_scaling_config_draft(value)
-        case ConvolutionDimensionNumbers():
+        case value_types.ConvolutionDimensionNumbers():
             return fieldwise_draft("ConvolutionDimensionNumbers", value)
         case FrontendAttributes():
             return _frontend_attributes_draft(value)
         case OriginalValue():
             return _original_value_draft(value)
-        case PaddingConfig():
+        case value_types.PaddingConfig():
             return _padding_config_draft(value)
-        case ResultAccuracy():
+        case value_types.ResultAccuracy():
             return _result_accuracy_draft(value)
-        case Sharding() | NamedSharding() | TupleSharding():
+        case ir_sharding.Sharding() | ir_sharding.NamedSharding() | ir_sharding.TupleSharding():
             return sharding_draft(value)
-        case Slice():
+        case value_types.Slice():
             return _slice_drafts(value)
-        case ArrayLiteral() | TupleLiteral():
+        case value_types.ArrayLiteral() | value_types.TupleLiteral():
             return literal_draft(value)
-        case SparsityConfig():
+        case value_types.SparsityConfig():
             return _sparsity_config_draft(value)
         case StatisticsViz():
             return _statistics_draft(value)
-        case Window():
+        case value_types.Window():
             return _window_draft(value)
     return shape_draft(value) if isinstance(value, Shape) else None
 
 
-def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tuple[int]:
+def _scalar(place: FieldType, value: value_types.AttributeValue) -> int | float | str | tuple[int]:
     """A single value: a number may be in a list of one, and a boolean may be a word."""
     if isinstance(value, int) and place.repeated:
         return (value,)
@@ -472,7 +444,9 @@ def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tupl
     return value if isinstance(value, int | float) else str(value)
 
 
-def _items(place: FieldType, values: tuple[AttributeValue, ...]) -> list[MessageBuilder] | list[str] | list[int]:
+def _items(
+    place: FieldType, values: tuple[value_types.AttributeValue, ...]
+) -> list[MessageBuilder] | list[str] | list[int]:
     """The items of a list."""
     if place.is_message:
         return [draft for value in values if (draft := _element(place, value)) is not None]
@@ -481,23 +455,23 @@ def _items(place: FieldType, values: tuple[AttributeValue, ...]) -> list[Message
     return _flat(values)
 
 
-def _element(place: FieldType, value: AttributeValue) -> MessageBuilder | None:
+def _element(place: FieldType, value: value_types.AttributeValue) -> MessageBuilder | None:
     """A message in a repeated field."""
     match value:
-        case Alias():
+        case value_types.Alias():
             return _alias_draft(value)
-        case BufferDonor():
+        case value_types.BufferDonor():
             return _buffer_donor_draft(value)
         case DebuggedArray():
             return _debugged_array_draft(value)
-        case OutputOperandAlias():
+        case value_types.OutputOperandAlias():
             return _output_operand_alias_draft(value)
         case (int(source), int(target)):
             return MessageBuilder(place.type).add("source", source).add("target", target)
     return shape_draft(value) if isinstance(value, Shape) else None
 
 
-def _flat(values: tuple[AttributeValue, ...]) -> list[int]:
+def _flat(values: tuple[value_types.AttributeValue, ...]) -> list[int]:
     numbers: list[int] = []
     for value in values:
         if isinstance(value, tuple):

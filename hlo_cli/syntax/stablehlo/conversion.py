@@ -283,10 +283,10 @@ _RANGE: Final = re.compile(r"\s*+(-?[0-9]{1,18})\s*+:\s*+(-?[0-9]{1,18})\s*+(?::
 def _slice(body: Body, operation: Operation) -> Results:
     listed = operation.attributes.get("list")
     if isinstance(listed, Other):
-        found = [_RANGE.fullmatch(part) for part in split_commas(listed.text)]
-        if None in found:
+        slices = [_RANGE.fullmatch(part) for part in split_commas(listed.text)]
+        if None in slices:
             raise Unfit("its ranges are malformed")
-        ranges = [match.groups("1") for match in found if match is not None]
+        ranges = [match.groups("1") for match in slices if match is not None]
     else:
         names = ("start_indices", "limit_indices", "strides")
         ranges = list(zip(*(map(str, numbers_of(body, operation, name)) for name in names), strict=False))
@@ -791,12 +791,12 @@ def _own(body: Body, operation: Operation, target: str, operands: Sequence[Instr
 def _laid_out(body: Body, shapes: Sequence[Shape], layouts: AttributeOf | None) -> list[Shape]:
     """Shapes in the layouts of a list, in which one may be of a tuple of all."""
     listed = [integers(item, body.source) for item in layouts.items] if isinstance(layouts, ListOf) else []
-    found: list[Shape] = []
+    leaf_shapes: list[Shape] = []
     for shape, order in zip(shapes, listed, strict=False):
         if isinstance(shape, ArrayShape) and sorted(order) == list(range(shape.rank)):
             shape = ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, Layout(order))
-        found.append(shape)
-    return [*found, *shapes[len(found) :]]
+        leaf_shapes.append(shape)
+    return [*leaf_shapes, *shapes[len(leaf_shapes) :]]
 
 
 def _aliasing(body: Body, operation: Operation) -> list[tuple[str, str]]:
@@ -839,12 +839,12 @@ def _broadcasting(body: Body, operation: Operation) -> Results:
     shape = _array(one_shape(body, operation))
     if kind.replace("_", "-") not in OPCODE_ARITY or shape.is_dynamic:
         raise Unfit("HLO has no such operation")
-    given = numbers_of(body, operation, "broadcast_dimensions")
+    listed = numbers_of(body, operation, "broadcast_dimensions")
     made = []
     for value in body.operands(operation):
         own = _array(value.shape, "an operand")
         last = range(shape.rank - own.rank, shape.rank)
-        dimensions = given if own.rank < shape.rank and len(given) == own.rank else tuple(last)
+        dimensions = listed if own.rank < shape.rank and len(listed) == own.rank else tuple(last)
         same = own.dimensions == shape.dimensions
         made.append(value if same else broadcast(body, operation, value, _retyped(shape, own), dimensions))
     pairs = []

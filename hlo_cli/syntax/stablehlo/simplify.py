@@ -167,8 +167,8 @@ def _rounded(number: float, name: str) -> float:
     if name == "bf16" and number == number:
         bits = struct.unpack("<I", _packed(number, "<f"))[0]
         bits += 0x7FFF + ((bits >> 16) & 1)
-        found: float = struct.unpack("<f", struct.pack("<I", bits & 0xFFFF0000))[0]
-        return found
+        truncated: float = struct.unpack("<f", struct.pack("<I", bits & 0xFFFF0000))[0]
+        return truncated
     form = _FORMS.get(name, "<f")
     rounded: float = struct.unpack(form, _packed(number, form))[0]
     return rounded

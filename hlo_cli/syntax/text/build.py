@@ -543,9 +543,11 @@ def close_gate(builder: Builder, computations: Sequence[Computation]) -> None:
         suspects = [instruction for computation in computations for instruction in computation.instructions]
     if builder.is_elided or (suspects and is_printed_without_operands(computations)):
         suspects, is_whole = [], False
-    found = set_aside(suspects, builder.callers, computations, are_calls_whole=is_whole, unresolved=builder.unresolved)
-    wrong = {error.position.line for error in builder.diagnostics if error.position is not None} if found else set()
-    for opaque in found:
+    malformed = set_aside(
+        suspects, builder.callers, computations, are_calls_whole=is_whole, unresolved=builder.unresolved
+    )
+    wrong = {error.position.line for error in builder.diagnostics if error.position is not None} if malformed else set()
+    for opaque in malformed:
         span, code = opaque.instruction.span or Span(0, 0), opaque.problem.code
         if code == CIRCLE:
             builder.report(f"{opaque.instruction.name}: {opaque.problem.message}", span.start, span.end)

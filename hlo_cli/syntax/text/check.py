@@ -272,13 +272,13 @@ def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
         return [("", "unknown-opcode", f"unknown opcode {opcode}; kept as text")]
     rules = attributes_of(opcode)
     missing, second = _odd_names(opcode, tuple([name for name, _ in pairs]))
-    found = [
+    unreadable = [
         problem
         for name, text in pairs
         if (rule := rules.get(name)) is None or rule.kind not in _CANNOT_FAIL
         if (problem := _problem_with(opcode, name, text)) is not None
     ]
-    return [*missing, *found, *second]
+    return [*missing, *unreadable, *second]
 
 
 @lru_cache(maxsize=4096)

@@ -85,15 +85,15 @@ class Notes:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """A diagnostic for each distinct problem, in the order of the text."""
-        found = [
+        diagnostics = [
             Diagnostic("note", _times(message, times), self.source, span, self._hints.get((code, message)), code)
             for (code, message), (span, times) in self._seen.items()
         ]
         if self._unseen is not None:
             span, times = self._unseen
             message = f"showing {MAX_NOTES:,} distinct notes; {times:,} more omitted"
-            found.append(Diagnostic("note", message, self.source, span, code="left-out"))
-        return tuple(sorted(found, key=lambda note: note.span.start if note.span else 0))
+            diagnostics.append(Diagnostic("note", message, self.source, span, code="left-out"))
+        return tuple(sorted(diagnostics, key=lambda note: note.span.start if note.span else 0))
 
 
 def _times(message: str, times: int) -> str:

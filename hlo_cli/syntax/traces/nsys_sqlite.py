@@ -72,7 +72,7 @@ class Ranges:
         for thread, points in self._points.items():
             ranges = sorted(self._ranges.get(thread, ()), key=lambda range_: (range_[0], -range_[1]))
             order = sorted(range(len(points)), key=points.__getitem__)
-            found: list[tuple[Values | None, Values | None]] = [(None, None)] * len(points)
+            positions: list[tuple[Values | None, Values | None]] = [(None, None)] * len(points)
             stack: list[tuple[int, Values | None, Values | None]] = []
             following = 0
             for at in order:
@@ -87,8 +87,8 @@ class Ranges:
                     stack.append((end, *inner))
                 while stack and stack[-1][0] < time:
                     stack.pop()
-                found[at] = stack[-1][1:] if stack else (None, None)
-            self._found[thread] = found
+                positions[at] = stack[-1][1:] if stack else (None, None)
+            self._found[thread] = positions
 
 
 # --- databases ---
@@ -282,13 +282,13 @@ class _Reading:
                 made[node] = self._ranges.point(start, thread)
                 if isinstance(original, int) and original != node:
                     originals[node] = original
-        found = {}
+        strings = {}
         for node in made:
             origin = node
             for _ in range(_MOST_COPIES):
                 origin = originals.get(origin, origin)
-            found[node] = made.get(origin, made[node])
-        return found
+            strings[node] = made.get(origin, made[node])
+        return strings
 
     def _devices(self) -> Mapping[tuple[int, int], int]:
         """The number of each device of each process: its own, unless two processes have the same."""

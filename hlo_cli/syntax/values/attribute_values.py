@@ -12,24 +12,13 @@ from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes import sharding as ir_sharding
 from hlo_cli.ir.attributes.metadata import (
     NO_METADATA,
     FileLocation,
     Metadata,
     StackFrame,
     StackFrames,
-)
-from hlo_cli.ir.attributes.sharding import (
-    AxisRef,
-    Domain,
-    IotaReplicaGroupList,
-    IotaTransform,
-    Mesh,
-    MeshAxesReplicaGroupList,
-    MeshAxis,
-    Sharding,
-    ShardingType,
-    TileAssignment,
 )
 from hlo_cli.ir.attributes.value_types import AttributeValue, Literal, Name
 from hlo_cli.ir.instruction import Attribute, Instruction, NoText
@@ -71,10 +60,10 @@ def _read_replica_groups(tokens: Tokens) -> AttributeValue:
     return operation_values.read_device_list(tokens) if tokens.kind == "{" else _read_computed_groups(tokens)
 
 
-def _read_domain(tokens: Tokens) -> Domain:
+def _read_domain(tokens: Tokens) -> ir_sharding.Domain:
     """`{kind="sharding", entry={…}, exit={…}}`."""
     fields = _DOMAIN(tokens)
-    return Domain(fields["entry"], fields["exit"])  # type: ignore[arg-type]
+    return ir_sharding.Domain(fields["entry"], fields["exit"])  # type: ignore[arg-type]
 
 
 def _read_domain_kind(tokens: Tokens) -> str:
@@ -165,7 +154,7 @@ _TILED: Final = lazy_regex(rf"\{{devices=\[({_SIZES})\](?:{_IOTA}|({_IDS}))( las
 _WHOLE: Final = re.compile(rf"\{{(?:(replicated|manual)|maximal device=(0|{_SIZE}))\}}")
 
 
-def plain_groups(text: str) -> IotaReplicaGroupList | MeshAxesReplicaGroupList | None:
+def plain_groups(text: str) -> ir_sharding.IotaReplicaGroupList | ir_sharding.MeshAxesReplicaGroupList | None:
     """Groups made by an iota or by the axes of a mesh, or None for all other text.
 
     >>> str(plain_groups("[2,4]<=[4,2]T(1,0)")), str(plain_groups("mesh['x'=2,'y'=4] {'y'}")), plain_groups("{{0,1}}")
@@ -173,18 +162,18 @@ def plain_groups(text: str) -> IotaReplicaGroupList | MeshAxesReplicaGroupList |
     """
     if (match := _IOTA_GROUPS.fullmatch(text)) is not None:
         transform = _transform(match[3], match[4])
-        return None if transform is None else IotaReplicaGroupList(int(match[1]), int(match[2]), transform)
+        return None if transform is None else ir_sharding.IotaReplicaGroupList(int(match[1]), int(match[2]), transform)
     if (match := _MESH_GROUPS.fullmatch(text)) is None:
         return None
     sizes = [axis.split("=") for axis in match[1].split(",")]
-    mesh = Mesh(tuple(MeshAxis(name.strip("'"), int(size)) for name, size in sizes))
-    axes = tuple(AxisRef(name.strip("'")) for name in match[2].split(","))
+    mesh = ir_sharding.Mesh(tuple(ir_sharding.MeshAxis(name.strip("'"), int(size)) for name, size in sizes))
+    axes = tuple(ir_sharding.AxisRef(name.strip("'")) for name in match[2].split(","))
     names = {axis.name for axis in mesh.axes}
     are_there = len(names) == len(mesh.axes) and all(axis.name in names for axis in axes)
-    return MeshAxesReplicaGroupList(mesh, axes) if are_there and mesh.problem_with([axes]) is None else None
+    return ir_sharding.MeshAxesReplicaGroupList(mesh, axes) if are_there and mesh.problem_with([axes]) is None else None
 
 
-def plain_sharding(text: str) -> Sharding | None:
+def plain_sharding(text: str) -> ir_sharding.Sharding | None:
     """One sharding without metadata or group, or None for all other text.
 
     >>> str(plain_sharding("{devices=[2,1,2]<=[4] last_tile_dim_replicate}")), str(plain_sharding("{maximal device=3}"))
@@ -194,23 +183,25 @@ def plain_sharding(text: str) -> Sharding | None:
     """
     if (match := _WHOLE.fullmatch(text)) is not None:
         if match[1] is None:
-            return Sharding(ShardingType.MAXIMAL, device=int(match[2]))
-        return Sharding(ShardingType(match[1]))
+            return ir_sharding.Sharding(ir_sharding.ShardingType.MAXIMAL, device=int(match[2]))
+        return ir_sharding.Sharding(ir_sharding.ShardingType(match[1]))
     if (match := _TILED.fullmatch(text)) is None:
         return None
     devices = _transform(match[2], match[3]) if match[4] is None else read_index(match[4])
     if devices is None:
         return None
-    tiles = TileAssignment(read_index(match[1]), devices)
-    sharding = Sharding(ShardingType.TILED, tiles, replicate_on_last_tile_dim=match[5] is not None)
+    tiles = ir_sharding.TileAssignment(read_index(match[1]), devices)
+    sharding = ir_sharding.Sharding(
+        ir_sharding.ShardingType.TILED, tiles, replicate_on_last_tile_dim=match[5] is not None
+    )
     return sharding if sharding.problem is None else None
 
 
-def _transform(dims: str, order: str | None) -> IotaTransform | None:
+def _transform(dims: str, order: str | None) -> ir_sharding.IotaTransform | None:
     """An iota; the order of its dimensions is required if there are several."""
     if order is None:
-        return None if "," in dims else IotaTransform((int(dims),))
-    transform = IotaTransform(read_index(dims), read_index(order))
+        return None if "," in dims else ir_sharding.IotaTransform((int(dims),))
+    transform = ir_sharding.IotaTransform(read_index(dims), read_index(order))
     return transform if "," in dims and transform.is_permutation else None
 
 

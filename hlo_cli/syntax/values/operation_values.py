@@ -6,26 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields as fields_of
 from typing import Final
 
-from hlo_cli.ir.attributes import enumerations
+from hlo_cli.ir.attributes import enumerations, value_types
 from hlo_cli.ir.attributes.metadata import BackendConfig, FrontendAttributes, Metadata
 from hlo_cli.ir.attributes.sharding import CollectiveDeviceList
-from hlo_cli.ir.attributes.value_types import (
-    Alias,
-    BlockScalingConfig,
-    BufferDonor,
-    ComputationLayout,
-    ConvolutionDimensionNumbers,
-    OutputOperandAlias,
-    PaddingConfig,
-    PaddingDimension,
-    Slice,
-    SliceDimension,
-    SparsityConfig,
-    TensorBlockScaling,
-    TensorSparsity,
-    Window,
-    WindowDimension,
-)
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.source import counted, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk
@@ -78,7 +61,7 @@ def read_backend_config(tokens: Tokens) -> BackendConfig:
     return BackendConfig(read_string_or_json(tokens))
 
 
-def read_computation_layout(tokens: Tokens) -> ComputationLayout:
+def read_computation_layout(tokens: Tokens) -> value_types.ComputationLayout:
     """`{(f32[2]{0})->f32[2]{0}}`."""
     tokens.expect("{", "before the layout of the entry computation")
     tokens.expect("(", "before the parameters")
@@ -91,7 +74,7 @@ def read_computation_layout(tokens: Tokens) -> ComputationLayout:
     tokens.expect("->", "before the result")
     shape = take_shape(tokens)
     tokens.expect("}", "after the layout of the entry computation")
-    return ComputationLayout(tuple(parameters), shape)
+    return value_types.ComputationLayout(tuple(parameters), shape)
 
 
 def _read_frontend_attribute(tokens: Tokens) -> tuple[str, str]:
@@ -161,9 +144,9 @@ def _read_sizes(tokens: Tokens) -> tuple[int, ...]:
     return _numbers(tokens, tokens.start, tokens.expect(tk.DXD, "or an integer").split("x"))
 
 
-def read_padding(tokens: Tokens) -> PaddingConfig:
+def read_padding(tokens: Tokens) -> value_types.PaddingConfig:
     """`0_1` or `0_1x2_3`, with a third number for interior padding."""
-    return PaddingConfig(tuple(PaddingDimension(*numbers) for numbers in _read_pad(tokens)))
+    return value_types.PaddingConfig(tuple(value_types.PaddingDimension(*numbers) for numbers in _read_pad(tokens)))
 
 
 def _read_pad(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple[int, ...], ...]:
@@ -174,7 +157,7 @@ def _read_pad(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple
     return tuple(padding)
 
 
-def read_window(tokens: Tokens) -> Window:
+def read_window(tokens: Tokens) -> value_types.Window:
     """`{size=3x3 stride=1x2 pad=0_0x1_1}`: each field at most once, all as long as `size`."""
     start = tokens.start
     tokens.expect("{", "before the window")
@@ -195,7 +178,7 @@ def read_window(tokens: Tokens) -> Window:
     return _window(fields, rank)
 
 
-def _window(fields: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Window:
+def _window(fields: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> value_types.Window:
     ones, none = ((1,),) * rank, ((0, 0),) * rank
     columns = zip(
         fields.get("size", ()),
@@ -206,15 +189,15 @@ def _window(fields: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Win
         fields.get("rhs_reversal", none)[:rank],
         strict=True,
     )
-    return Window(
+    return value_types.Window(
         tuple(
-            WindowDimension(s[0], t[0], p[0], p[1], b[0], w[0], window_reversal=r[0] == 1)
+            value_types.WindowDimension(s[0], t[0], p[0], p[1], b[0], w[0], window_reversal=r[0] == 1)
             for s, t, p, b, w, r in columns
         )
     )
 
 
-def read_dim_labels(tokens: Tokens) -> ConvolutionDimensionNumbers:
+def read_dim_labels(tokens: Tokens) -> value_types.ConvolutionDimensionNumbers:
     """`b01f_01io->b01f`: each dimension once, with the same number of spatial ones in each part."""
     if tokens.kind != tk.DIM_LABELS:
         tokens.fail("expected dimension labels, such as b0f_0io->b0f,")
@@ -224,7 +207,7 @@ def read_dim_labels(tokens: Tokens) -> ConvolutionDimensionNumbers:
     if len({len(spatial) for *_, spatial in numbers}) > 1:
         tokens.fail("input, kernel, and output have different spatial dimensions", tokens.start, tokens.end)
     tokens.advance()
-    return ConvolutionDimensionNumbers(*numbers[0], *numbers[1], *numbers[2])
+    return value_types.ConvolutionDimensionNumbers(*numbers[0], *numbers[1], *numbers[2])
 
 
 def _read_labels(tokens: Tokens, part: str, letters: str) -> tuple[int, int, tuple[int, ...]]:
@@ -239,9 +222,9 @@ def _read_labels(tokens: Tokens, part: str, letters: str) -> tuple[int, int, tup
     return part.find(letters[0]), part.find(letters[1]), tuple(part.index(label) for label in sorted(spatial))
 
 
-def read_slice(tokens: Tokens) -> Slice:
+def read_slice(tokens: Tokens) -> value_types.Slice:
     """`{[0:4], [1:9:2]}`."""
-    return Slice(read_list(tokens, _read_range))
+    return value_types.Slice(read_list(tokens, _read_range))
 
 
 def _numbers(tokens: Tokens, start: int, parts: Sequence[str]) -> tuple[int, ...]:
@@ -254,12 +237,12 @@ def _numbers(tokens: Tokens, start: int, parts: Sequence[str]) -> tuple[int, ...
     return tuple(numbers)
 
 
-def _read_range(tokens: Tokens) -> SliceDimension:
+def _read_range(tokens: Tokens) -> value_types.SliceDimension:
     start = tokens.start
     numbers = read_list(tokens, read_int, "[]", ":")
     if len(numbers) not in (2, 3):
         tokens.fail("expected [start:limit] or [start:limit:stride]", start, tokens.previous_end)
-    return SliceDimension(*numbers)
+    return value_types.SliceDimension(*numbers)
 
 
 def read_device_list(tokens: Tokens) -> CollectiveDeviceList:
@@ -267,23 +250,23 @@ def read_device_list(tokens: Tokens) -> CollectiveDeviceList:
     return CollectiveDeviceList(read_int_lists(tokens))
 
 
-def read_aliasing(tokens: Tokens) -> tuple[Alias, ...]:
+def read_aliasing(tokens: Tokens) -> tuple[value_types.Alias, ...]:
     """`{ {0}: (1, {}, may-alias) }`."""
-    return tuple(Alias(*entry) for entry in _read_entries(tokens, kinds=("may-alias", "must-alias")))
+    return tuple(value_types.Alias(*entry) for entry in _read_entries(tokens, kinds=("may-alias", "must-alias")))
 
 
-def read_operand_aliasing(tokens: Tokens) -> tuple[OutputOperandAlias, ...]:
+def read_operand_aliasing(tokens: Tokens) -> tuple[value_types.OutputOperandAlias, ...]:
     """`{{0}: (1, {})}`."""
-    return tuple(OutputOperandAlias(*entry[:3]) for entry in _read_entries(tokens, kinds=()))
+    return tuple(value_types.OutputOperandAlias(*entry[:3]) for entry in _read_entries(tokens, kinds=()))
 
 
-def read_buffer_donors(tokens: Tokens) -> tuple[BufferDonor, ...]:
+def read_buffer_donors(tokens: Tokens) -> tuple[value_types.BufferDonor, ...]:
     """`{ (0, {1}) }`."""
     tokens.expect("{", "before the buffer donors")
     donors = []
     while tokens.kind != "}":
         number, index, _ = _read_place(tokens, ())
-        donors.append(BufferDonor(number, index))
+        donors.append(value_types.BufferDonor(number, index))
         if not tokens.accept(","):
             break
     tokens.expect("}", "after the buffer donors")
@@ -318,35 +301,38 @@ def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex
     return number, index, kind
 
 
-def read_sparsity(tokens: Tokens) -> SparsityConfig:
+def read_sparsity(tokens: Tokens) -> value_types.SparsityConfig:
     """`{lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}`."""
 
     sides = _SPARSITY(tokens)
-    return SparsityConfig(
-        *(side if isinstance(side := sides.get(name), TensorSparsity) else None for name in ("lhs", "rhs"))
+    return value_types.SparsityConfig(
+        *(side if isinstance(side := sides.get(name), value_types.TensorSparsity) else None for name in ("lhs", "rhs"))
     )
 
 
-def read_block_scaling(tokens: Tokens) -> BlockScalingConfig:
+def read_block_scaling(tokens: Tokens) -> value_types.BlockScalingConfig:
     """`{lhs={scale_idx=2 zero_idx=3 strides=1x32 steps=1x1}}`."""
 
     sides = _BLOCK_SCALING(tokens)
-    return BlockScalingConfig(
-        *(side if isinstance(side := sides.get(name), TensorBlockScaling) else None for name in ("lhs", "rhs"))
+    return value_types.BlockScalingConfig(
+        *(
+            side if isinstance(side := sides.get(name), value_types.TensorBlockScaling) else None
+            for name in ("lhs", "rhs")
+        )
     )
 
 
-def _read_tensor_block_scaling(tokens: Tokens) -> TensorBlockScaling:
+def _read_tensor_block_scaling(tokens: Tokens) -> value_types.TensorBlockScaling:
 
-    return TensorBlockScaling(**_TENSOR_BLOCK_SCALING(tokens))  # type: ignore[arg-type]
+    return value_types.TensorBlockScaling(**_TENSOR_BLOCK_SCALING(tokens))  # type: ignore[arg-type]
 
 
-def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
+def _read_tensor_sparsity(tokens: Tokens) -> value_types.TensorSparsity:
 
     fields = _TENSOR_SPARSITY(tokens)
     block = fields.pop("sparsity", (0, 0))
     numbers = {name: n for name, n in fields.items() if isinstance(n, int)}
-    return TensorSparsity(*(block if isinstance(block, tuple) else ()), **numbers)
+    return value_types.TensorSparsity(*(block if isinstance(block, tuple) else ()), **numbers)
 
 
 def _read_block(tokens: Tokens) -> tuple[int, ...]:

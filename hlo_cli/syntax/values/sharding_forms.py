@@ -68,19 +68,19 @@ def read_given_sharding(text: str, *, mesh: Mesh | None = None) -> GivenSharding
     >>> read_given_sharding("P('x', None)").axes
     (('x',), ())
     """
-    given = text.strip().rstrip(",;.")
-    prefix = _PREFIX.match(given)
-    given = (given[prefix.end() :] if prefix else given).rstrip("\"'")
-    if "sdy.sharding" in text or given.startswith("<"):
-        return _shardy(given, mesh)
-    if not given.startswith("{"):
-        if "{" in given and "GSPMDSharding" in given:
-            return read_given_sharding(given[given.index("{") : given.rindex("}") + 1])
-        return _python(given, mesh)
-    given, remarks = _with_all_devices(given)
-    value = read_value_text(Kind.SHARDING, given)
+    plain = text.strip().rstrip(",;.")
+    prefix = _PREFIX.match(plain)
+    plain = (plain[prefix.end() :] if prefix else plain).rstrip("\"'")
+    if "sdy.sharding" in text or plain.startswith("<"):
+        return _shardy(plain, mesh)
+    if not plain.startswith("{"):
+        if "{" in plain and "GSPMDSharding" in plain:
+            return read_given_sharding(plain[plain.index("{") : plain.rindex("}") + 1])
+        return _python(plain, mesh)
+    plain, remarks = _with_all_devices(plain)
+    value = read_value_text(Kind.SHARDING, plain)
     if not isinstance(value, Sharding | NamedSharding | TupleSharding):
-        value, more = _of_tiles(given)
+        value, more = _of_tiles(plain)
         remarks += more
     return GivenSharding(value, remarks=remarks)
 
@@ -146,8 +146,8 @@ def _python_mesh(text: str) -> Mesh | None:
         is_plain = devices == tuple(range(len(devices)))
         axes = tuple(map(MeshAxis, names, sizes))
         return Mesh(axes, None if is_plain else devices)
-    found = _MESH_SIZES.findall(text)
-    return Mesh(tuple(MeshAxis(name, int(size)) for name, size in found)) if found else None
+    axis_sizes = _MESH_SIZES.findall(text)
+    return Mesh(tuple(MeshAxis(name, int(size)) for name, size in axis_sizes)) if axis_sizes else None
 
 
 def _array(value: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
