@@ -143,10 +143,10 @@ def test_a_missing_file_is_no_unknown_command(word: str, hlo: Callable[..., Answ
 
 
 def test_every_word_with_a_hint_names_a_command_that_exists() -> None:
-    from hlo_cli.commands.front.first_word import _MEANT
+    from hlo_cli.commands.front.first_word import _SYNONYMS
 
-    assert {line.split()[0] for line in _MEANT} <= cli.COMMANDS.keys()
-    words = [word for words in _MEANT.values() for word in words.split()]
+    assert {line.split()[0] for line in _SYNONYMS} <= cli.COMMANDS.keys()
+    words = [word for words in _SYNONYMS.values() for word in words.split()]
     assert len(words) == len(set(words))
 
 

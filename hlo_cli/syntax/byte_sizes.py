@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
@@ -107,6 +108,7 @@ _SIZE_PARTS: Final = lazy_regex(r"(-?\d+(?:\.\d+)?)\s?(?:([KMGTPE])?i?B?|bytes)"
 _MOST_DIGITS: Final = 24  # longer ones are no amounts, and Python refuses to read texts of thousands
 
 
+@lru_cache(maxsize=4096)  # the sizes of a report recur
 def size_of(text: str) -> int:
     """The bytes that a text states, rounded as it is there, with commas or a blank before the unit; else 0.
 

@@ -162,8 +162,8 @@ def _format_of_errors(arguments: Sequence[str]) -> str | None:
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:
     """The last value of an option."""
-    given = None
+    value = None
     for word, following in pairwise((*arguments, "")):
-        given = word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else given
-        given = following if word == option else given
-    return given
+        value = word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else value
+        value = following if word == option else value
+    return value

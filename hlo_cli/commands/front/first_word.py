@@ -25,11 +25,11 @@ from hlo_cli.source import HloError, did_you_mean
 # Command lines that name an input and no command: the command that answers the most likely question about it.
 
 
-_OPERATION = lazy_regex(r"[ \t\n=][a-z][a-z0-9\-]*+\(")
+_OPCODE_AND_PARENTHESIS = lazy_regex(r"[ \t\n=][a-z][a-z0-9\-]*+\(")
 _NUMBERED = lazy_regex(r"(.+)#[1-9][0-9]*+")
 _OVERVIEW: Final = "overview"
 """The command that answers the likely question about a dump: what is in it."""
-_WRITTEN: Final = ("hlo", "pb")
+_MODULE_FORMATS: Final = ("hlo", "pb")
 """Formats and extensions of files that only `parse` writes: modules as texts and protos."""
 _OUTPUT: Final = ("-o", "--output")
 _LONGEST_WORD = 60
@@ -59,9 +59,9 @@ def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str
     words = [(index, word) for index, word in enumerate(typed) if not _is_option(word)]
     if any(word in commands for _, word in words):
         return typed
-    for at, word in words:
+    for index, word in words:
         if (implied := _command_for(word)) is not None:
-            return _with_options([implied[0], *typed[:at], *implied[1:], *typed[at + 1 :]])
+            return _with_options([implied[0], *typed[:index], *implied[1:], *typed[index + 1 :]])
     return _with_options([_OVERVIEW, *typed]) if is_redirected() else typed
 
 
@@ -81,7 +81,7 @@ def _with_options(line: list[str]) -> list[str]:
 
         known = {"-h", "--help", *(name for parameter in command.params for name in parameter.opts)}
         words = (word.rpartition("=")[2] for word in line[1:] if word not in inputs)
-        is_plain = known.issuperset(options) and not any(word.endswith(_WRITTEN) for word in words)
+        is_plain = known.issuperset(options) and not any(word.endswith(_MODULE_FORMATS) for word in words)
     return line if is_plain else ["parse", *line[1:]]
 
 
@@ -98,7 +98,7 @@ def _command_for(word: str) -> list[str] | None:
             return ["profile" if is_named_trace(word) else _OVERVIEW, word]
         return [_OVERVIEW, word]
     if is_hlo_text(word) and not {"[", "(", "<"}.isdisjoint(word):
-        return ["parse", "--explain", word] if _OPERATION.search(word) else ["layout", word]
+        return ["parse", "--explain", word] if _OPCODE_AND_PARENTHESIS.search(word) else ["layout", word]
     dump, colon, name = word.rpartition(":")
     if colon and name and exists(dump):
         return ["layout", word] if is_named_element(name) else ["parse", dump, "--explain", name]
@@ -134,7 +134,7 @@ def _is_pasted(word: str) -> bool:
 
 _FILE = lazy_regex(r".*[./\\][\w.\-]*+")
 _RULE = lazy_regex(r"(?i)HLO[0-9]++")
-_MEANT: Final = {
+_SYNONYMS: Final = {
     "overview DUMP": "dump explore info inspect load module open show stat stats summarize summary",
     "parse DUMP": "cat print read text",
     "parse DUMP --explain NAME": "describe explain instruction",
@@ -192,7 +192,7 @@ def _hint_for(word: str, commands: tuple[str, ...]) -> str:
     lower = word.lower()
     if lower in commands:
         return did_you_mean(lower) or ""
-    if (line := next((line for line, words in _MEANT.items() if lower in words.split()), None)) is not None:
+    if (line := next((line for line, words in _SYNONYMS.items() if lower in words.split()), None)) is not None:
         return f"run `hlo {line}`"
     if _RULE.fullmatch(word):
         return f"run `hlo lint --explain {word.upper()}`"
