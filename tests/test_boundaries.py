@@ -777,3 +777,100 @@ def test_a_donation_says_what_it_saves_by_itself() -> None:
 )
 def test_limits_and_what_runs_where_have_no_cost(code: str, meaning: str) -> None:
     assert cost_meaning(code) == meaning
+
+
+def messages_of(text: str, *codes: str) -> list[str]:
+    return [each.message for each in lint_module(parse_module(text), LintSettings(select=codes))]
+
+
+SUMMED = "f32[4] all-reduce(x), to_apply=add"
+MANY = f"HloModule m, replica_count=2, num_partitions=3  {SUMS}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "messages"),
+    [
+        # Both are checked, though they differ in one attribute only.
+        (
+            f"a = {SUMMED}, replica_groups={{{{0,1}}}}  b = {SUMMED}, replica_groups={{{{0,0}}}}",
+            ["b: id 0 is listed more than once"],
+        ),
+        (
+            f"a = {SUMMED}, replica_groups={{{{0,1}}}}  b = {SUMMED}, replica_groups={{{{0,1}}}}, channel_id=1, use_global_device_ids=true",
+            ["b: its groups list 2 devices, but the module has 6"],
+        ),
+        (f"a = {SUMMED}, replica_groups={{{{0,1}},{{}}}}", ["a: a replica group is empty"]),
+        (
+            "a = f32[8] all-gather(x), dimensions={0}, replica_groups={{0},{1,2}}",
+            ["a: all-gather needs groups of equal size, found 1 and 2"],
+        ),
+        (f"a = {SUMMED}, replica_groups={{{{0,2}}}}", ["a: id 1 is not in any group"]),
+    ],
+)
+def test_each_group_of_devices_is_checked(lines: str, messages: list[str]) -> None:
+    assert messages_of(f"{MANY}ENTRY e {{ x = f32[4] parameter(0)  {lines} }}", "HLO050") == messages
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        ("", "y: target 5 is out of range (the module has 2 replicas)"),
+        (", channel_id=1", "y: target 5 is out of range (the module has 3 partitions)"),
+    ],
+)
+def test_permutes_with_a_channel_are_between_partitions(channel: str, message: str) -> None:
+    line = f"y = f32[4] collective-permute(x), source_target_pairs={{{{0,5}}}}{channel}"
+    assert messages_of(f"{MANY}ENTRY e {{ x = f32[4] parameter(0)  {line} }}", "HLO0") == [message]
+
+
+@pytest.mark.parametrize(("free", "names"), [(1, "b does"), (2, "b and others do"), (0, "")])
+def test_all_reductions_keep_their_layouts_or_none(free: int, names: str) -> None:
+    kept = f"a = {SUMMED}, replica_groups={{}}, constrain_layout=true"
+    others = "  ".join(f"{name} = {SUMMED}, replica_groups={{}}" for name in "bc"[:free])
+    found = messages_of(f"{MANY}ENTRY e {{ x = f32[4] parameter(0)  {kept}  {others} }}", "HLO054")
+    assert found == ([f"a sets constrain_layout, but {names} not"] if free else [])
+
+
+def test_each_sharding_is_checked() -> None:
+    one, other = "{devices=[4]<=[4]}", "{devices=[2,2]<=[4]}"
+    lines = f"a = f32[4] negate(x), sharding={one}  b = f32[4] negate(x), sharding={other}  c = f32[4,4] broadcast(x), dimensions={{0}}, sharding={one}"
+    found = messages_of(f"HloModule m, num_partitions=4  ENTRY e {{ x = f32[4] parameter(0)  {lines} }}", "HLO080")
+    assert [message.partition(":")[0] for message in found] == ["b", "c"]
+
+
+@pytest.mark.parametrize("code", ["HLO501", "HLO502"])
+def test_what_nobody_uses_is_not_only_sliced(code: str) -> None:
+    kind = {"HLO501": "all-gather(x), dimensions={0}", "HLO502": "all-reduce(x), to_apply=add"}[code]
+    root = f"ROOT g = f32[{16 if code == 'HLO501' else 4}] {kind}, replica_groups={{{{0,1,2,3}}}}"
+    assert not speaks(code, f"{ALONE}{SUMS}ENTRY e {{ x = f32[4] parameter(0)  {root} }}", min_transfer_bytes=1)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ([0], None),
+        ([1], "p0 has parameter number 1, expected 0 in e"),
+        ([0, 2], "p1 has parameter number 2, expected 0 to 1 in e"),
+        ([0, 0], "duplicate parameter number 0 in e: p1"),
+    ],
+)
+def test_parameters_are_numbered_from_0(numbers: list[int], message: str | None) -> None:
+    lines = "  ".join(f"p{at} = f32[] parameter({number})" for at, number in enumerate(numbers))
+    assert message in (messages_of(f"HloModule m  ENTRY e {{ {lines} }}", "HLO0") or [None])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "messages"),
+    [
+        ('composite.name="n"', []),
+        ('composite.name="n",composite.attributes="{}",composite.version="1"', []),
+        ('composite.attributes="{}"', ["c is a composite call without composite.name"]),
+        ('composite.name="n",composite.attributes=""', ["c has empty composite.attributes"]),
+        ('composite.name="n",composite.version="x"', ["c has composite.version 'x', expected a non-negative integer"]),
+    ],
+)
+def test_what_composites_say_of_themselves(attributes: str, messages: list[str]) -> None:
+    """As `HandleCall` of xla/service/hlo_verifier.cc asks."""
+    called = f"c = f32[2] call(x), to_apply=f, is_composite=true, frontend_attributes={{{attributes}}}"
+    body = "f { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"
+    assert messages_of(f"HloModule m  {body}  ENTRY e {{ x = f32[2] parameter(0)  {called} }}", "HLO0") == messages

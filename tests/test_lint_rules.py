@@ -308,3 +308,27 @@ def test_limits_have_their_direction_in_the_name(name: str) -> None:
     word = "smallest" if name.startswith("min_") else "largest" if "fraction" in name else "limit"
     assert name.startswith(("min_", "max_"))
     assert word in MEANINGS[name][1]
+
+
+SKIPPED = ', frontend_attributes={xla_skip_custom_call_alias_shape_check="true"}'
+
+
+@pytest.mark.parametrize(
+    ("alias", "shape", "more", "message"),
+    [
+        ("{}: (0, {})", "f32[4]{0}", "", None),
+        ("{}: (0, {})", "f32[2]{0}", "", "the operand is f32[4]{0}, but the result is f32[2]{0}"),
+        ("{}: (0, {})", "f32[2]{0}", SKIPPED, None),
+        ("{1}: (0, {})", "f32[4]{0}", "", "the result (f32[4]{0}) has no element {1}"),
+        ("{}: (1, {})", "f32[4]{0}", "", "the call has 1 operand"),
+        ("{}: (0, {0})", "f32[4]{0}", "", "operand 0 (f32[4]{0}) has no element {0}"),
+    ],
+)
+def test_what_a_custom_call_returns_in_the_memory_of_an_operand(
+    alias: str, shape: str, more: str, message: str | None
+) -> None:
+    """As `HandleCustomCall` of xla/service/hlo_verifier.cc asks."""
+    called = f'custom-call(x), custom_call_target="f", output_to_operand_aliasing={{{alias}}}{more}'
+    text = f"HloModule m  ENTRY e {{ x = f32[4]{{0}} parameter(0)  ROOT v = {shape} {called} }}"
+    found = [each.message for each in lint_module(parse_module(text), LintSettings(select=("HLO0",)))]
+    assert found == ([f"invalid alias {alias} on v: {message}"] if message else [])
