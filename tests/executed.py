@@ -41,11 +41,6 @@ class Execution:
     seconds: float
     lines: Lines
 
-    @property
-    def reach(self) -> int:
-        """The number of lines: tests of few lines are the specific ones."""
-        return sum(line.bit_count() for line in self.lines.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Executed:

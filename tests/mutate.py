@@ -4,8 +4,8 @@
     python tests/mutate.py hlo_cli/analysis/memory/heaps.py         # a sample of a module
     python tests/mutate.py hlo_cli/analysis/memory/heaps.py:120     # what is on a line
 
-A mutant is tried with the tests that execute its line (`tests/executed.py`), those that execute few others first, in a
-copy of one process that has collected all tests: there the functions get the code of the mutant. What runs at import
+A mutant is tried with the tests that execute its line (`tests/executed.py`), the quickest first, in a copy of one
+process that has collected all tests: there the functions get the code of the mutant. What runs at import
 instead (a table, a default) is tried in a process that imports the mutant. Both see a copy of the tree.
 """
 
@@ -55,7 +55,7 @@ TIMEOUT = "endless"
 """What is said to notice a mutant whose tests do not end in their time, of which they take a fifth without it."""
 
 _OF_EACH_FILE = 5
-"""Tests of a file that are tried before the first of them has come from each: those of a file are alike."""
+"""Tests of a file before its next ones count as twice as slow, then three times: those of a file are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespa
     ]
     chosen: list[str] = []
     seconds = 0.0
-    for name in dict.fromkeys((*_specific_first(tests, known), *_specific_first(uses, known))):
+    for name in dict.fromkeys((*_quick_first(tests, known), *_quick_first(uses, known))):
         seconds += known.tests[name].seconds
         if (chosen and seconds > options.test_seconds) or len(chosen) == options.tests:
             break
@@ -151,15 +151,17 @@ def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespa
     return Trial(path, mutant, tuple(chosen), total, bool(known.imported.get(path, 0) & line))
 
 
-def _specific_first(tests: Iterable[str], known: Executed) -> list[str]:
-    """Tests that execute few lines first, some of each file in turn."""
+def _quick_first(tests: Iterable[str], known: Executed) -> list[str]:
+    """The quickest tests first, but not too many of a file before those of others."""
     files = defaultdict(list)
-    for name in sorted(tests, key=lambda name: (known.tests[name].reach, name)):
+    for name in sorted(tests, key=lambda name: (known.tests[name].seconds, name)):
         files[name.partition("::")[0]].append(name)
-    ranked = [
-        (at // _OF_EACH_FILE, known.tests[name].reach, name) for of in files.values() for at, name in enumerate(of)
-    ]
-    return [name for *_, name in sorted(ranked)]
+    price = {
+        name: known.tests[name].seconds * (1 + at // _OF_EACH_FILE)
+        for each in files.values()
+        for at, name in enumerate(each)
+    }
+    return sorted(price, key=lambda name: (price[name], name))
 
 
 def _uses(path: str, line: int, *, is_executed: bool) -> dict[str, int]:
@@ -359,7 +361,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--tests-in", nargs="+", default=(), metavar="FILE", help="only tests in these files and folders"
     )
     parser.add_argument("--tests", type=int, default=1000, help="how many tests to run for one mutant")
-    parser.add_argument("--test-seconds", type=float, default=6, help="how long they may take without it")
+    parser.add_argument("--test-seconds", type=float, default=10, help="how long they may take without it")
     parser.add_argument("--measure", action="store_true", help="measure anew which tests execute which line")
     parser.add_argument("--at-least", type=float, default=0, help="exit with 1 if fewer percent are killed")
     parser.add_argument("--verbose", action="store_true", help="say what noticed the others")
