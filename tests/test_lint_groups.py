@@ -137,6 +137,39 @@ def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:
     assert found.hint == "move a/neg and b/neg, which read it, closer together"
 
 
+FAST = "f32[512,1024]{1,0:T(8,128)S(1)}"
+SLOW = "f32[512,1024]{1,0:T(8,128)}"
+KERNEL = f"t = {SLOW} tanh(u0)"
+CLOSER = "move a/neg and b/neg, which read it, closer together"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "between", "hint"),
+    [
+        ("a/neg", "b/neg", KERNEL, CLOSER),
+        ("a/neg", "b/neg", "", None),  # no kernel between them
+        ("a/neg", "b/neg", f"t = {SLOW} bitcast(u0)", None),
+        ("", "b/neg", KERNEL, None),  # who reads it is not known
+        ("a/neg", "a/neg", KERNEL, None),
+        ("jvp(f)/a/neg", "transpose(jvp(f))/b/neg", KERNEL, None),  # a gradient comes after all that it is of
+    ],
+)
+def test_readers_of_one_array_are_advised_to_come_closer_if_they_can(
+    first: str, second: str, between: str, hint: str | None
+) -> None:
+    lines = f"x = {SLOW} parameter(0)  s0 = {FAST} copy(x)  u0 = {SLOW} negate(s0)"
+    lines += f', metadata={{op_name="{first}"}}' if first else ""
+    lines += f'  {between}  s1 = {FAST} copy(x)  u1 = {SLOW} negate(s1), metadata={{op_name="{second}"}}'
+    text = f"HloModule m, is_scheduled=true  ENTRY e {{ {lines} }}"
+    assert [each.hint for each in lint_module(parse_module(text), LintSettings(("HLO208",)))] == [hint]
+
+
+def test_what_is_copied_out_of_fast_memory_twice_is_no_prefetch() -> None:
+    lines = f"x = {FAST} parameter(0)  a = {SLOW} copy(x)  t = {SLOW} tanh(a)  b = {SLOW} copy(x)  u = {SLOW} add(t, b)"
+    text = f"HloModule m, is_scheduled=true  ENTRY e {{ {lines} }}"
+    assert not lint_module(parse_module(text), LintSettings(("HLO208",)))
+
+
 def test_costs_of_rules_on_one_array_count_once() -> None:
     def one(code: str, cost: int, pattern: str, value: str) -> Finding:
         return Finding("warning", pattern, code=code, cost_bytes=cost, cause=Cause(pattern, value, pattern))

@@ -20,7 +20,7 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict_reader import check_strictly
 from lint_cases import CASES as FORM_CASES
 from lint_cases import NEGATE, PAIR, TWO, Case, V, X, Z, entry, module
-from lint_cost_cases import COST_CASES
+from lint_cost_cases import COST_CASES, ROUNDS
 from lint_examples import CONTEXTS
 from strategies import dump_text, dumps, name_of
 
@@ -332,3 +332,33 @@ def test_what_a_custom_call_returns_in_the_memory_of_an_operand(
     text = f"HloModule m  ENTRY e {{ x = f32[4]{{0}} parameter(0)  ROOT v = {shape} {called} }}"
     found = [each.message for each in lint_module(parse_module(text), LintSettings(select=("HLO0",)))]
     assert found == ([f"invalid alias {alias} on v: {message}"] if message else [])
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "more", "is_found"),
+    [
+        ("f32", "bf16", "", True),
+        ("f64", "f32", "", True),
+        ("bf16", "f8e5m2", "", False),  # what is narrow is stored as it is computed
+        ("f32", "f64", "", False),
+        ("f32", "bf16", "d = f16[512,512]{1,0:T(8,128)} convert(a)", False),  # two narrow copies take as much
+        ("f32", "bf16", "d = f32[512,512]{1,0:T(8,128)} sine(a)", False),
+        ("f32", "bf16", "d = bf16[512,512]{1,0:T(8,128)} bitcast-convert(a)", False),
+    ],
+)
+def test_a_value_is_stored_wide_where_all_readers_convert_it_to_one_narrow_type(
+    written: str, read: str, more: str, is_found: bool
+) -> None:
+    tiled = "[512,512]{1,0:T(8,128)}"
+    lines = f"x = {written}{tiled} parameter(0)  a = {written}{tiled} negate(x)  c = {read}{tiled} convert(a)  {more}"
+    text = f"HloModule m, is_scheduled=true  ENTRY e {{ {lines} }}"
+    assert bool(of_rule("HLO304", text, LintSettings(("HLO304",)))) is is_found
+
+
+@pytest.mark.parametrize(("rows", "is_found"), [(16 << 11, True), ((16 << 11) + 8, False)])
+def test_what_fast_memory_could_hold_is_read_needlessly_in_every_round(rows: int, is_found: bool) -> None:
+    """16 MiB, in rows of 128 numbers."""
+    text = ROUNDS.format("", "", "y = f32[8,128]{1,0:T(8,128)} add(w, x)", "w, y", "").replace(
+        "[8,128]", f"[{rows},128]"
+    )
+    assert bool(of_rule("HLO209", text, LintSettings(("HLO209",)))) is is_found

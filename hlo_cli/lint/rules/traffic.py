@@ -519,7 +519,7 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
         ):
             continue
         uses = [use.instruction for use in transitive_uses(kernel, context.users)]
-        narrow = {element_type(use) for use in uses if use.opcode == opcodes.CONVERT}
+        narrow = {element_type(use) for use in uses}
         if len(narrow) != 1 or not all(use.opcode == opcodes.CONVERT for use in uses):
             continue
         [to] = narrow
