@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -15,10 +17,11 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.cpu_rules import ALL, FusionRules
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.fusion.kernels import kernels_of as launched
+from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
 from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusion.by_request import unfuse
-from hlo_cli.transform.fusion.cpu_fusion import FusionResult, fuse
+from hlo_cli.transform.fusion.cpu_fusion import FusionResult, Reachability, fuse
 from judge import ask_xla
 from running import same_results
 from versions import needs_older_xla
@@ -176,3 +179,55 @@ def test_pairs_say_which_compiler_made_them() -> None:
     for name in PAIRS:
         truth = json.loads(Path(FIXTURES / "fusion" / name / "truth.json").read_text())
         assert truth["versions"]["jaxlib"] == "0.10.2"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_are_connected_as_in_the_graph_whose_merged_nodes_are_one(seed: int) -> None:
+    random, count = Random(seed), 12
+    operands = {number: random.sample(range(number), min(number, 2)) for number in range(1, count)}
+    lines = [f"n{each} = s8[] add({', '.join(f'n{n}' for n in (of * 2)[:2])})" for each, of in operands.items()]
+    graph = mutable_graph_of(parse_module(f"ENTRY e {{ n0 = s8[] parameter(0)  {'  '.join(lines)} }}").entry)
+    nodes = {node.name: node for node in graph.nodes}
+    reachability = Reachability(graph.sorted_nodes(), graph.dependencies, lambda node: True)
+    one = {number: number for number in range(count)}  # what a number has become
+
+    def depends(user: int, on: int) -> bool:
+        waiting, seen = [one[user]], set[int]()
+        while waiting:
+            each = waiting.pop()
+            new = {one[n] for k in range(1, count) if one[k] == each for n in operands[k]} - seen
+            seen |= new
+            waiting += new
+        return one[on] in seen
+
+    gone: set[int] = set()
+    for _ in range(4):
+        alive = sorted(set(range(count)) - gone)
+        pairs = [(a, b) for a in alive for b in alive if a < b]
+        free = [pair for pair in pairs if not depends(*pair) and not depends(*reversed(pair))]
+        for a, b in pairs:
+            assert reachability.are_connected(nodes[f"n{a}"], nodes[f"n{b}"]) is ((a, b) not in free)
+        if not free:
+            break
+        first, second = random.choice(free)
+        reachability.merge(nodes[f"n{first}"], nodes[f"n{second}"], [nodes[f"n{each}"] for each in gone])
+        one = {number: first if to == second else to for number, to in one.items()}
+        gone.add(second)
+
+
+@pytest.mark.parametrize(
+    ("largest", "of", "is_guarded"),
+    [("maximum", "a", True), ("add", "a", False), ("maximum", "b", False), ("maximum", "", False)],
+)
+def test_newer_releases_keep_what_a_softmax_reads_twice(largest: str, of: str, is_guarded: bool) -> None:
+    """What feeds both the maximum and its subtraction; else everything is one kernel, which computes it again."""
+    reduced = f"reduce({of}, z), dimensions={{0}}, to_apply=m" if of else "slice(v), slice={[0:1]}"
+    shape = "f32[]" if of else "f32[1]"
+    spread = "broadcast(r), dimensions={}" if of else "broadcast(s), dimensions={}"
+    text = f"""HloModule m
+    m {{ i = f32[] parameter(0)  j = f32[] parameter(1)  ROOT k = f32[] {largest}(i, j) }}
+    ENTRY e {{ p = f32[64] parameter(0)  z = f32[] constant(0)  v = f32[64] parameter(1)
+      a = f32[64] negate(p)  b = f32[64] sine(p)  r = {shape} {reduced}  {"" if of else "s = f32[] reshape(r)  "}w = f32[64] {spread}
+      d = f32[64] subtract(a, w)  ROOT x = f32[64] exponential(d) }}"""
+    kept = fuse(parse_module(text), replace(ALONE, guard_softmax=True)).module
+    assert ("a" in {each.name for each in kept.entry.instructions}) is is_guarded
