@@ -12,9 +12,11 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_kernels import gpu_kernels
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH
 from hlo_cli.analysis.fusion.gpu_work import microseconds
+from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusion.gpu_fusion import BOTH, TIE, GpuFusion, Pass, gpu_decisions, gpu_fuse
+from hlo_cli.transform.fusion.gpu_passes import CommonSubexpressions
 from in_process import Answer, run
 from judge import ask_xla
 
@@ -218,3 +220,41 @@ def _fused(program: Program, stage: str, passes: tuple[Pass, ...], *, with_ids: 
         for computation in module.computations:
             computation.by_id = {ids[each.name]: each for each in computation.instructions}
     return gpu_fuse(module, program.chip, passes=passes)
+
+
+REDUCED = (
+    "c = s8[] reduce(p, z), dimensions={{0}}, to_apply=one  d = s8[] reduce(p, z), dimensions={{0}}, to_apply={}"
+    "  a = s8[9] broadcast(c), dimensions={{}}  b = s8[9] broadcast(d), dimensions={{}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "merged"),
+    [
+        ("a = s8[9] not(p)  b = s8[9] not(p)", 1),
+        ("a = s8[9] not(p)  b = s8[9] not(q)", 0),
+        ("a = s8[9] not(p)  b = s8[9] negate(p)", 0),
+        ("a = s8[9] add(p, q)  b = s8[9] add(q, p)", 1),
+        ("a = s8[9] subtract(p, q)  b = s8[9] subtract(q, p)", 0),
+        ('a = s8[9] not(p), metadata={op_name="one"}  b = s8[9] not(p), metadata={op_name="two"}', 1),
+        (REDUCED.format("two"), 2),
+        (REDUCED.format("most"), 0),
+        ("a = s8[9] iota(), iota_dimension=0  b = s8[9] iota(), iota_dimension=0", 0),  # counted as operands only
+        ("a = s8[9] slice(w), slice={[0:9]}  b = s8[9] slice(w), slice={[1:10]}", 0),
+    ],
+)
+def test_equal_operations_of_a_fusion_are_one(lines: str, merged: int) -> None:
+    """As `HloCSE` of xla/service/hlo_cse.cc says what is equal."""
+    bodies = "  ".join(
+        f"{name} {{ {name}.i = s8[] parameter(0)  {name}.j = s8[] parameter(1)  ROOT {name}.k = s8[] {opcode}({name}.i, {name}.j) }}"
+        for name, opcode in (("one", "add"), ("two", "add"), ("most", "maximum"))
+    )
+    given = "p = s8[9] parameter(0)  q = s8[9] parameter(1)  z = s8[] parameter(2)  w = s8[10] parameter(3)"
+    body = f"f {{ {given}  {lines}  ROOT r = s8[9] multiply(a, b) }}"
+    entry = f"ENTRY e {{ {given}  ROOT r = s8[9] fusion(p, q, z, w), kind=kLoop, calls=f }}"
+    graph = mutable_graph_of(parse_module(f"HloModule m  {bodies}  {body}  {entry}").entry)
+    assert CommonSubexpressions().merge_in(graph) == merged
+    assert graph.root is not None
+    assert graph.root.body is not None
+    names = {node.name for node in graph.root.body.nodes}
+    assert {"p", "q", "z", "w"} <= names
