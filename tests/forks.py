@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -62,10 +63,15 @@ def _work(work: Callable[[], Answer], send: Callable[[Answer], None]) -> NoRetur
         os._exit(code)
 
 
+def end_after(seconds: float) -> None:
+    """Ends this process after so many seconds of processor time from now, unless this is called again before."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, resource.RLIM_INFINITY))
+
+
 def _limit(seconds: int) -> None:
     """Ends this process after so many seconds of processor time, and refuses it much memory; never if 0."""
     if seconds:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        end_after(seconds)
         with open("/proc/self/statm", encoding="ascii") as file:
             has = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (has + _MORE_MEMORY, has + _MORE_MEMORY))

@@ -40,7 +40,7 @@ import rich.table
 from _pytest.runner import runtestprotocol
 
 from executed import ROOT, SELECTED, Executed, Session, bits, caches, enter, executed, failure, import_all
-from forks import Fork
+from forks import Fork, end_after
 from mutants import Mutant, edits_of, planted
 
 COPIED = (
@@ -52,7 +52,7 @@ IMPORTED = (click, hypothesis, markdown_it, numpy, pyparsing, rich.table)
 """What each process has from the start; nothing of the package, of which each has its own."""
 
 TIMEOUT = "endless"
-"""What is said to notice a mutant whose tests do not end in their time, of which they take a fifth without it."""
+"""What is said to notice a mutant with which a test does not end that ends well without it."""
 
 _OF_EACH_FILE = 5
 """Tests of a file before its next ones count as twice as slow, then three times: those of a file are alike."""
@@ -65,8 +65,8 @@ class Trial:
     path: str
     mutant: Mutant
     tests: tuple[str, ...]
-    seconds: float
-    """What the tests take without the mutant."""
+    times: tuple[float, ...]
+    """What the tests take without the mutant, under coverage.py: twice what they take here."""
     is_imported: bool
     """Whether the line is executed by imports or before the first test, too."""
 
@@ -74,9 +74,14 @@ class Trial:
         return f"{self.path}:{self.mutant.line}: - {self.mutant.before.strip()}  + {self.mutant.after.strip()}"
 
     @property
+    def limits(self) -> dict[str, float]:
+        """Seconds of processor time after which a test does not end: six times what it takes, and two more."""
+        return {test: 2 + 3 * seconds for test, seconds in zip(self.tests, self.times, strict=True)}
+
+    @property
     def limit(self) -> int:
-        """Seconds of processor time after which the tests do not end."""
-        return 5 + int(5 * self.seconds)
+        """Seconds of processor time after which all tests together do not end."""
+        return int(sum(self.times)) + _TO_IMPORT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,8 +152,8 @@ def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespa
         if (chosen and seconds > options.test_seconds) or len(chosen) == options.tests:
             break
         chosen.append(name)
-    total = sum(known.tests[name].seconds for name in chosen)
-    return Trial(path, mutant, tuple(chosen), total, bool(known.imported.get(path, 0) & line))
+    times = tuple(known.tests[name].seconds for name in chosen)
+    return Trial(path, mutant, tuple(chosen), times, bool(known.imported.get(path, 0) & line))
 
 
 def _quick_first(tests: Iterable[str], known: Executed) -> list[str]:
@@ -233,7 +238,7 @@ def _tried(copy: Path, trials: Sequence[Trial], options: argparse.Namespace) -> 
     for trial in trials:
         test = known.get(trial, "")
         if trial.tests and trial not in known:
-            test = _noticed(partial(_imported_with, copy, trial), trial.limit + _TO_IMPORT)
+            test = _noticed(partial(_imported_with, copy, trial), trial.limit)
         if trial not in known:
             tell(trial, test, sys.stdout)
         yield trial, test
@@ -263,7 +268,7 @@ def _tried_in_session(
         functions = _functions(copy)
         for trial in trials:
             changes = _changes(copy, trial, functions)
-            chosen = [tests[name] for name in trial.tests if name in tests]
+            chosen = [(tests[name], limit) for name, limit in trial.limits.items() if name in tests]
             test = None if changes is None else _noticed(partial(_failing, changes, chosen), trial.limit)
             if not test and trial.is_imported:  # what has been imported does not change with the functions
                 test = None
@@ -315,13 +320,14 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _failing(changes: Sequence[tuple[FunctionType, CodeType]], items: Sequence[pytest.Item]) -> str:
-    """The first of the tests that fails with functions of other code; nothing if all pass."""
+def _failing(changes: Sequence[tuple[FunctionType, CodeType]], items: Sequence[tuple[pytest.Item, float]]) -> str:
+    """The first of the tests that fails with functions of other code, or within its seconds; nothing if all pass."""
     for function, code in changes:
         function.__code__ = code
     for cached in caches():
         cached.cache_clear()
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for (item, limit), following in zip(items, [*(item for item, _ in items[1:]), None], strict=True):
+        end_after(limit)
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             return item.nodeid
     return ""
@@ -340,7 +346,7 @@ def _imported_with(copy: Path, trial: Trial) -> str:
     def try_all(items: Sequence[pytest.Item]) -> None:
         nonlocal failing
         tests = {item.nodeid: item for item in items}
-        failing = _failing((), [tests[name] for name in trial.tests if name in tests])
+        failing = _failing((), [(tests[name], limit) for name, limit in trial.limits.items() if name in tests])
 
     setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010
     importlib.invalidate_caches()
