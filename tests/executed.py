@@ -186,13 +186,14 @@ def _parts(items: Sequence[pytest.Item]) -> Iterable[list[pytest.Item]]:
     """The tests in a part for each core: whole files, as tests of a file share what they prepare."""
     cores = os.cpu_count() or 1
     files = list(dict.fromkeys(item.path for item in items))
-    return ([item for item in items if item.path in set(files[core::cores])] for core in range(cores))
+    parts = ([item for item in items if item.path in set(files[core::cores])] for core in range(cores))
+    return filter(None, parts)
 
 
 def _executions(items: Sequence[pytest.Item], watch: _Watch) -> dict[str, Execution]:
     """What each of the tests executes; nothing of those that do not pass."""
     found, forgetful = {}, caches()
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip(items, [*items[1:], None], strict=False):  # there may be none
         for cached in forgetful:  # else only the first test to ask would execute the answer
             cached.cache_clear()
         watch.lines()

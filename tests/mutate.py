@@ -326,7 +326,7 @@ def _failing(changes: Sequence[tuple[FunctionType, CodeType]], items: Sequence[t
         function.__code__ = code
     for cached in caches():
         cached.cache_clear()
-    for (item, limit), following in zip(items, [*(item for item, _ in items[1:]), None], strict=True):
+    for (item, limit), following in zip(items, [*(item for item, _ in items[1:]), None], strict=False):
         end_after(limit)
         if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
             return item.nodeid
