@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli.commands.pasted.recompilations import Cause, causes_of, functions_in
+from hlo_cli.commands.modules.recompilations import Cause, causes_of
+from hlo_cli.commands.pasted.recompilations import functions_in
 from in_process import run
 
 DATA = Path(__file__).parent / "data"
@@ -98,3 +99,15 @@ def test_a_truncated_log_is_answered(tmp_path: Path, cut: int) -> None:
     text = (DATA / "cache_misses.log").read_text()
     functions_in(text[:cut])
     functions_in(text[cut:])
+
+
+def test_a_directory_of_dumps(tmp_path: Path) -> None:
+    for number, size in enumerate((32, 33, 34), start=1):
+        shape, name = f"f32[{size},8]{{1,0}}", f"module_{number:04}.jit_step.cpu_after_optimizations.txt"
+        body = (
+            f"ENTRY %main (x: {shape}) -> {shape} {{\n  %x = {shape} parameter(0)\n  ROOT %r = {shape} negate(%x)\n}}\n"
+        )
+        (tmp_path / name).write_text(f"HloModule jit_step, is_scheduled=true\n\n{body}")
+    out, err, code = run([".", "--format", "screen"], folder=tmp_path, settings={"COLUMNS": "100"})
+    assert (err, code) == ("", 0)
+    assert "compiled   jit_step 3 times: dimension 0 of argument 0 varies: 32 to 34" in out

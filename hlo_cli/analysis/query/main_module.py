@@ -22,12 +22,14 @@ class ModuleCost:
 
     `is_users` tells whether the module was made from a function of the user's program, not by a single call of a
     function of the library, such as `jax.random.normal`, outside of `jax.jit`; None if the module does not show it.
+    `arguments` are the types and sizes of what the entry computation takes.
     """
 
     bytes: int
     flops: int
     steps: int
     is_users: bool | None
+    arguments: tuple[str, ...] = ()
 
 
 def cost_of_module(module: Module) -> ModuleCost:
@@ -35,7 +37,7 @@ def cost_of_module(module: Module) -> ModuleCost:
 
     >>> from hlo_cli import parse_module
     >>> cost_of_module(parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }"))
-    ModuleCost(bytes=32, flops=4, steps=1, is_users=None)
+    ModuleCost(bytes=32, flops=4, steps=1, is_users=None, arguments=('f32[4]',))
     """
     costs = list(main_costs_among(module.entry.instructions, rules=RUN))
     accessed, flops = (sum(each.get(name, 0) for each in costs) for name in (BYTES, FLOPS))
@@ -43,7 +45,11 @@ def cost_of_module(module: Module) -> ModuleCost:
         executions.count * sum(each.opcode not in NO_KERNELS for each in computation.instructions)
         for computation, executions in sequential_executions(module).items()
     )
-    return ModuleCost(round(accessed), round(flops), steps, is_from_user(module))
+    arguments = tuple(_LAYOUT.sub("", str(each.shape)) for each in module.entry.parameters)
+    return ModuleCost(round(accessed), round(flops), steps, is_from_user(module), arguments)
+
+
+_LAYOUT: Final = lazy_regex(r"\{[^{}]*\}")
 
 
 # --- who wrote it ---

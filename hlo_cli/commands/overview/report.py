@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,6 +36,7 @@ from hlo_cli.commands.modules.loading import (
     stage_of,
 )
 from hlo_cli.commands.modules.many import arguments_of, modules_table, named, ranking_of
+from hlo_cli.commands.modules.recompilations import compiled_again
 from hlo_cli.commands.options.chips import chosen_throughput
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.parse.overview import report_of_module
@@ -111,9 +112,25 @@ def _other_facts(others: Others | None) -> Iterator[Fact]:
         names = [module_words(others.results, at) for at in own]
         more = f", and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
         yield Fact("others", remark=f"{', '.join(names[:_MAX_NAMED])}{more}")
+    yield from _compiled_again(others, helpers)
     if helpers:
         share = format_percent(ranking.bytes_share(ranking.helpers))
         yield Fact("helpers", remark=f"{format_count(len(helpers), 'helper modules')} of JAX, {share}% of bytes")
+
+
+def _compiled_again(others: Others, helpers: Collection[int]) -> Iterator[Fact]:
+    """The functions of the user that were compiled several times, and which argument varies."""
+    programs = (
+        (os.path.dirname(each.path), each.module or each.path, each.answer.arguments)
+        for at, each in enumerate(others.results)
+        if each.answer is not None and at not in helpers
+    )
+    for function, cause in compiled_again(programs)[:_MAX_COMPILED_AGAIN]:
+        why = cause.words if cause is not None else "the arguments are the same"
+        yield Fact("compiled", remark=f"{function.name} {function.compiled:,} times: {why}")
+
+
+_MAX_COMPILED_AGAIN: Final = 2  # of each a line; `hlo parse` lists all modules
 
 
 # --- memory and time ---
