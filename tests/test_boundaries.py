@@ -875,3 +875,24 @@ def test_what_composites_say_of_themselves(attributes: str, messages: list[str])
     called = f"c = f32[2] call(x), to_apply=f, is_composite=true, frontend_attributes={{{attributes}}}"
     body = "f { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"
     assert messages_of(f"HloModule m  {body}  ENTRY e {{ x = f32[2] parameter(0)  {called} }}", "HLO0") == messages
+
+
+@pytest.mark.parametrize(("fraction", "is_found"), [(0.68, True), (0.6875, False), (0.69, False)])
+def test_padding_is_much_above_its_fraction(fraction: float, is_found: bool) -> None:
+    """Of 128 elements in each row of tiles, 88 are padding: 0.6875 of all."""
+    text = "HloModule m  ENTRY e { ROOT x = f32[40,40,40] parameter(0) }"
+    assert speaks("HLO104", text, chip="v5e", max_padding_fraction=fraction) is is_found
+
+
+@pytest.mark.parametrize(("count", "is_found"), [(1, False), (2, True)])
+def test_a_group_of_one_device_is_odd_only_among_several(count: int, is_found: bool) -> None:
+    line = "ROOT y = f32[4] all-reduce(x), replica_groups={{0}}, to_apply=add"
+    line = line if count == 1 else line.replace("{{0}}", "{{0},{1}}")
+    text = f"HloModule m, is_scheduled=true, replica_count={count}  {SUMS}ENTRY e {{ x = f32[4] parameter(0)  {line} }}"
+    assert speaks("HLO506", text) is is_found
+
+
+@pytest.mark.parametrize(("header", "is_found"), [(", is_scheduled=true", True), ("", False)])
+def test_waits_are_those_of_a_schedule(header: str, is_found: bool) -> None:
+    text = waited_for("copy", "").replace(", is_scheduled=true", header)
+    assert ("HLO402" in codes(text, min_transfer_bytes=1, min_prefetch_bytes=1)) is is_found

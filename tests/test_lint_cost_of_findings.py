@@ -298,6 +298,7 @@ SAID = (
     ("HLO506", 256 * KIB, "all-reduce of y has no effect: each group has only one of 2 devices"),
     ("HLO507", (1024 - 512) * KIB, "all-gather of x transfers 1 MiB of f32 converted from bf16"),
     ("HLO508", 64, "all-reduce of a and 1 other all-reduce operation (64 B in total) could be combined"),
+    ("HLO509", 2 * 256 * KIB, "all-to-all of b reshards 256 KiB again after elementwise operations on the result of another all-to-all"),
     ("HLO510", (128 - 64) * MIB, "2 devices each hold the same 128 MiB of w"),
     ("HLO601", 64, "y calls back into Python"),
     ("HLO602", 10 * 2 * 4 * KIB, "y communicates with the host in each of 10 iterations of a loop"),
