@@ -306,7 +306,7 @@ def test_encodings_and_line_ends(encoding: str, newline: str) -> None:
     [
         (b"", "is empty"),
         (b"\n \n", "is empty"),
-        (b"\x7fELF\x02\x01\x01\x00", "an ELF object file"),
+        (b"\x7fELF\x02\x01\x01\x00", "an object file"),
         (b"\x89PNG\r\n\x1a\n\x00", "a PNG image"),
         (b"PK\x03\x04\x00", "a zip archive"),
         (b"\x00\x01\x02", "<stdin> is a binary file, not HLO"),

@@ -45,7 +45,6 @@ _PART: Final = 1 << 20
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
 _BINARY: tuple[tuple[bytes, str], ...] = (
-    (b"\x7fELF", "an ELF object file"),
     (b"\x89PNG", "a PNG image"),
     (b"PK\x03\x04", "a zip archive"),
     (b"%PDF", "a PDF document"),
@@ -57,6 +56,8 @@ _ARCHIVE: Final = "save it as dump.zip or dump.tar, and pass that file"
 _PASS_A_DUMP = "pass the HLO dump, such as *after_optimizations.txt"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
+ELF: Final = b"\x7fELF"
+"""How an object file begins."""
 AS_TEXT = "to dump text, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
 
 
@@ -266,7 +267,7 @@ def _is_binary(head: bytes, name: str) -> bool:
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):  # logs have colors and bells; 2% is more than any text
         return False
-    if head[:1] == _FIRST_FIELD:
+    if head[:1] == _FIRST_FIELD or head.startswith(ELF):
         return True
     from hlo_cli.inputs.executables import looks_like_executable  # rarely needed
     from hlo_cli.inputs.stablehlo import looks_like_artifact

@@ -21,7 +21,9 @@ _MLIR: Final = lazy_regex(
 )
 _STABLEHLO: Final = lazy_regex(r"\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]|\bfunc\.func[ ][^\n]*?\btensor<")
 _OTHER_MLIR: Final = lazy_regex(
-    r"^[ \t]*+(?:tt\.func|ttg?\.|llvm\.func|gpu\.|module attributes \{\"ttg?\.)", re.MULTILINE
+    r"^[ \t]*+(?:tt\.func|ttg?\.|llvm\.func|gpu\.|xtile\.|module attributes \{\"ttg?\.|// -----// IR Dump )"
+    r"|\bdlti\.dl_spec\b|\bxla\.(?:cpu_memory_region_name|slice_index)\b|#xla\.indexing_map|\bxla_(?:cpu|gpu)\.[a-z]",
+    re.MULTILINE,
 )
 _REFUSED: Final = lazy_regex(  # XLA:GPU reduces across devices by these alone; the answer about the text says so
     r"\"stablehlo\.(?:reduce_scatter|all_reduce)\"\([^)\n]*\)[^\n]*\(\{\s*+\^\w++\([^)\n]*\):\s*+%\w++ = "

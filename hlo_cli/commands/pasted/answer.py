@@ -52,7 +52,11 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
         *("cut-header", "stablehlo", "pallas-kernel", "residuals", "operation-times", "kernel-times"),
         *("execution-profile", "thunks", "autotune-results", "cost-analysis"),
     ),
-    "dump_files.dump_file_report": ("pass-times", "compile-options", "thunk-names", "target", "transfer-stats"),
+    "dump_files.dump_file_report": (
+        *("pass-times", "compile-options", "thunk-names", "target", "transfer-stats", "program-facts"),
+    ),
+    "code_files.code_report": ("ptx", "llvm-ir", "emitter-mlir", "object-file"),
+    "code_files.drawing_report": ("drawing",),
     "torch_xla.torch_report": ("torch-graphs", "torch-metrics"),
     "failures.flag_report": ("unknown-flag",),
     "failures.failure_report": (

@@ -38,6 +38,7 @@ def dump_file_report(pasted: PastedText) -> Report:
         "thunk-names": _thunk_names,
         "target": _target,
         "transfer-stats": _transfers,
+        "program-facts": _program_facts,
     }
     report = readers[pasted.kind](pasted)
     if report is None:
@@ -122,7 +123,10 @@ def _compile_options(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         answer,
-        means=("Defaults are those of jaxlib 0.10.2 and 0.12.0.1, as JAX sets them, and of libtpu 0.0.52.",),
+        means=(
+            *_partitions(read_text_message(pasted.text)),
+            "Defaults are those of jaxlib 0.10.2 and 0.12.0.1, as JAX sets them, and of libtpu 0.0.52.",
+        ),
         tables=(replace(table, limit=len(changed), person=bool(changed)),),
         numbers={"flags": len(settings), "changed": len(changed), "unknown": unknown},
     )
@@ -135,6 +139,31 @@ def _settings(text: str) -> Settings:
     message = read_text_message(text)
     inner = message.message("executable_build_options").message("debug_options")
     return settings_in_text(inner) or settings_in_text(message.message("debug_options")) or settings_in_text(message)
+
+
+def _partitions(message: TextMessage) -> Iterator[str]:
+    """The replicas and partitions of a `HloModuleConfigProto` or of execution options, in words."""
+    replicas = message.number("replica_count") or message.number("num_replicas")
+    partitions = message.number("num_partitions")
+    if replicas and partitions:
+        shardy = ", partitioned by Shardy" if message.text("use_shardy_partitioner") == "true" else ""
+        yield f"{format_count(replicas, 'replicas')}, {format_count(partitions, 'partitions')}{shardy}."
+
+
+def _program_facts(pasted: PastedText) -> Report | None:
+    message = read_text_message(pasted.text)
+    facts = tuple(message.values())
+    if not facts:
+        return None
+    columns: tuple[Column[str, str], ...] = (
+        Column("property", "property", of=lambda name, value: name),
+        Column("value", "value", of=lambda name, value: value),
+    )
+    module, count = message.text("module_name"), message.number("optimized_hlo_instruction_count")
+    compiled = f"{module} has {format_count(count, 'instructions')} after optimizations" if module else ""
+    answer = compiled or next(_partitions(message), "Options of an execution").removesuffix(".")
+    table = Table("target", columns, rows_from_tuples(columns, facts), noun="properties")
+    return text_report(pasted, answer, tables=(table,), numbers={"instructions": count or None})
 
 
 # --- thunks ---

@@ -71,6 +71,12 @@ PastedKind = Literal[
     "sharding",
     "replica-groups",
     "memory-profile",
+    "object-file",
+    "ptx",
+    "llvm-ir",
+    "emitter-mlir",
+    "drawing",
+    "program-facts",
 ]
 
 
@@ -164,6 +170,13 @@ _COMPILER_ERROR: Final = (
     "mixed precision is ",
     "doesn't have opcode ",
 )
+
+EMITTER_MLIR: Final = lazy_regex(
+    r"^ *(?:xtile\.entry_func|tt\.func|llvm\.func) |#xla\.indexing_map|\bxla\.(?:cpu_memory_region_name|slice_index)\b"
+    r"|\bdlti\.dl_spec\b|\bxla_(?:cpu|gpu)\.[a-z]|^// -----// IR Dump |\"xtile\.entry_func\"",
+    re.MULTILINE,
+)
+"""What is in the MLIR of XLA's emitters and in no program: dialects of loops, tiles, and machines."""
 
 ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope("out-of-memory", "an out-of-memory error", _OUT_OF_MEMORY),
@@ -368,7 +381,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "autotune-results",
         "autotuning results",
-        ("run_time", "results {", "results:"),
+        ("run_time", "results {", "results:", "version: 3"),
         _words(r"\brun_time:? \{|^results:? \{|^version: 3\s*\Z"),
         is_document=True,
     ),
@@ -412,9 +425,42 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "a list of compiler flags",
         ("xla_", "debug_options"),
         _words(
-            r"\A\s*(?:executable_build_options:? \{|debug_options:? \{|xla_\w+: [^\n]+\n?(?:\w+:? |\s*\Z)"
+            r"\A\s*(?:executable_build_options:? \{|debug_options:? \{|entry_computation_layout:? \{"
+            r"|xla_\w+: [^\n]+\n?(?:\w+:? |\s*\Z)"
             r"|--\w+(?:=[^\n]*)?\n--\w+)"
         ),
+        is_document=True,
+    ),
+    Envelope(
+        "program-facts",
+        "a description of a compiled program",
+        ("num_replicas:", "optimized_hlo_instruction_count:"),
+        _words(r"\A\s*num_replicas: \d+\s*\n\s*device_assignment:? \{|^optimized_hlo_instruction_count: \d"),
+        is_document=True,
+    ),
+    # --- code that backends generate ---
+    Envelope(
+        "ptx", "PTX", (".target ",), lazy_regex(r"^\.version \d[^\n]*\n\.target ", re.MULTILINE), is_document=True
+    ),
+    Envelope(
+        "emitter-mlir",
+        "MLIR of an emitter",
+        ("xtile.", "xla.", "llvm.func", "tt.func", "// -----// IR Dump "),
+        EMITTER_MLIR,
+        is_document=True,
+    ),
+    Envelope(
+        "llvm-ir",
+        "LLVM IR",
+        ("; ModuleID", "target triple", "target datalayout"),
+        lazy_regex(r"\A\s*; ModuleID|^target (?:datalayout|triple) = ", re.MULTILINE),
+        is_document=True,
+    ),
+    Envelope(
+        "drawing",
+        "a drawing of a computation",
+        ("digraph G", "<title>Fusion Explorer: "),
+        lazy_regex(r"^label = <[^\n]*Computation |<title>Fusion Explorer: ", re.MULTILINE),
         is_document=True,
     ),
     Envelope(
@@ -538,6 +584,7 @@ NOUNS: Final[dict[PastedKind, str]] = {
     "sharding": "a sharding",
     "replica-groups": "a list of replica groups",
     "memory-profile": "a device memory profile",
+    "object-file": "an object file",
 }
 """What each kind is called in messages."""
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
+from hlo_cli.inputs.files import ELF
 from hlo_cli.inputs.logs import BEGINNING, HEAD, WIDEST
 from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
 from hlo_cli.lazy_regex import lazy_regex
@@ -418,6 +419,8 @@ def recognized_bytes(data: bytes, name: str) -> PastedText | None:
     >>> recognized_bytes(b"\\n\\x05jit_f", "m.pb") is None
     True
     """
+    if data.startswith(ELF):
+        return PastedText("object-file", name, "", data=data)
     with suppress(WireError):
         tag, start, end = field_span_at(data, 0, len(data))
         if tag != _FIRST or start == end or data[start] & 7 != VARINT:
