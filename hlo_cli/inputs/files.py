@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 
 from hlo_cli.inputs.forms import (
     ARCHIVE_NAME,
+    ELF,
     MAXIMUM_BYTES,
     OpenFile,
     archive_above,
@@ -56,8 +57,6 @@ _ARCHIVE: Final = "save it as dump.zip or dump.tar, and pass that file"
 _PASS_A_DUMP = "pass the HLO dump, such as *after_optimizations.txt"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
-ELF: Final = b"\x7fELF"
-"""How an object file begins."""
 AS_TEXT = "to dump text, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
 
 

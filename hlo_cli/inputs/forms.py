@@ -20,6 +20,8 @@ from hlo_cli.source import HloError
 
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{1,20}+)://")
+ELF: Final = b"\x7fELF"
+"""How an object file begins."""
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 """How a zip archive begins, the second if it is empty."""
 _TAR_AT: Final = 257

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
-from hlo_cli.inputs.files import ELF
+from hlo_cli.inputs.forms import ELF
 from hlo_cli.inputs.logs import BEGINNING, HEAD, WIDEST
 from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
 from hlo_cli.lazy_regex import lazy_regex
