@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from hlo_cli import parse_module
@@ -13,6 +19,8 @@ from hlo_cli.analysis.query.main_module import (
     is_from_user,
     rank_modules,
 )
+from hlo_cli.commands.modules.loading import load_main
+from hlo_cli.commands.options.io_options import InputOptions
 
 FRAMES = """
 
@@ -83,8 +91,45 @@ ENTRY e {
 def test_a_function_of_the_user_counts_as_run_many_times() -> None:
     helper = ModuleCost(EXECUTIONS - 1, 0, 0, is_users=False)
     step = ModuleCost(1, 0, 0, is_users=True)
+    ranking = rank_modules([helper, step])
+    assert (ranking.main, ranking.shares) == (
+        1,
+        ((EXECUTIONS - 1) / (2 * EXECUTIONS - 1), EXECUTIONS / (2 * EXECUTIONS - 1)),
+    )
+
+
+def test_no_helper_costs_more_than_a_function_of_the_user() -> None:
+    """A step on eight floats comes before the random numbers of its data, which are made once."""
+    helper, step = ModuleCost(1_000_000, 9, 9, is_users=False), ModuleCost(1, 0, 0, is_users=True)
     assert rank_modules([helper, step]).main == 1
-    assert rank_modules([ModuleCost(EXECUTIONS + 1, 0, 0, is_users=False), step]).main == 0
+
+
+def test_a_step_comes_before_what_runs_once() -> None:
+    """Decoding returns the cache that is donated to it; prefilling, which costs more, makes a cache of a prompt."""
+    cache = "f32[64,16]{1,0}"
+    line = 'metadata={source_file="a.py" source_line='
+    prefill = f"""HloModule jit_prefill
+ENTRY e {{ p = f32[64,64] parameter(0)  s = {cache} slice(p), slice={{[0:64], [0:16]}}, {line}1}}
+  n = {cache} sine(s), {line}2}}  ROOT r = {cache} cosine(n), {line}3}} }}"""
+    alias = "input_output_alias={ {}: (0, {}, may-alias) }"
+    decode = (
+        f"HloModule jit_decode, {alias}\nENTRY e {{ c = {cache} parameter(0)  ROOT n = {cache} negate(c), {line}4}} }}"
+    )
+    costs = [replace(cost_of_module(parse_module(text)), is_users=True) for text in (prefill, decode)]
+    assert [cost.is_step for cost in costs] == [False, True]
+    assert costs[0].bytes > 2 * costs[1].bytes
+    assert rank_modules(costs).order == (1, 0)
+
+
+def test_values_made_of_a_key_come_last_of_what_is_not_the_users() -> None:
+    """Of a program without `jax.jit`, the product is the main module, not the random numbers that it multiplies."""
+    made = "HloModule jit__normal\nENTRY e { k = u32[2] parameter(0)  ROOT r = f32[99] iota(), iota_dimension=0 }"
+    key, product = (
+        replace(cost_of_module(parse_module(made)), has_lines=True),
+        ModuleCost(9, 9, 1, None, has_lines=True),
+    )
+    assert key.is_initializer
+    assert rank_modules([replace(key, bytes=1_000), product]).order == (1, 0)
 
 
 def test_helpers_are_small_and_not_the_users() -> None:
@@ -107,3 +152,58 @@ def test_without_source_lines_there_are_no_helpers() -> None:
 def test_modules_that_cost_nothing() -> None:
     ranking = rank_modules([ModuleCost(0, 0, 0, is_users=True)] * 2)
     assert (ranking.order, ranking.shares) == ((0, 1), (0.5, 0.5))
+
+
+# --- programs that the rule was not made for ---
+
+PROGRAMS = {
+    "prefill and decode": (
+        """
+D, S = 128, 256
+w = [jax.random.normal(k, (D, D)) for k in jax.random.split(jax.random.key(0), 3)]
+def attend(x, K, V, mask):
+    return jax.nn.softmax(jnp.where(mask, x @ w[0] @ K.T, -1e9)) @ V
+@jax.jit
+def prefill(x):
+    K, V = (jnp.zeros((S, D)).at[:len(x)].set(x @ each) for each in w[1:])
+    return attend(x, K, V, jnp.arange(S)[None] <= jnp.arange(len(x))[:, None])[-1:], K, V
+@functools.partial(jax.jit, donate_argnums=(1, 2))
+def decode(x, K, V, i):
+    K, V = (jax.lax.dynamic_update_slice(old, x @ each, (i, 0)) for old, each in zip((K, V), w[1:]))
+    return attend(x, K, V, jnp.arange(S)[None] <= i), K, V
+x, K, V = prefill(jax.random.normal(jax.random.key(9), (D, D)))
+for i in range(128, 130): x, K, V = decode(x, K, V, i)
+""",
+        "jit_decode",
+    ),
+    "a small step": (
+        """
+data = jax.random.normal(jax.random.key(0), (50_000, 8))
+data = (data - data.mean(0)) / data.std(0)
+@jax.jit
+def tiny_step(w, row): return w - 0.01 * (row @ w) * row
+w = tiny_step(jnp.zeros(8), data[0])
+""",
+        "jit_tiny_step",
+    ),
+    "without jit": (
+        """
+x = jax.random.normal(jax.random.key(0), (400, 400))
+u, s, v = jnp.linalg.svd(x)
+float(s[0])
+""",
+        "jit_svd",
+    ),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_main_module_of_programs(name: str, tmp_path: Path) -> None:
+    """The right module was written down before the dump was made."""
+    text, expected = PROGRAMS[name]
+    script = tmp_path / "program.py"
+    script.write_text(f"import functools\nimport jax\nimport jax.numpy as jnp\n{text}")
+    settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"--xla_dump_to={tmp_path / 'dump'}"}
+    subprocess.run([sys.executable, script], env=os.environ | settings, check=True, timeout=120, capture_output=True)
+    assert load_main([str(tmp_path / "dump")], InputOptions()).module.name == expected

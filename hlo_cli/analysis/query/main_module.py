@@ -23,6 +23,8 @@ class ModuleCost:
     `is_users` tells whether the module was made from a function of the user's program, not by a single call of a
     function of the library, such as `jax.random.normal`, outside of `jax.jit`; None if the module does not show it.
     `arguments` are the types and sizes of what the entry computation takes.
+    `has_lines` tells whether it has source lines, `is_step` whether most of its results take the memory of donated
+    arguments, such as the state of a loop, and `is_initializer` whether it makes values of next to nothing.
     """
 
     bytes: int
@@ -30,14 +32,18 @@ class ModuleCost:
     steps: int
     is_users: bool | None
     arguments: tuple[str, ...] = ()
+    has_lines: bool = False
+    is_step: bool = False
+    is_initializer: bool = False
 
 
 def cost_of_module(module: Module) -> ModuleCost:
     """The cost of one execution of a module, in bytes accessed, flops, and kernels launched.
 
     >>> from hlo_cli import parse_module
-    >>> cost_of_module(parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }"))
-    ModuleCost(bytes=32, flops=4, steps=1, is_users=None, arguments=('f32[4]',))
+    >>> cost = cost_of_module(parse_module("ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }"))
+    >>> cost.bytes, cost.flops, cost.steps, cost.is_users, cost.arguments, cost.is_step
+    (32, 4, 1, None, ('f32[4]',), False)
     """
     costs = list(main_costs_among(module.entry.instructions, rules=RUN))
     accessed, flops = (sum(each.get(name, 0) for each in costs) for name in (BYTES, FLOPS))
@@ -45,11 +51,31 @@ def cost_of_module(module: Module) -> ModuleCost:
         executions.count * sum(each.opcode not in NO_KERNELS for each in computation.instructions)
         for computation, executions in sequential_executions(module).items()
     )
-    arguments = tuple(_LAYOUT.sub("", str(each.shape)) for each in module.entry.parameters)
-    return ModuleCost(round(accessed), round(flops), steps, is_from_user(module), arguments)
+    taken = sum(each.shape.logical_bytes for each in module.entry.parameters)
+    returned = 0 if module.entry.root is None else module.entry.root.shape.logical_bytes
+    return ModuleCost(
+        round(accessed),
+        round(flops),
+        steps,
+        is_from_user(module),
+        tuple(_LAYOUT.sub("", str(each.shape)) for each in module.entry.parameters),
+        has_lines=any(module.location(each) is not None for each in module.instructions),
+        is_step=_donated_bytes(module) * 2 > returned,
+        is_initializer=taken <= KEY_BYTES < returned,
+    )
 
 
 _LAYOUT: Final = lazy_regex(r"\{[^{}]*\}")
+KEY_BYTES: Final = 64
+"""What an initializer takes at most: a key of random numbers (8 to 16 bytes), a seed, and bounds."""
+
+
+def _donated_bytes(module: Module) -> int:
+    """The bytes of the results that take the memory of donated arguments."""
+    root = module.entry.root
+    shapes = {} if root is None else dict(root.shape.leaves)
+    donated = {alias.output_index for alias in module.input_output_alias}
+    return sum(shapes[index].logical_bytes for index in donated if index in shapes)
 
 
 # --- who wrote it ---
@@ -118,12 +144,14 @@ def _is_users(location: SourceLocation) -> bool:
 
 EXECUTIONS: Final = 100
 """How often a function that the user compiled is supposed to run for each run of a helper: a step of training or of
-decoding runs in a loop, and JAX runs its helpers mostly once, to make the first values. In 10 of 21 dumps of small
-programs, a helper such as `jit__normal` costs more than the step; counted 20 times, the step comes first in 20, and
-100 times in all."""
+decoding runs in a loop, and JAX runs its helpers mostly once, to make the first values."""
+STEPS: Final = 10
+"""How often a function that takes its state as donated arguments is supposed to run for each run of another of the
+user's: for one prompt, `decode` runs tens of times and `prefill` once."""
 HELPER_SHARE: Final = 0.2
 """The share of the cost of all modules below which one that the user did not write is a helper. It is at most 0.17 in
-those dumps; a program that calls functions one by one, without `jax.jit`, has larger ones, which are to be seen."""
+21 dumps of small programs; one that calls functions one by one, without `jax.jit`, has larger ones, which are to be
+seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +184,27 @@ class ModuleRanking:
 
 
 def rank_modules(costs: Sequence[ModuleCost]) -> ModuleRanking:
-    """The order of modules by cost: the mean of their shares in bytes, flops, and kernels, times executions.
+    """The order of modules: the user's first, initializers last, and by cost.
 
-    A module of unknown origin is the user's if no other is known to be: dumps without source lines have no helpers.
+    Costs are the means of the shares in bytes, flops, and kernels, times executions. A module of unknown origin is the
+    user's if no other is known to be and none has source lines: dumps without source lines have no helpers.
 
     >>> rank_modules([ModuleCost(5, 5, 5, True), ModuleCost(5, 5, 5, True)]).order
     (0, 1)
+    >>> prefill, decode = ModuleCost(90, 900, 9, True), ModuleCost(30, 9, 9, True, is_step=True)
+    >>> rank_modules([prefill, decode]).main
+    1
     """
     amounts = ([cost.bytes for cost in costs], [cost.flops for cost in costs], [cost.steps for cost in costs])
     known = [_shares(each) for each in amounts if any(each)] or [_shares([1] * len(costs))]
-    is_any_users = any(cost.is_users for cost in costs)
-    is_users = [cost.is_users or (cost.is_users is None and not is_any_users) for cost in costs]
+    has_origins = any(cost.is_users or cost.has_lines for cost in costs)
+    is_users = [cost.is_users or (cost.is_users is None and not has_origins) for cost in costs]
     weights = [
-        sum(parts) * (EXECUTIONS if is_own else 1)
-        for is_own, parts in zip(is_users, zip(*known, strict=True), strict=True)
+        sum(parts) * (EXECUTIONS if is_own else 1) * (STEPS if is_own and cost.is_step else 1)
+        for cost, is_own, parts in zip(costs, is_users, zip(*known, strict=True), strict=True)
     ]
     shares = _shares(weights)
-    order = sorted(range(len(costs)), key=lambda at: -shares[at])
+    order = sorted(range(len(costs)), key=lambda at: (not is_users[at], costs[at].is_initializer, -shares[at]))
     helpers = {at for at in order[1:] if not is_users[at] and shares[at] < HELPER_SHARE}
     return ModuleRanking(tuple(order), tuple(shares), tuple(_shares(amounts[0])), frozenset(helpers))
 

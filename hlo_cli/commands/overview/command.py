@@ -29,7 +29,7 @@ HELP = """\
 Say what runs, whether it fits, what costs most, and what to fix first.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
-stdin. Of several modules, the one that costs most is reported.
+stdin. Of several modules, the main one is reported: the program's, by cost.
 """
 EXAMPLES = (
     "hlo overview dump/",
@@ -39,11 +39,13 @@ EXAMPLES = (
     "hlo overview dump/ --json",
 )
 DETAILS = """\
-`hlo dump/` is `hlo overview dump/`. The cost of a module is the mean of its
-shares in the bytes, flops, and kernels of all modules. A module made from a
-function of the program counts 100 times, as it runs again and again; modules
-that JAX compiles to run its own functions one by one, such as jit__normal, are
-helpers. `hlo parse dump/` lists all modules.
+`hlo dump/` is `hlo overview dump/`. Modules made from functions of the program
+come first, then those that JAX compiles to run its own functions one by one,
+such as jit__normal: the helpers. Within both, the order is by cost, the mean of
+the shares in the bytes, flops, and kernels of all modules. A function whose
+results take the memory of donated arguments, such as a decoding step, counts 10
+times.
+`hlo parse dump/` lists all modules.
 
 Lines are those of the program, not of libraries. Memory is checked against the
 chip that the dump names, or against --chip.
