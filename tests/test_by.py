@@ -216,7 +216,7 @@ def test_the_answer_names_the_line_and_its_share(layers: str, capsys: pytest.Cap
         "Computed values hold 24.0 of 32.5 KiB at the RAM peak (74%); params['layers'][*]['w'] holds 8 KiB (25%)"
     )
     assert first_line(capsys, "memspace", layers, "--by", "source", "--limit", "1MiB") == (
-        "Fits: RAM needs 32.5 KiB of 1 MiB. model.py:92 holds 16.0 of 32.5 KiB at the RAM peak (49%)"
+        "Fits: 32.5 KiB of 1 MiB RAM. model.py:92 holds 16.0 of 32.5 KiB at the RAM peak (49%)"
     )
 
 

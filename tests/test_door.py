@@ -343,7 +343,7 @@ def test_a_directory_of_many_modules(many_modules: Path, hlo: Callable[..., Answ
     """The module that costs most is reported, and the next commands select it; `parse` lists all."""
     code, out, _ = hlo(str(many_modules), "--format", "screen")
     assert (code, out.split(":")[0]) == (0, "jit_f_77 (0077)")
-    assert " 500; this one accesses " in out
+    assert " 500; run once each, this one accesses " in out
     lines = [line.removeprefix("next:").strip() for line in out.splitlines() if "hlo " in line]
     assert [line.split(" ", 2)[2] for line in lines] == [
         f"'{many_modules}' --module jit_f_77",

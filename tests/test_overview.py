@@ -9,12 +9,15 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
-from hlo_cli import cli
+from hlo_cli import cli, load
 from hlo_cli.commands.modules.loading import load_main
+from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.render.width import cell_width
+from hlo_cli.report.numbers import format_bytes
 from strategies import FIXTURES
 
 TRAINING = FIXTURES / "programs" / "cpu" / "training"
@@ -80,8 +83,22 @@ def test_it_is_one_screen(dump: Path, hlo: Callable[..., Answer]) -> None:
     code, out, notes = hlo(dump, "--format", "screen")
     assert code == 0
     assert fits_a_screen(out + notes), out + notes
-    assert re.search(r"peaks at|fits|does not fit", out.splitlines()[0])
+    assert re.search(r"needs|fits|does not fit", out.splitlines()[0])
     assert 1 <= len(re.findall(r"^(?:next:|     ) hlo ", out, re.MULTILINE)) <= 2
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.name)
+def test_what_is_needed_is_not_what_is_live(dump: Path, hlo: Callable[..., Answer]) -> None:
+    """Line 1 has what is allocated, as `hlo memspace` does; the peak of live bytes has its own name and line."""
+    _, out, _ = hlo(dump, "--format", "screen")
+    _, answer, _ = hlo(dump, "--json")
+    _, listed, _ = hlo("memspace", dump, "--module", json.loads(answer)["answer"]["module"], "--json")
+    main = json.loads(listed)["tables"]["spaces"]["rows"][0]
+    assert json.loads(answer)["answer"]["needed_bytes"] == main["allocated_bytes"]
+    needed = re.escape(format_bytes(main["allocated_bytes"]))
+    assert re.search(rf"(?:needs |fits \w+ \(){needed} of (?:[\d.]+ GiB )?{main['space']}", " ".join(out.split()))
+    assert f"live peak {format_bytes(main['peak_bytes'])} at" in " ".join(out.split())
+    assert re.search(r"most (bytes|time)", out)
 
 
 def test_the_main_module_of_a_program(hlo: Callable[..., Answer]) -> None:
@@ -110,6 +127,45 @@ def test_run_takes_the_same() -> None:
     loaded = load_main([str(TRAINING)], InputOptions())
     assert loaded.module.name == "jit_train_step"
     assert [note for note in loaded.input.notes if "costs most" in note]
+
+
+@pytest.fixture
+def step_and_helper(tmp_path: Path) -> Path:
+    """A small step of the user's, and a helper of JAX with a longer text, more memory, and no line of its own."""
+    line = 'metadata={op_name="jit(step)/mul" source_file="train.py" source_line='
+    step = f"""HloModule jit_step, is_scheduled=true
+
+ENTRY main {{
+  x = f32[64,64]{{1,0}} parameter(0)
+  doubled = f32[64,64]{{1,0}} add(x, x), {line}7}}
+  ROOT squared = f32[64,64]{{1,0}} multiply(doubled, doubled), {line}8}}
+}}
+"""
+    sines = "\n".join(f"  s.{at + 1} = f32[90,90]{{1,0}} sine(s.{at})" for at in range(20))
+    head = "HloModule jit__normal, is_scheduled=true\n\nENTRY main {\n  s.0 = f32[90,90]{1,0} parameter(0)\n"
+    helper = f"{head}{sines}\n  ROOT r = f32[90,90]{{1,0}} cosine(s.20)\n}}\n"
+    for name, text in (("module_0001.jit__normal", helper), ("module_0002.jit_step", step)):
+        (tmp_path / f"{name}.cpu_after_optimizations.txt").write_text(text)
+    return tmp_path
+
+
+def test_load_takes_the_main_module(step_and_helper: Path) -> None:
+    assert load(step_and_helper).name == "jit_step"
+    assert load(step_and_helper, module="jit__normal").name == "jit__normal"
+
+
+def test_names_of_the_main_module_are_completed(step_and_helper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    option = click.Option(["--value"])
+    with click.Context(click.Command("memspace", params=[click.Argument(["inputs"], nargs=-1)])) as context:
+        context.params["inputs"] = (str(step_and_helper),)
+        assert [item.value for item in completion.instructions(context, option, "")] == ["x", "doubled", "squared"]
+        monkeypatch.setattr(completion, "_MAXIMUM_PARSED", 100)
+        assert "s.20" in [item.value for item in completion.instructions(context, option, "")]
+
+
+def test_the_peak_of_the_main_module_comes_first(step_and_helper: Path, hlo: Callable[..., Answer]) -> None:
+    _, out, _ = hlo("memspace", step_and_helper, "--format", "screen")
+    assert out.startswith("2 modules: jit_step peaks at 32 KiB of RAM; highest peak is 63.3 KiB of RAM in\njit__normal")
 
 
 @pytest.mark.parametrize("command", LISTS)
@@ -141,7 +197,7 @@ def test_a_module_is_selected_by_number_and_by_name(run_of_two: Path, hlo: Calla
 def test_others_are_named(run_of_two: Path, hlo: Callable[..., Answer]) -> None:
     _, out, _ = hlo("overview", run_of_two, "--format", "screen")
     assert "others     jit_eval_step (0070), jit_eval_step (0062)" in out
-    assert "25 helper modules of JAX" in out
+    assert "25 modules of JAX's own functions" in out
 
 
 def test_what_cannot_be_read_is_an_error(run_of_two: Path, hlo: Callable[..., Answer]) -> None:

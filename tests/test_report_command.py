@@ -192,8 +192,8 @@ def scheduled(body: str, name: str = "m") -> str:
     ("size", "tone", "headline"),
     [
         (16_911_433_729, "bad", "Does not fit v5e (RAM 1 B over)"),
-        (16_911_433_728, "warning", "Fits v5e (15.8 of 15.8 GiB)"),
-        (16_000_000_000, "good", "Fits v5e (14.9 of 15.8 GiB)"),
+        (16_911_433_728, "warning", "Fits v5e (15.8 of 15.8 GiB RAM)"),
+        (16_000_000_000, "good", "Fits v5e (14.9 of 15.8 GiB RAM)"),
     ],
 )
 def test_memory_is_judged_by_the_chip(size: int, tone: str, headline: str, tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | No
         limited = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
     return tuple(
         # A chip without a limit for a space does not restrict it.
-        MemoryFit(space.number, space.name, _needed_bytes(memory, space), limit, space.offsets)
+        MemoryFit(space.number, space.name, needed_bytes(memory, space), limit, space.offsets)
         for space, limit in limited
         if limit
     )
@@ -342,7 +342,7 @@ def allocated_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | No
     return sum(a.size for a in memory.allocations if a.space == space.number and a.kind != "thread-local")
 
 
-def _needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
+def needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
     """Returns the total of all allocations in a memory space, or the peak of live bytes if offsets are unknown."""
     allocated = allocated_bytes(memory, space)
     # Where memory-space assignment has chosen offsets, live bytes are the most that the text proves.

@@ -18,6 +18,7 @@ from hlo_cli.analysis.memory.memory_analysis import (
     ViewerPeak,
     allocated_bytes,
     memory_fits,
+    needed_bytes,
 )
 from hlo_cli.analysis.memory.peak_advice import (
     Change,
@@ -69,7 +70,7 @@ from hlo_cli.commands.modules.loading import (
     stage_of,
     text_order_note,
 )
-from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs
+from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs, ranking_of
 from hlo_cli.commands.options.chips import mismatch
 from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options
@@ -97,6 +98,7 @@ from hlo_cli.report.table import (
     unknown_if_none,
 )
 from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
+from hlo_cli.scan_modules import ScanResult
 from hlo_cli.source import Diagnostic, HloError
 
 # --- --by: live values in groups ---
@@ -494,7 +496,7 @@ _MAX_SPACES = 2
 """The number of memory spaces in the answer."""
 _MAX_NAMES_IN_ANSWER = 2
 """The number of values named in a sentence."""
-_NEEDS: Final[dict[Offsets, str]] = {"exact": "needs", "estimated": "needs about", "unknown": "needs at least"}
+_ACCURACY: Final[Mapping[Offsets, str]] = {"exact": "", "estimated": "about ", "unknown": "at least "}
 
 
 def report_of_memory(
@@ -525,7 +527,7 @@ def report_of_memory(
     if fit is not None and step is None and not (stage == "optimized" and devices == 1):
         answer = _fit_of_bound(fit, chip, stage, devices, is_verdict=is_verdict)
     else:
-        answer = bounded(_sentence(_module_answer(memory, spaces, fits, fit, step)), stage, devices=devices)
+        answer = bounded(_sentence(_module_answer(memory, spaces, fits, fit, step, chip)), stage, devices=devices)
     if words := _totals_in_words(memory, spaces, options, step, parts):
         answer = words if fit is None else f"{answer}. {words}"
     return Report(
@@ -560,6 +562,7 @@ def _module_answer(
     fits: Sequence[MemoryFit],
     fit: MemoryFit | None,
     step: int | None,
+    chip: Chip | None,
 ) -> str:
     if not memory.spaces:
         return "No values are stored in memory"
@@ -575,7 +578,8 @@ def _module_answer(
     others = [
         _peak_in_words(memory, space) for space in _reported_spaces(memory, spaces) if space.number not in limited
     ]
-    return ". ".join((f"Fits: {', '.join(map(_fit_in_words, fits))}", *others))
+    verdict = "Fits" if chip is None else f"Fits {chip.name}"
+    return ". ".join((f"{verdict}: {', '.join(map(fit_in_words, fits))}", *others))
 
 
 def _fit_of_bound(fit: MemoryFit, chip: Chip | None, stage: ProgramStage, devices: int, *, is_verdict: bool) -> str:
@@ -599,14 +603,30 @@ def _fit_of_bound(fit: MemoryFit, chip: Chip | None, stage: ProgramStage, device
     return f"Does not fit at the {early}upper bound of {needed}{parts}: {has} ({over} over)"
 
 
-def _fit_in_words(fit: MemoryFit) -> str:
-    return f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)} of {format_bytes(fit.limit_bytes)}"
+def fit_in_words(fit: MemoryFit) -> str:
+    """The bytes needed of those that a memory space has.
+
+    >>> fit_in_words(MemoryFit(0, "HBM", 3 << 20, 16 << 30, "estimated"))
+    'about 3 MiB of 16 GiB HBM'
+    >>> fit_in_words(MemoryFit(1, "VMEM", 3 << 20, 128 << 20, "exact"))
+    '3 of 128 MiB VMEM'
+    """
+    needed, unit = format_bytes(fit.needed_bytes).split(" ")
+    limit, unit_of_limit = format_bytes(fit.limit_bytes).split(" ")
+    amount = needed if unit == unit_of_limit else f"{needed} {unit}"
+    return f"{_ACCURACY[fit.offsets]}{amount} of {limit} {unit_of_limit} {fit.name}"
+
+
+def need_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage, *, is_bound: bool) -> str:
+    """The bytes that a program needs in a memory space, fragmentation included, such as `needs 3 MiB of HBM`."""
+    accuracy = "at most " if is_bound else _ACCURACY[space.offsets]
+    return f"needs {accuracy}{format_bytes(needed_bytes(memory, space))} of {space.name}"
 
 
 def _excess_in_words(fit: MemoryFit) -> str:
     needed, limit = format_bytes(fit.needed_bytes), format_bytes(fit.limit_bytes)
     excess = format_bytes(fit.excess_bytes)
-    return f"{fit.name} {_NEEDS[fit.offsets]} {needed} but only {limit} is available ({excess} over)"
+    return f"{fit.name} needs {_ACCURACY[fit.offsets]}{needed} but only {limit} is available ({excess} over)"
 
 
 def _reported_spaces(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage]) -> list[MemorySpaceUsage]:
@@ -615,12 +635,16 @@ def _reported_spaces(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage])
 
 
 def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
+    return f"{space.name} usage peaks at {peak_and_place(memory, space)}"
+
+
+def peak_and_place(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
+    """The live bytes of a memory space at the peak, the instruction there, and the padding if it is most of them."""
     live = space.live_at(space.peak_step)
     padded = sum(value.padded_bytes for value in live)
     padding = 1 - sum(value.logical_bytes for value in live) / padded if padded else 0.0
     share = f" ({format_percent(padding)}% padding)" if padding > _MOSTLY_PADDING else ""
-    peak = format_bytes(space.peak_bytes)
-    return f"{space.name} usage peaks at {peak} at {step_label(memory, space.peak_step)}{share}"
+    return f"{format_bytes(space.peak_bytes)} at {step_label(memory, space.peak_step)}{share}"
 
 
 def _module_numbers(
@@ -889,7 +913,7 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
             fails=lambda usage: usage.fits is False,
             devices=lambda usage: usage.devices,
         ),
-        answer=_modules_answer(usages, has_limit=has_limit),
+        answer=_modules_answer(usages, _main_usage(results), has_limit=has_limit),
         numbers=_modules_numbers(usages, has_limit=has_limit),
         unfinished=sum(usage.stage != "optimized" for usage in usages),
         output=output,
@@ -917,7 +941,13 @@ def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column[_Usage
     )  # fmt: skip
 
 
-def _modules_answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
+def _main_usage(results: Sequence[ScanResult[_Usage]]) -> _Usage | None:
+    """The usage of the main module; None if no module can be read."""
+    ranking, read = ranking_of(results)
+    return next((results[read[at]].answer for at in ranking.order), None)
+
+
+def _modules_answer(usages: Sequence[_Usage], main: _Usage | None, *, has_limit: bool) -> str:
     number = format_count(len(usages), "modules")
     limited = [usage for usage in usages if usage.share is not None]
     if has_limit and limited:
@@ -925,7 +955,13 @@ def _modules_answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
     fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
     if fullest is None or fullest.space is None:
         return f"{number}: no values are stored in memory"
-    return f"{number}: highest peak is {format_bytes(fullest.peak_bytes)} of {fullest.space} in {fullest.module}"
+    if main is None or main.peak_bytes == fullest.peak_bytes or main.space is None:
+        return f"{number}: highest peak is {format_bytes(fullest.peak_bytes)} of {fullest.space} in {fullest.module}"
+    # A helper, which runs once before the step, may have the highest peak.
+    return (
+        f"{number}: {main.module} peaks at {format_bytes(main.peak_bytes)} of {main.space}; "
+        f"highest peak is {format_bytes(fullest.peak_bytes)} of {fullest.space} in {fullest.module}"
+    )
 
 
 def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:

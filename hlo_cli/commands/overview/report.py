@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_fits
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, memory_fits, needed_bytes
 from hlo_cli.analysis.origin.origins import OTHER_KEYS, By
 from hlo_cli.analysis.query.main_module import ModuleCost
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -21,8 +21,7 @@ from hlo_cli.commands.lint.configuration import chip_setting, load_config
 from hlo_cli.commands.lint.report import in_order
 from hlo_cli.commands.lint.report import report_of as report_of_findings
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
-from hlo_cli.commands.memspace.options import MemspaceOptions
-from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.memspace.report import fit_in_words, need_in_words, peak_and_place
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -47,6 +46,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.inputs.input import Input, target_texts
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.findings import Group as FindingGroup
@@ -54,7 +54,6 @@ from hlo_cli.report.numbers import (
     format_bytes,
     format_count,
     format_flops,
-    format_part,
     format_percent,
     format_seconds,
     format_seconds_range,
@@ -107,7 +106,7 @@ def _other_facts(others: Others | None) -> Iterator[Fact]:
     own = [read[at] for at in ranking.order if read[at] not in helpers and read[at] != others.main]
     main = read.index(others.main)
     share = format_percent(ranking.bytes_shares[main])
-    yield Fact("modules", remark=f"{len(others.results):,}; this one accesses {share}% of their bytes")
+    yield Fact("modules", remark=f"{len(others.results):,}; run once each, this one accesses {share}% of the bytes")
     if own:
         names = [module_words(others.results, at) for at in own]
         more = f", and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
@@ -115,7 +114,10 @@ def _other_facts(others: Others | None) -> Iterator[Fact]:
     yield from _compiled_again(others, helpers)
     if helpers:
         share = format_percent(ranking.bytes_share(ranking.helpers))
-        yield Fact("helpers", remark=f"{format_count(len(helpers), 'helper modules')} of JAX, {share}% of bytes")
+        yield Fact(
+            "helpers",
+            remark=f"{format_count(len(helpers), 'modules')} of JAX's own functions, {share}% of the bytes",
+        )
 
 
 def _compiled_again(others: Others, helpers: Collection[int]) -> Iterator[Fact]:
@@ -151,19 +153,35 @@ def _spec_of(chip: Chip | None) -> ChipSpec | None:
 
 
 def _memory_words(loaded: Loaded, memory: MemoryAnalysis, chip: Chip | None) -> str:
-    """Whether the module fits the chip, in a few words; without a chip, how much it needs at the peak."""
-    fits, is_final = memory_fits(memory, None, chip), stage_of(loaded) == "optimized"
-    peak = memory.fullest
-    if peak is None:
+    """Whether the module fits the chip, in a few words; without a chip, how much it needs of main memory."""
+    fits, is_final = memory_fits(memory, None, chip), stage_of(loaded) == "optimized" and devices_together(loaded) == 1
+    main = _main_space(memory)
+    if main is None:
         return "no values in memory"
     if chip is None or not fits:
-        return f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}"
+        return need_in_words(memory, main, is_bound=not is_final)
     worst = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
     if worst.excess_bytes > 0:
-        part = f"{worst.name}: {format_part(worst.needed_bytes, worst.limit_bytes)}"
-        return f"does not fit {chip.name} ({part})" if is_final else f"may not fit {chip.name} yet ({part})"
-    main = next((fit for fit in fits if not fit.space), worst)
-    return f"fits {chip.name} ({main.name}: {format_part(main.needed_bytes, main.limit_bytes)})"
+        return f"{'does not fit' if is_final else 'may not fit'} {chip.name} ({fit_in_words(worst)})"
+    fit = next((fit for fit in fits if fit.space == main.number), worst)
+    return f"fits {chip.name} ({fit_in_words(fit)})"
+
+
+def _main_space(memory: MemoryAnalysis) -> MemorySpaceUsage | None:
+    """Main memory, else the memory space with the highest peak; None if there are no values."""
+    return memory.space(MemorySpace.MAIN) or memory.fullest
+
+
+def _peak_words(memory: MemoryAnalysis) -> str:
+    """What line 1 does not say: the temporaries among the bytes that are needed, and what is live at once."""
+    main, fullest = _main_space(memory), memory.fullest
+    if main is None or fullest is None:
+        return ""
+    temporary_bytes = main.totals.temporary_bytes if main.offsets != "unknown" else 0
+    temporaries = f"{format_bytes(temporary_bytes)} of temporaries" if temporary_bytes else ""
+    live = f"live peak {peak_and_place(memory, main)}"
+    other = "" if fullest is main else f"{fullest.name} live peak {peak_and_place(memory, fullest)}"
+    return "; ".join(filter(None, (temporaries, live, other)))
 
 
 def _time_words(steps: Report | None, chip: Chip | None) -> str:
@@ -176,8 +194,8 @@ def _time_words(steps: Report | None, chip: Chip | None) -> str:
     if not seconds:
         return ""
     if steps.numbers.get("lower_bounds"):
-        return f"at least {format_seconds(seconds)} per execution on {chip.name}, estimated"
-    return f"{format_seconds_range(low, seconds, high)} per execution on {chip.name}, estimated"
+        return f"at least {format_seconds(seconds)} per execution (estimate)"
+    return f"about {format_seconds_range(low, seconds, high)} per execution"
 
 
 # --- lines of the program ---
@@ -215,7 +233,7 @@ def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str) -> Table 
         Column("bytes", "accessed", "bytes", of=lambda cost: cost.bytes),
         Column("flops", "flops", "flops", of=lambda cost: cost.flops),
         Column("kernels", "kernels", "count", of=lambda cost: cost.kernels),
-        Column("source" if by == "source" else "scope", "costs most" if by == "source" else "scope",
+        Column("source" if by == "source" else "scope", "most time" if has_times else "most bytes",
                "source" if by == "source" else "op_name", role="name", of=lambda cost: cost.key),
         Column("source_text", "code", person=any(cost.code for cost in costs), of=lambda cost: cost.code),
     )  # fmt: skip
@@ -292,7 +310,8 @@ def _worst_finding(groups: Sequence[FindingGroup]) -> Passage | None:
     line = place if place not in group.message else ""
     # The message of several ends with their places: the line of the worst is beside the cost.
     where, worst = (f" at {line}", "") if len(group.members) == 1 else ("", f"the worst at {line}")
-    words = (format_bytes(group.cost_bytes) if group.cost_bytes else "", worst if line else "")
+    cost = format_bytes(group.cost_bytes) if group.cost_bytes else ""
+    words = (cost if cost not in group.message else "", worst if line else "")
     cost = f" ({'; '.join(filter(None, words))})" if any(words) else ""
     where = where if line else ""
     text = (Run(f"{group.severity} {group.code}", role), f": {group.message}{where}{cost}")
@@ -350,8 +369,8 @@ def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others
     cost = cost_of_module(module)
     kernels = format_count(cost.steps, "kernels")
     yield Fact("runs", remark=f"{kernels}, {format_flops(cost.flops)}, {format_bytes(cost.bytes)} accessed")
-    answer = report_of_memory(loaded, memory, MemspaceOptions(), "").answer
-    yield Fact("memory", remark=answer, is_whole=True)
+    if words := _peak_words(memory):
+        yield Fact("memory", remark=words, is_whole=True)
     yield Fact("arguments", remark=_signature(loaded))
     if number_of(pairs.numbers.get("pairs")) or number_of(pairs.numbers.get("synchronous")):
         yield Fact("transfers", remark=pairs.answer, is_whole=True)
@@ -384,7 +403,7 @@ def _numbers(
     others: Others | None,
 ) -> Mapping[str, Cell]:
     fits = memory_fits(memory, None, chip)
-    peak = memory.fullest
+    peak, main = memory.fullest, _main_space(memory)
     return {
         "module": loaded.module.name,
         "instructions": loaded.module.instruction_count,
@@ -393,6 +412,7 @@ def _numbers(
         "fits": all(fit.excess_bytes <= 0 for fit in fits) if fits else None,
         "space": None if peak is None else peak.name,
         "peak_bytes": 0 if peak is None else peak.peak_bytes,
+        "needed_bytes": 0 if main is None else needed_bytes(memory, main),
         "execution_seconds": None if steps is None else steps.numbers.get("execution_seconds"),
         **{name: findings.numbers.get(name) for name in ("errors", "warnings", "notes")},
     }

@@ -15,6 +15,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemoryFit, MemorySpaceUsage, memory_fits
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import devices_of
+from hlo_cli.commands.memspace.report import fit_in_words
 from hlo_cli.commands.memspace.usage import chosen_spaces, step_label
 from hlo_cli.commands.modules.loading import Loaded, devices_together, input_facts, not_partitioned
 from hlo_cli.commands.options.chips import mismatch
@@ -279,7 +280,7 @@ def _memory_verdict(sources: Sources) -> Verdict:
         words = f"Does not fit {chip.name} ({fullest.name} {format_bytes(fullest.excess_bytes)} over)"
         return Verdict("Memory", "bad", words, sentence, section="memory", gauges=gauges)
     main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), fullest)
-    words = f"Fits {chip.name} ({format_part(main.needed_bytes, main.limit_bytes)})"
+    words = f"Fits {chip.name} ({fit_in_words(main)})"
     is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
     tone: Tone = "warning" if is_nearly_full else "good"
     brief = f"Fits {chip.name}"
