@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.displayed import Items
-from hlo_cli.inputs.input import read_content, read_inputs, select_module
+from hlo_cli.inputs.input import read_content
 from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, MeshAxis
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, of_module
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def load(path: object, *, stage: str | None = None, module: str | None = None) -> Module:
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
-    By default, the latest of several stages and the largest of several modules; `stage` and `module` select by name, or
-    by a part of it. Raises HloError if the input cannot be read.
+    By default, the latest of several stages and, as commands do, the main one of several modules, which costs most;
+    `stage` and `module` select by name, or by a part of it. Raises HloError if the input cannot be read.
 
     Instead of a path, it takes a module, the HLO text of modules, the bytes of a text or a proto, and what `from_jax`
     takes without arguments, such as a `Compiled`; for these, `stage` is "optimized" or "lowered".
@@ -51,7 +51,10 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     if isinstance(path, bytes) or (isinstance(path, str) and _is_text(path)):
         return read_input(read_content(path, stage=stage, module=module))
     if isinstance(path, str | os.PathLike):
-        return read_input(select_module(read_inputs([os.fsdecode(path)], stage=stage, module=module)))
+        from hlo_cli.commands.modules.loading import load_main
+        from hlo_cli.commands.options.io_options import InputOptions
+
+        return load_main([os.fsdecode(path)], InputOptions(stage=stage, module=module, quiet=True)).module
     return _of_object(path, stage, module)
 
 

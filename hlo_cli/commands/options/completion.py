@@ -7,7 +7,7 @@ parameter, and the incomplete word. Unreadable input completes to nothing: a she
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from hlo_cli.inputs.dumps import DumpName
+    from hlo_cli.inputs.input import Input
 
 
 Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
@@ -38,6 +39,8 @@ _MAXIMUM_RANK: Final = 16  # one choice for each dimension: a longer list helps 
 _MAXIMUM_BYTES: Final = 64 << 20  # reading more would take longer than a user waits for Tab
 _MAXIMUM_NAMES: Final = 1_000
 """Limits that keep a shell responsive: larger files are not read, and further names not offered."""
+_MAXIMUM_PARSED: Final = 2 << 20
+"""Bytes of modules that are parsed to tell which is the main one; it takes about a second."""
 
 
 def one_of(choices: Choices) -> Completer:
@@ -173,8 +176,8 @@ def _inputs(ctx: click.Context) -> tuple[str, ...]:
 def _names(
     ctx: click.Context, inputs: Iterable[str], names_in: Callable[[str], Iterator[str]], *, stage: str | None = None
 ) -> Iterator[str]:
-    """The names in the first input that is a file or a directory, whose text is searched and not parsed."""
-    from hlo_cli.inputs.input import read_inputs, select_module
+    """The names in the first input that is a file or directory, in its main module, found in the text."""
+    from hlo_cli.inputs.input import read_inputs
 
     dump = next(filter(os.path.exists, inputs), None)
     if dump is None:
@@ -182,11 +185,22 @@ def _names(
     module = ctx.params.get("module")
     stage = stage or ctx.params.get("stage")
     try:
-        chosen = select_module(read_inputs([dump], stage=stage, module=module, maximum_bytes=_MAXIMUM_BYTES))
+        chosen = _main_of(read_inputs([dump], stage=stage, module=module, maximum_bytes=_MAXIMUM_BYTES))
     except (HloError, OSError):
         return
     if chosen.proto is None:
         yield from names_in(chosen.source.text)
+
+
+def _main_of(inputs: Sequence[Input]) -> Input:
+    """The main module, as commands take it; the largest of many that are too large to be parsed while a user waits."""
+    from hlo_cli.analysis.query.main_module import cost_of_module, rank_modules
+    from hlo_cli.inputs.input import select_module
+    from hlo_cli.read_input import read_input
+
+    if len(inputs) <= 1 or sum(each.size for each in inputs) > _MAXIMUM_PARSED:
+        return select_module(inputs)
+    return inputs[rank_modules([cost_of_module(read_input(each)) for each in inputs]).main]
 
 
 def _instruction_names(text: str) -> Iterator[str]:
