@@ -325,6 +325,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     error = error_of(lambda: read_inputs([f"{folder}/after_optimisations.txt"]))
     assert error.diagnostic.message == f"file '{folder}/after_optimisations.txt' not found"
     assert error.diagnostic.hint == f"did you mean '{folder}/after_optimizations.txt.gz'?"
+    error = error_of(lambda: read_inputs([f"{folder}/nofile.hlo"]))
+    assert error.diagnostic.hint == f"did you mean '{folder}/after_optimizations.txt.gz'?"
+    write(tmp_path, "module_0001.jit_f.after_optimizations.txt", "module_0001.jit_f")
+    error = error_of(lambda: read_inputs([f"{folder}/nofile.hlo"]))
+    assert error.diagnostic.hint == f"pass '{folder}' to read its 2 dumps"
+    error = error_of(lambda: read_inputs([f"{folder}/module_0001.jit_f.txt"]))
+    assert error.diagnostic.hint == f"did you mean '{folder}/module_0001.jit_f.after_optimizations.txt'?"
+    error = error_of(lambda: read_inputs([f"{tmp_path.parent}/{tmp_path.name}x/after_optimizations.txt"]))
+    assert error.diagnostic.hint == f"did you mean '{tmp_path}'?"
     assert "not found" in str(error_of(lambda: read_inputs([f"{folder}/no/such"])))
     assert "empty file name" in str(error_of(lambda: read_inputs([""])))
     (tmp_path / "dangling").symlink_to("nowhere")

@@ -201,7 +201,7 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
 
 
 def missing(path: str) -> HloError:
-    """The error for a missing path, with the nearest existing name."""
+    """The error for a missing path, with the nearest existing name, else with what there is instead."""
     if scheme_of(path) == "file":
         from shlex import quote  # rarely needed
 
@@ -209,12 +209,33 @@ def missing(path: str) -> HloError:
         return HloError(f"{path[:_LONGEST_URL]} is the URL of a local file", hint=f"pass {local}")
     folder, base = os.path.split(path)
     if not is_folder(folder or "."):
-        return HloError(f"directory '{folder}' not found")
+        parent, name = os.path.split(folder)
+        # Of a URL without a folder, there is no directory above.
+        near = nearest(name[:255], _neighbors(parent, name)) if name and not is_elsewhere(folder) else None
+        hint = did_you_mean(os.path.join(parent, near) if near else None)
+        return HloError(f"directory '{folder}' not found", hint=hint)
     names = _neighbors(folder, base)
-    longer = [name for name in names if base and name.startswith(base)]
+    dumps = [name for name in names if _DUMP.search(name)]
+    # `module_0030.jit_step.txt` is a stage away from a name of XLA's.
+    stem = base.removesuffix(os.path.splitext(base)[1]) if _EXTENSION.search(base) else base
+    longer = [name for found in (dumps, names) for name in found if stem and name.startswith(stem)]
     near = longer[0] if longer else nearest(base[:255], names)
-    hint = did_you_mean(os.path.join(folder, near) if near else None)
+    hint = did_you_mean(os.path.join(folder, near) if near else None) or _dumps_in_words(folder, dumps)
     return HloError(f"file '{path}' not found" if path else "empty file name", hint=hint)
+
+
+_DUMP: Final = re.compile(r"\.(?:hlo|mlir|hlo\.pb)(?:\.gz)?$|(?:before|after)_optimizations\.txt(?:\.gz)?$")
+"""Names of files that have modules, which hints prefer."""
+_EXTENSION: Final = re.compile(r"\.(?:hlo|txt|pb|mlir|gz)$")
+
+
+def _dumps_in_words(folder: str, dumps: Sequence[str]) -> str | None:
+    """How to read the dumps of a folder; None without any."""
+    if not dumps:
+        return None
+    if len(dumps) == 1:
+        return did_you_mean(os.path.join(folder, dumps[0]))
+    return f"pass '{folder or '.'}' to read its {len(dumps):,} dumps"
 
 
 def _neighbors(folder: str, base: str) -> list[str]:

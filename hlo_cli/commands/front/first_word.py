@@ -183,7 +183,7 @@ def _missing_file(path: str) -> HloError:
     error = missing(path)
     if error.diagnostic.hint:
         return error
-    return HloError(error.diagnostic.message, hint="run `hlo --help` to list all commands")
+    return HloError(error.diagnostic.message, hint="`hlo help dump` shows how to create a dump")
 
 
 def _hint_for(word: str, commands: tuple[str, ...]) -> str:
