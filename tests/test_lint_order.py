@@ -23,7 +23,10 @@ from hlo_cli.lint.advice import donation_hint, donations_of
 from hlo_cli.lint.rule import LintContext
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
+from hlo_cli.render.draw.verdicts import lines_of_findings
+from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Cause, Finding, Findings, groups_of
+from hlo_cli.report.text import plain_text
 
 SHAPE = "f32[512,512]{1,0}"
 PROGRAM = """import jax
@@ -91,6 +94,72 @@ def test_helper_modules_are_last_and_folded(tmp_path: Path, capsys: pytest.Captu
     assert "1 group in helper modules and libraries: 4 MiB; use --top 0 to show them" in shown
     assert "Found 1 warning: 1 × HLO102 layout-changing copy (1 MiB); 1 more in" in shown
     assert screen(capsys, given, "--top", "0").count("warning HLO102") == 2
+
+
+@pytest.fixture
+def helper_alone(tmp_path: Path) -> str:
+    """A dump whose only finding is a warning in a helper module of JAX."""
+    clean = dump_of("jit_step", "step").replace("{0,1} copy", "{1,0} negate")
+    return dump(tmp_path, jit__normal=dump_of("jit__normal", "main"), jit_step=clean.replace("512,512", "2048,512"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((), 0),
+        (("--format", "junit"), 0),
+        (("--top", "0"), 0),
+        (("--module", "jit__normal"), 1),  # a helper that is asked for is a module like any other
+        (("--module", "jit_step"), 0),
+    ],
+)
+def test_warnings_in_helpers_do_not_fail(
+    arguments: tuple[str, ...], code: int, helper_alone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint", helper_alone, "--select", "HLO102", *arguments], standalone=False) == code
+    assert "<failure" not in capsys.readouterr().out
+
+
+def test_errors_in_helpers_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is invalid is wrong everywhere."""
+    broken = dump_of("jit__normal", "main").replace("negate(x)", "negate(x, x)")
+    given = dump(
+        tmp_path, jit__normal=broken, jit_step=dump_of("jit_step", "step").replace("{0,1} copy", "{1,0} negate")
+    )
+    assert main(["lint", given, "--select", "HLO0"], standalone=False) > 0
+    assert "error" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format_name", ["md", "html"])
+def test_documents_fold_what_libraries_have_to_change(
+    format_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    helper = dump_of("jit__normal", "main").replace("512,512", "1024,1024")
+    given = dump(tmp_path, jit__normal=helper, jit_step=dump_of("jit_step", "step"))
+
+    def rows(*arguments: str) -> tuple[str, str]:
+        main(["lint", given, "--select", "HLO102", "--format", format_name, *arguments], standalone=False)
+        shown, _, folded = capsys.readouterr().out.partition("1 group in helper modules and libraries: 4 MiB")
+        return shown, folded
+
+    shown, folded = rows()
+    assert "module_0001.jit_step" in shown
+    assert "module_0000.jit__normal" not in shown
+    assert ("module_0000.jit__normal" in folded) == (format_name == "html")  # a page unfolds it
+    if format_name == "md":
+        assert folded.startswith("; use --top 0 to show them\n")
+        assert "module_0000.jit__normal" in rows("--top", "0")[0]
+
+
+def test_one_change_is_advised_once() -> None:
+    """Donating all arguments is the fix of each group: the second refers to the first."""
+    hints = ("donate p and m", "donate p and m", "pad x", None)
+    found = tuple(
+        Finding("warning", f"finding {at}", hint=hint, code="HLO203", cost_bytes=9 - at)
+        for at, hint in enumerate(hints)
+    )
+    shown = [plain_text(line).strip() for line in lines_of_findings(Findings("findings", found, ()), Style())]
+    assert [line for line in shown if "help" in line] == ["help: donate p and m", "help: as above", "help: pad x"]
 
 
 def test_a_module_alone_is_no_helper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,11 @@ class Finding(Diagnostic, Displayed):
         return text_in_brackets(self, self.code, f"{where}: {self.severity}: {self.message}")
 
     @property
+    def fails(self) -> bool:
+        """Whether it fails a check: an error does, and a warning that the user's program can do something about."""
+        return self.severity == "error" or (self.severity == "warning" and not self.is_of_library)
+
+    @property
     def path(self) -> str:
         """The file as the user named it."""
         return self.source.name if self.source is not None and self.source.name else "-"
@@ -305,6 +310,11 @@ class Group:
     def is_of_library(self) -> bool:
         """Whether a library would have to change for all members; never of errors, which are wrong everywhere."""
         return self.severity != "error" and all(each.is_of_library for each in self.members)
+
+    @property
+    def fails(self) -> bool:
+        """Whether one of its findings fails a check."""
+        return any(each.fails for each in self.members)
 
     @cached_property
     def rank(self) -> Rank:
@@ -603,13 +613,28 @@ class Findings:
         columns = (*columns, number)
         return Table(self.name, columns, rows_from(columns, self.found), noun="findings")
 
-    def groups_table(self, *, person: bool) -> Table:
-        """One row for each group, with the place of its worst finding."""
+    @property
+    def folded_words(self) -> str:
+        """The number of groups that only libraries can change and what they cost; empty if there are none.
+
+        >>> own, internal = Finding("note", "a"), Finding("note", "b", is_of_library=True, cost_bytes=4096)
+        >>> Findings("findings", (own, internal), ()).folded_words
+        '1 group in helper modules and libraries: 4 KiB'
+        """
+        if not self.library_groups:
+            return ""
+        size = sum(group.cost_bytes or 0 for group in self.library_groups)
+        cost = f": {format_bytes(size)}" if size else ""
+        return f"{format_count(len(self.library_groups), 'groups')} in {LIBRARIES}{cost}"
+
+    def groups_table(self, *, person: bool, among: Sequence[Group] | None = None) -> Table:
+        """One row for each group, with the place of its worst finding; `among` are those that are shown, if not all."""
         has_places = all(each.position is not None or not each.name for each in self.found)
         columns = self._with_measured(_GROUP_COLUMNS if has_places else tuple(map(_with_names, _GROUP_COLUMNS)))
         if any(each.seconds is not None for each in self.found):
             columns = tuple(replace(each, person=True) if each.name == "seconds" else each for each in columns)
-        rows = rows_from_tuples(columns, enumerate(self.groups, 1))
+        listed = self.groups if among is None else among
+        rows = rows_from_tuples(columns, enumerate(listed, 1))
         return Table("groups", columns, rows, noun="groups", person=person, main=person)
 
     def _with_measured(self, columns: tuple[Column[*Subject], ...]) -> tuple[Column[*Subject], ...]:

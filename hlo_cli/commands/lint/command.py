@@ -59,7 +59,8 @@ Settings are read from the nearest hlo.toml ([lint]) or pyproject.toml
 ([tool.hlo.lint]) in the working directory or above it.
 
 Exit codes: 0 no errors or warnings; 1 errors or warnings found; 2 usage error
-or unreadable input.
+or unreadable input. Warnings in helper modules and inside of libraries do not
+count; --module NAME checks a helper module like any other.
 """
 
 
@@ -168,11 +169,11 @@ def _lint(
 def _write(
     report: Report, result: LintResult, found: Sequence[Finding], options: LintOptions, output: OutputOptions
 ) -> int:
-    """Writes the report, and returns the exit code: 1 for errors and warnings, 2 for what could not be checked."""
+    """Writes the report, and returns the exit code: 1 for findings that fail, 2 for what could not be checked."""
     from hlo_cli.commands.modules.loading import part_error
     from hlo_cli.render.formats.screen import statistics_of
 
-    fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
+    fails = any(each.fails for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)

@@ -10,7 +10,7 @@ from hlo_cli.render.draw.diagnostics import TAB, diagnostic_lines
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width, shorten_text
-from hlo_cli.report.findings import LIBRARIES, Finding, Findings, Group
+from hlo_cli.report.findings import Finding, Findings, Group
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, format_shown
 from hlo_cli.report.overview import Overview, Tone, Verdict
 from hlo_cli.report.text import Line, Role, Run
@@ -66,9 +66,12 @@ def lines_of_findings(findings: Findings, style: Style) -> Iterator[Line]:
     The text of the dump is quoted for findings about its form, and for others if the style is verbose: what they
     waste is seen in the cost. The line of the user's program is quoted wherever it is at hand.
     """
-    names = {rule.code: rule.name for rule in findings.rules}
+    names, hints = {rule.code: rule.name for rule in findings.rules}, set[str]()
     for group in _shown(findings, style):
-        head = replace(group.worst, message=group.message)
+        # One change may be the fix of several groups, such as donating all arguments; an assertion has its own reason.
+        hint = "as above" if group.worst.hint in hints and not group.worst.expectation else group.worst.hint
+        head = replace(group.worst, message=group.message, hint=hint)
+        hints.add(group.worst.hint or "")
         is_quoted = style.verbose or group.cost_bytes is None
         details = _details(group, findings.share((group,)), names, findings.measured_per)
         program = _program_line(group.worst, style)
@@ -87,11 +90,8 @@ def footer_of_findings(findings: Findings, style: Style) -> tuple[str, ...]:
         share = f" ({format_percent(part)}%)" if part is not None else ""
         lines += [f"{format_count(len(hidden), 'more groups')}: {format_bytes(rest)}{share}"] if rest else []
         lines.append(format_shown(len(shown), len(own), "groups"))
-    folded = findings.library_groups if style.top != 0 else ()
-    if folded:
-        size = sum(group.cost_bytes or 0 for group in folded)
-        cost = f": {format_bytes(size)}" if size else ""
-        lines.append(f"{format_count(len(folded), 'groups')} in {LIBRARIES}{cost}; use --top 0 to show them")
+    if style.top != 0 and (words := findings.folded_words):
+        lines.append(f"{words}; use --top 0 to show them")
     return tuple(lines)
 
 

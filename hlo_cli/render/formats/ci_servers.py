@@ -122,7 +122,7 @@ def _unread_issue(error: Diagnostic) -> Json:
 # --- JUnit ---
 # Findings as JUnit XML, for CI servers: one suite for each input, one case for each group or assertion.
 #
-# Notes do not fail, as with the exit code; an unreadable input is an error, not a passing case.
+# What does not change the exit code does not fail; an unreadable input is an error, not a passing case.
 
 
 def render_junit(report: Report, style: Style) -> Iterator[str]:
@@ -164,7 +164,7 @@ class _Suite:
 
     @property
     def failures(self) -> int:
-        return sum(group.severity != "note" for group in self.found)
+        return sum(group.fails for group in self.found)
 
     def lines(self) -> Iterator[str]:
         """The suite with its cases."""
@@ -198,7 +198,7 @@ def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
 
 
 def _finding(group: Group) -> Iterator[str]:
-    """A case that fails, unless it is a note; a failed assertion has the same name as a passed one.
+    """A case that fails if the group does; a failed assertion has the same name as a passed one.
 
     The text lists all findings of the group.
     """
@@ -213,7 +213,7 @@ def _finding(group: Group) -> Iterator[str]:
     remark = f" ({group.remark})" if group.remark else ""
     places = group.found[1:] if len(group.found) > 1 else ()
     words = _words(f"{each.where}: {group.message}{remark}", each.hint, places)
-    if each.severity == "note":
+    if not group.fails:
         yield f"      <system-out>{words}</system-out>\n    </testcase>\n"
         return
     kind = f"{each.severity} {each.code}"

@@ -80,7 +80,11 @@ def _part(part: Part, style: Style) -> Iterator[str]:
         case Table():
             yield from _table(part, style)
         case Findings():
-            yield from _table(part.groups_table(person=True), style)
+            is_folded = bool(part.folded_words) and style.top != 0
+            shown = part.own_groups if is_folded else part.groups
+            yield from _table(part.groups_table(person=True, among=shown), style) if shown or not is_folded else ()
+            gap = "\n" if shown else ""
+            yield from [f"{gap}{words(part.folded_words, style)}; use --top 0 to show them\n"] if is_folded else []
         case Passage():
             yield from [f"{words(part.title, style)}\n\n"] if part.title else []
             yield "\n\n".join(words(each, style) for each in part.paragraphs) + "\n"

@@ -529,7 +529,7 @@ def part_lines(part: Part, style: Style, key: str, most: int = MAX_ROWS) -> Iter
         case Table():
             yield from _table_lines(part, style, key, most)
         case Findings():
-            yield from _table_lines(part.groups_table(person=True), style, key, most)
+            yield from _findings_lines(part, style, key, most)
         case Tree():
             yield from _tree_lines(part, style, key)
         case Facts():
@@ -547,11 +547,27 @@ def part_lines(part: Part, style: Style, key: str, most: int = MAX_ROWS) -> Iter
             yield from _diff_lines(part, style, most)
 
 
+_FOLDED: Final = "folded"
+"""What follows the key of a table in the key of its folded part."""
+
+
+def _findings_lines(part: Findings, style: Style, key: str, most: int) -> Iterator[str]:
+    """The groups that the user's program can change, and folded below those that it cannot."""
+    if part.own_groups or not part.folded_words:
+        yield from _table_lines(part.groups_table(person=True, among=part.own_groups), style, key, most)
+    if part.folded_words:
+        yield f"<details><summary>{safe(part.folded_words)}</summary>"
+        folded = part.groups_table(person=True, among=part.library_groups)
+        yield from _table_lines(folded, style, f"{key}{_FOLDED}", most)
+        yield "</details>"
+
+
 def part_css(part: Part, key: str) -> str:
     """The style of the columns of a part."""
     match part:
         case Findings():
-            return part_css(part.groups_table(person=True), key)
+            table = part.groups_table(person=True)
+            return part_css(table, key) + (part_css(table, f"{key}{_FOLDED}") if part.folded_words else "")
         case Table():
             return _column_css(part, key)
         case Tree():
