@@ -147,6 +147,14 @@ def test_before_fusion_something_is_left_to_fuse(name: str) -> None:
     assert any(pair.rule.fuses for pair in unfused_pairs(before(name)))
 
 
+def test_async_operations_are_in_no_pair() -> None:
+    """Starts and dones run beside kernels: no compiler could fuse them."""
+    module = parse_module((FIXTURES / "tpu" / "v5e_offload" / "after_optimizations.txt").read_text())
+    pairs = [(pair.producer.opcode, pair.consumer.opcode) for pair in unfused_pairs(module)]
+    assert pairs
+    assert not [pair for pair in pairs if any(opcode.endswith(("-start", "-done")) for opcode in pair)]
+
+
 @pytest.mark.oracle
 def test_xla_takes_what_was_fused_and_unfused() -> None:
     taken = ask_xla([dump.text for dump in DUMPS])

@@ -15,6 +15,7 @@ from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, inclusive_costs, kernel_costs
+from hlo_cli.analysis.dataflow.flat_schedule import is_end, is_start
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.schedule.async_overlap import (
     SYNCHRONOUS,
@@ -22,8 +23,6 @@ from hlo_cli.analysis.schedule.async_overlap import (
     OverlapAnalysis,
     analyze_overlap,
     async_pairs,
-    is_end,
-    is_start,
 )
 from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, verify_async
 from hlo_cli.analysis.schedule.step_time import critical_path

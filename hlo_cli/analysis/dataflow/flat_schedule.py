@@ -7,13 +7,22 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.analysis.dataflow.dependencies import target_of_root
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, ComputationContexts, contexts_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import OutputOperandAlias
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, OUTPUT_TO_OPERAND_ALIASING, wrapped_opcode
+from hlo_cli.ir.operations import (
+    ASYNC_COLLECTIVE_DONE,
+    ASYNC_COLLECTIVE_START,
+    ASYNC_CONTINUATIONS,
+    NATIVE_DONES,
+    NATIVE_ENDS,
+    OUTPUT_TO_OPERAND_ALIASING,
+    wrapped_opcode,
+)
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 
 # --- parts of shapes ---
@@ -373,6 +382,28 @@ def is_async_end(opcode: str) -> bool:
 def _is_done(instruction: Instruction) -> bool:
     """Returns whether a member ends its chain."""
     return instruction.opcode.endswith("-done")
+
+
+def is_start(instruction: Instruction) -> bool:
+    """Returns whether an instruction starts an async operation in any form.
+
+    >>> from hlo_cli import parse_module
+    >>> is_start(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
+    True
+    """
+    opcode = instruction.opcode
+    return opcode in NATIVE_DONES or is_async_start(opcode) or target_of_root(instruction) == ASYNC_COLLECTIVE_START
+
+
+def is_end(instruction: Instruction) -> bool:
+    """Returns whether an instruction continues or ends an async operation in any form.
+
+    >>> from hlo_cli import parse_module
+    >>> is_end(parse_module("d = f32[4] copy-done((f32[4], f32[4], u32[]) s)").entry.root)
+    True
+    """
+    opcode = instruction.opcode
+    return opcode in NATIVE_ENDS or is_async_end(opcode) or target_of_root(instruction) == ASYNC_COLLECTIVE_DONE
 
 
 def _chain_of(members: tuple[Instruction, ...]) -> AsyncChain:

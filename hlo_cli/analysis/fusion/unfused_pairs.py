@@ -10,6 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, cost_analysis
 from hlo_cli.analysis.cost.counting import Cost
+from hlo_cli.analysis.dataflow.flat_schedule import is_end, is_start
 from hlo_cli.analysis.fusion import cpu_rules as by
 from hlo_cli.analysis.fusion.cpu_rules import SHIPPED, FusionDecider, FusionRules, Rule
 from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, fusible_computations, is_fusible, mutable_graph_of
@@ -131,7 +132,8 @@ class UnfusedPair:
 def unfused_pairs(module: Module, rules: FusionRules = SHIPPED) -> tuple[UnfusedPair, ...]:
     """Producer–consumer pairs of separate kernels in the order of the text.
 
-    A producer that is a fusion is represented by its root, which the pass met before it was fused.
+    A producer that is a fusion is represented by its root, which the pass met before it was fused. The start and the
+    done of an async operation are no kernels that could be fused, so they are in no pair.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t), dimensions={1} }"
@@ -155,14 +157,18 @@ def _pairs_kept_apart(
     seen_as = _unfused_roots(graph)
     decider = FusionDecider(rules, None if graph.root is None else seen_as[graph.root])
     for consumer, operands in taken.items():
-        if consumer.opcode in NO_KERNELS:
+        if not _may_be_fused(consumer):
             continue
         for producer in dict.fromkeys(operands):
-            if producer.opcode not in NO_KERNELS:
+            if _may_be_fused(producer):
                 # The pass saw operations, not the fusions it made of them, so the rules are asked about the roots.
                 rule = _rule(decider, seen_as[producer], _unwrapped(consumer, seen_as))
                 saved = saved_bytes(producer, consumer, operands, costs, users=len(producer.users))
                 yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
+
+
+def _may_be_fused(node: Node) -> bool:
+    return _is_kernel(node) and not (is_start(node.instruction) or is_end(node.instruction))
 
 
 def _unfused_roots(graph: MutableGraph) -> dict[Node, Node]:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.cache import cached_per_module, computed_once
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, costs_of_kernels, kernel_cost_of
 from hlo_cli.analysis.cost.counting import Cost
-from hlo_cli.analysis.dataflow.dependencies import producer_of, target_of_root, uses_of
+from hlo_cli.analysis.dataflow.dependencies import producer_of, uses_of
 from hlo_cli.analysis.dataflow.executions import (
     MAX_EXECUTIONS,
     NO_EXECUTIONS,
@@ -29,8 +29,8 @@ from hlo_cli.analysis.dataflow.flat_schedule import (
     Run,
     async_chains,
     flat_schedule,
-    is_async_end,
-    is_async_start,
+    is_end,
+    is_start,
     places_of,
 )
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
@@ -45,14 +45,11 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import (
     ANNOTATIONS,
-    ASYNC_COLLECTIVE_DONE,
-    ASYNC_COLLECTIVE_START,
     BLOCK_MOVES,
     CHANNEL_STARTS,
     COLLECTIVES,
     HOST_FEEDS,
     NATIVE_DONES,
-    NATIVE_ENDS,
     OUTPUT_TO_OPERAND_ALIASING,
     wrapped_opcode,
 )
@@ -275,28 +272,6 @@ def _pairs_in(module: Module) -> AsyncPairs:
     return AsyncPairs(
         tuple(_pairs_of_starts(starts, traced)), orphans, {end: trace.before for end, trace in traced.items()}
     )
-
-
-def is_start(instruction: Instruction) -> bool:
-    """Returns whether an instruction starts an async operation in any form.
-
-    >>> from hlo_cli import parse_module
-    >>> is_start(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
-    True
-    """
-    opcode = instruction.opcode
-    return opcode in NATIVE_DONES or is_async_start(opcode) or target_of_root(instruction) == ASYNC_COLLECTIVE_START
-
-
-def is_end(instruction: Instruction) -> bool:
-    """Returns whether an instruction continues or ends an async operation in any form.
-
-    >>> from hlo_cli import parse_module
-    >>> is_end(parse_module("d = f32[4] copy-done((f32[4], f32[4], u32[]) s)").entry.root)
-    True
-    """
-    opcode = instruction.opcode
-    return opcode in NATIVE_ENDS or is_async_end(opcode) or target_of_root(instruction) == ASYNC_COLLECTIVE_DONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.analysis.dataflow.executions import contexts_of
+from hlo_cli.analysis.dataflow.flat_schedule import is_end
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_overlap import (
@@ -20,7 +21,6 @@ from hlo_cli.analysis.schedule.async_overlap import (
     AsyncPairs,
     async_pairs,
     is_annotation,
-    is_end,
 )
 from hlo_cli.analysis.shapes.calling import is_prefix, output_buffers
 from hlo_cli.analysis.shapes.inference import shape_difference

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from hlo_cli.analysis.dataflow.flat_schedule import is_end, is_start
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.assignment import memory_delta
 from hlo_cli.analysis.memory.buffers import order_independent_facts
 from hlo_cli.analysis.memory.memory_analysis import allocated_bytes, memory_analysis
-from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap, async_pairs, is_end, is_start
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap, async_pairs
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
 from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, program_notes

@@ -12,11 +12,10 @@ from itertools import takewhile
 from typing import Final, Literal, get_args
 
 from hlo_cli.analysis.dataflow.dependencies import control_predecessors
-from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
+from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule, is_end
 from hlo_cli.analysis.dataflow.value_sets import NO_USE, TOP_ONLY, AliasSets, Dataflow
 from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.buffers import OrderIndependentFacts, order_independent_facts
-from hlo_cli.analysis.schedule.async_overlap import is_end
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
