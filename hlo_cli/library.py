@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.displayed import Items
-from hlo_cli.inputs.input import read_content
+from hlo_cli.inputs.input import read_content, read_inputs
 from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, MeshAxis
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.read_input import read_input, read_module
+from hlo_cli.scan_modules import main_input
 from hlo_cli.source import HloError, Source, expect
 from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape
 from hlo_cli.syntax.text import parser
@@ -51,10 +52,7 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     if isinstance(path, bytes) or (isinstance(path, str) and _is_text(path)):
         return read_input(read_content(path, stage=stage, module=module))
     if isinstance(path, str | os.PathLike):
-        from hlo_cli.commands.modules.loading import load_main
-        from hlo_cli.commands.options.io_options import InputOptions
-
-        return load_main([os.fsdecode(path)], InputOptions(stage=stage, module=module, quiet=True)).module
+        return read_input(main_input(read_inputs([os.fsdecode(path)], stage=stage, module=module)))
     return _of_object(path, stage, module)
 
 

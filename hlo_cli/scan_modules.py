@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -73,6 +74,19 @@ class ScanRecord:
             **self.numbers,
             "problem": self.problem or None,
         }
+
+
+def main_input(inputs: Sequence[Input]) -> Input:
+    """The input of the main module of several, as commands take it; the first if none can be read."""
+    if len(inputs) == 1:
+        return inputs[0]
+    from hlo_cli.analysis.query.main_module import cost_of_module, rank_modules  # needed for several modules only
+
+    costs: dict[int, ModuleCost] = {}
+    for at, each in enumerate(inputs):
+        with suppress(HloError):
+            costs[at] = cost_of_module(read_input(each))
+    return inputs[tuple(costs)[rank_modules(tuple(costs.values())).main] if costs else 0]
 
 
 def scan(

@@ -194,13 +194,12 @@ def _names(
 
 def _main_of(inputs: Sequence[Input]) -> Input:
     """The main module, as commands take it; the largest of many that are too large to be parsed while a user waits."""
-    from hlo_cli.analysis.query.main_module import cost_of_module, rank_modules
     from hlo_cli.inputs.input import select_module
-    from hlo_cli.read_input import read_input
+    from hlo_cli.scan_modules import main_input
 
     if len(inputs) <= 1 or sum(each.size for each in inputs) > _MAXIMUM_PARSED:
         return select_module(inputs)
-    return inputs[rank_modules([cost_of_module(read_input(each)) for each in inputs]).main]
+    return main_input(inputs)
 
 
 def _instruction_names(text: str) -> Iterator[str]:
