@@ -29,7 +29,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_shown
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Row, Share, Table, is_missing
 from hlo_cli.report.timeline import Timeline, Track
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.kernels import FusionList, KernelList
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.profile.measured import LoadedProfile
     from hlo_cli.displayed import Record
+    from hlo_cli.ir.instruction import Computation, Instruction
     from hlo_cli.lint.run import FindingList
     from hlo_cli.report.findings import Finding
 
@@ -192,6 +193,32 @@ def _rows_of_module(module: Module) -> Report:
     return replace(report, parts=(*report.parts, *_of_module(module).tables))
 
 
+def _of_instruction(instruction: Instruction) -> Report:
+    """What `hlo parse DUMP --explain NAME` says."""
+    from hlo_cli.commands.parse.explain import explain_instruction
+
+    return explain_instruction(_module_around(instruction.computation), instruction)
+
+
+def _of_computation(computation: Computation) -> Report:
+    """Its instructions."""
+    from hlo_cli.commands.parse.instruction_list import report_of_instructions
+
+    return report_of_instructions(loaded(_module_around(computation)), computation=computation.name)
+
+
+def _module_around(computation: Computation) -> Module:
+    """A module of a computation and of all that it calls, as instructions do not know the module that they are in."""
+    called, pending = {computation: None}, [computation]
+    while pending:
+        found = [
+            each for instruction in pending.pop() for each in instruction.called_computations if each not in called
+        ]
+        called.update(dict.fromkeys(found))
+        pending += found
+    return Module(computation.name, (*called,), computation, Source("", ""))
+
+
 def _of_shape(shape: Shape) -> Report:
     """The explanation of a shape, with its drawing first."""
     from hlo_cli.commands.layout.shape import report_of_shape
@@ -338,6 +365,8 @@ def _of_report(report: Report) -> Report:
 _REPORTS: Final[Mapping[str, Callable[[Any], Report]]] = {
     "Report": _of_report,
     "Module": _of_module,
+    "Computation": _of_computation,
+    "Instruction": _of_instruction,
     "ArrayShape": _of_shape,
     "BufferShape": _of_shape,
     "TupleShape": _of_shape,

@@ -22,6 +22,7 @@ import hlo_cli
 from dumps import FIXTURES
 from hlo_cli import cli
 from hlo_cli.displayed import Displayed, Tabular
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.notebook import records_of, report_of
 from hlo_cli.render.machine import field_of
 from hlo_cli.report.table import Cell
@@ -58,6 +59,8 @@ BEFORE, AFTER = (FIXTURES / f"traces/cpu_edit/{name}.xplane.pb.gz" for name in (
 
 VALUES: dict[str, Callable[[], Displayed]] = {
     "Module": lambda: hlo_cli.load(CONV),
+    "Computation": lambda: hlo_cli.load(CONV).entry,
+    "Instruction": lambda: next(each for each in hlo_cli.load(CONV).entry if each.opcode == "fusion"),
     "ArrayShape": lambda: shape_of("bf16[300,70]{1,0:T(8,128)(2,1)}"),
     "TupleShape": lambda: shape_of("(f32[8], (s8[2,3]{0,1}, token[]))"),
     "BufferShape": lambda: shape_of("b(f32[3,5]{1,0:T(2,2)})"),
@@ -169,6 +172,24 @@ def test_a_shape_shows_its_tiles() -> None:
     assert text.startswith("Needs 96 bytes for 60 bytes of data (38% padding)")
     assert "│  12  13 │  16  17 │  20 ·21 │" in text
     assert "·23" in "".join(read(shape._repr_html_()).text)
+
+
+def test_an_instruction_is_explained_and_a_computation_lists_its_own() -> None:
+    """Also those of a fused computation, which do not know the module that they are in."""
+    instruction = value_of("Instruction")
+    assert isinstance(instruction, Instruction)
+    assert report_of(instruction).answer.startswith("Fusion with 2 operands and 5 instructions")
+    fused = instruction.called_computations[0]
+    assert report_of(fused).answer == f"{len(fused)} instructions in {fused.name}"
+    assert fused.root is not None
+    assert fused.root.name in fused.root._repr_html_()
+    assert repr([instruction]) == f"[<fusion {instruction.name}>]"
+
+
+def test_costs_are_computed_once_for_a_module() -> None:
+    module = hlo_cli.load(CONV)
+    assert hlo_cli.cost_analysis(module) is hlo_cli.cost_analysis(module)
+    assert hlo_cli.cost_analysis(module) is not hlo_cli.cost_analysis(hlo_cli.load(CONV))
 
 
 def test_the_same_value_has_the_same_display() -> None:

@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
 from hlo_cli.dataclass import brief_count, brief_name, dataclass
-from hlo_cli.displayed import ByInstruction
+from hlo_cli.displayed import ByInstruction, Displayed
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.ir.attributes.metadata import (
@@ -159,7 +159,7 @@ NO_TEXT: Final = NoText[Named]()
 _T = TypeVar("_T")
 
 
-class Instruction:
+class Instruction(Displayed):
     """One instruction of a computation; read-only from outside, compared by identity.
 
     `operands` are the instructions whose values it uses. If the text selects an element of an operand directly
@@ -398,7 +398,7 @@ Users: TypeAlias = dict[Instruction, tuple[Instruction, ...]]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Computation:
+class Computation(Displayed):
     """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
 
     Its items are its instructions, by number or by name: `computation["add.3"]`, and `computation[-1]` for the last.

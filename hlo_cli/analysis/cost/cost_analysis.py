@@ -12,7 +12,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.cache import cached_per_module, computed_once
 from hlo_cli.analysis.cost import matmuls, opcode_costs
 from hlo_cli.analysis.cost.counting import (
     BYTES,
@@ -102,7 +102,11 @@ def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> ByInstructio
     48
     """
     expect(CostOptions, "CostOptions", rules)
-    return computed_once(_cost_analysis, module, rules)
+    return cached_per_module(_exact_costs, module) if rules == EXACT else computed_once(_cost_analysis, module, rules)
+
+
+def _exact_costs(module: Module) -> ByInstruction[Instruction, Cost]:
+    return _cost_analysis(module, EXACT)
 
 
 @no_garbage_collection()
