@@ -233,6 +233,14 @@ def test_text_is_escaped_in_html() -> None:
     assert "A &lt;b&gt;" in html
 
 
+@pytest.mark.parametrize("word", ["oom", "save", "slow", "remat", "growth", "flags", "cache", "mail", "regression"])
+def test_the_first_entry_of_a_word_says_what_to_run(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not the meaning of a column that happens to have the word in its name."""
+    cli.main(["help", word], standalone=False)
+    first = capsys.readouterr().out.split("\n- ")[1].split("\n\n")[0]
+    assert "`hlo " in first
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
@@ -242,6 +250,7 @@ def test_text_is_escaped_in_html() -> None:
         (["oom", "--format", "md"], "--format md requires a topic or a command", ""),
         (["glossary", "live", "rnage"], "unknown term 'live rnage'", "did you mean 'live range'?"),
         (["live", "rnage"], "unknown topic 'live rnage'", "did you mean 'live range'?"),
+        (["which", "op", "is", "slow"], "unknown topic 'which op is slow'", "run `hlo help slow`"),
         (["--all", "where"], "--all cannot be used with a topic", ""),
         (["--all", "--format", "man"], "--all cannot be used with --format man", ""),
         (["--format", "html"], "--format html requires a topic or --all", ""),

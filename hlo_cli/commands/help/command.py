@@ -328,7 +328,13 @@ def _shown(context: click.Context, topic: str, term: Sequence[str], form: str, o
 
     page = page_of_term(word, lambda: _options(context))
     if page is None:
-        raise unknown_choice_error("topic", word, _known_words(context), listed_by="hlo help")
+        error = unknown_choice_error("topic", word, _known_words(context), listed_by="hlo help")
+        known = {each.lower() for each in _known_words(context)}
+        # Of a question, what it is about comes last.
+        about = next((each for each in reversed((topic, *term)) if each.lower() in known), None)
+        if about is not None and not (error.diagnostic.hint or "").startswith("did you mean"):
+            raise HloError(error.diagnostic.message, hint=f"run `hlo help {about}`")
+        raise error
     return _rendered(page, form, output)
 
 
