@@ -254,6 +254,22 @@ def test_address_restores_the_view(chromium: Browser, path: Path) -> None:
         assert found.messages == []
 
 
+def test_a_link_is_not_lost_while_the_address_is_written(chromium: Browser, path: Path) -> None:
+    """The address changes in the moment before a timer writes that of the view: the new one stays."""
+    with opened(chromium, path) as found:
+        page = found.page
+        settle(page)
+        page.keyboard.press("/")
+        page.keyboard.type("copy")  # starts the timer
+        # What a link does before its event is read; without an event, the page does not know of it.
+        page.evaluate("history.replaceState(null, '', '#findings')")
+        page.wait_for_timeout(700)  # the timer takes 300 ms
+        assert page.evaluate("location.hash") == "#findings"
+        page.evaluate("dispatchEvent(new HashChangeEvent('hashchange'))")
+        page.wait_for_url("**#findings?q=copy")
+        assert found.messages == []
+
+
 def test_address_of_another_dump_is_ignored(chromium: Browser, path: Path) -> None:
     with opened(
         chromium, path, fragment="#nothing?space=none&step=99999999&group=__proto__&scale=x&select=%F0"
