@@ -404,7 +404,13 @@ def _artifact(name: str, content: bytes) -> tuple[str, str] | None:
     from hlo_cli.inputs.stablehlo import artifact_in, text_of  # rarely needed
 
     artifact = artifact_in(content)
-    return None if artifact is None else text_of(artifact, name)
+    if artifact is None:
+        return None
+    if (converted := text_of(artifact)) is None:
+        from hlo_cli.inputs.pasted.envelopes import PastedText, PastedTextError
+
+        raise PastedTextError(PastedText("exported", name, "", data=content))
+    return converted
 
 
 def _name_in(text: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.logs import EmbeddedModule
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, counted
+from hlo_cli.source import counted
 
 _LOOKED_AT: Final = 1 << 16
 """Characters in which a module of StableHLO has the first of its operations."""
@@ -91,7 +91,9 @@ def stablehlo_in(text: str) -> EmbeddedModule | None:
 
 BYTECODE: Final = b"ML\xefR"
 """How MLIR bytecode begins; a varint with its version and the name of the producer, which ends with a zero, follow."""
-_NAME_AT, _ARGUMENTS, _RESULTS, _PLATFORMS, _MODULE, _GRADIENT = 6, 10, 14, 22, 30, 38
+_VERSION, _NAME_AT, _ARGUMENTS, _RESULTS, _OLD_DEVICES, _PLATFORMS = 4, 6, 10, 14, 16, 22
+_DISABLED_CHECKS, _MODULE, _CALLING_CONVENTION, _KEPT, _GRADIENT, _DEVICES, _JAX = 28, 30, 32, 34, 38, 40, 56
+_CHECK_KIND, _CHECK_TARGET = 4, 6
 _SIZES, _TYPE = 6, 8
 _UNIQUE, _ARGUMENT_INDICES, _RESULT_INDICES = 42, 48, 50
 """Newer versions list each type once, and refer to them by number."""
@@ -107,6 +109,7 @@ _MOST_ITEMS: Final = 1 << 16
 class Artifact:
     """A serialized program of StableHLO: what can be said of it without reading its bytecode."""
 
+    data: bytes
     bytecode: bytes
     producer: str
     name: str = ""
@@ -114,6 +117,12 @@ class Artifact:
     arguments: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     has_gradient: bool = False
+    version: int = 0
+    calling_convention: int = 0
+    devices: int = 0
+    kept: int = 0
+    disabled_checks: tuple[str, ...] = ()
+    jax: str = ""
 
     @property
     def words(self) -> str:
@@ -152,13 +161,14 @@ def looks_like_artifact(head: bytes) -> bool:
 def artifact_in(data: bytes) -> Artifact | None:
     """The artifact in the bytes of a file; None if they are none."""
     if data.startswith(BYTECODE):
-        return Artifact(data, _producer(data))
+        return Artifact(data, data, _producer(data))
     try:
         table = _Table.root(data)
         bytecode = table.data(_MODULE)
         if not bytecode.startswith(BYTECODE):
             return None
         return Artifact(
+            data,
             bytecode,
             _producer(bytecode),
             table.data(_NAME_AT).decode("utf-8", "replace"),
@@ -166,9 +176,21 @@ def artifact_in(data: bytes) -> Artifact | None:
             _types(table, _ARGUMENTS, _ARGUMENT_INDICES),
             _types(table, _RESULTS, _RESULT_INDICES),
             table.has(_GRADIENT),
+            version=table.short(_VERSION),
+            calling_convention=table.short(_CALLING_CONVENTION),
+            devices=(table.number(_DEVICES) or table.short(_OLD_DEVICES)),
+            kept=table.length(_KEPT),
+            disabled_checks=tuple([_check(check) for check in table.tables(_DISABLED_CHECKS)]),
+            jax=table.data(_JAX).decode("utf-8", "replace"),
         )
     except (struct.error, ValueError):
         return None
+
+
+def _check(table: _Table) -> str:
+    """A check that the exporter disabled: the calls of a target by name, or those of the platform."""
+    target = table.data(_CHECK_TARGET).decode("utf-8", "replace")
+    return f"custom call {target}" if target else "platform"
 
 
 def _producer(bytecode: bytes) -> str:
@@ -231,6 +253,20 @@ class _Table:
         place = self.place(slot)
         return self.content[place] if 0 < place < len(self.content) else 0
 
+    def short(self, slot: int) -> int:
+        """A number of two bytes; 0 by default."""
+        place = self.place(slot)
+        return int(struct.unpack_from("<H", self.content, place)[0]) if place else 0
+
+    def number(self, slot: int) -> int:
+        """A number of four bytes; 0 by default."""
+        place = self.place(slot)
+        return int(struct.unpack_from("<I", self.content, place)[0]) if place else 0
+
+    def length(self, slot: int) -> int:
+        """The number of items of a list."""
+        return self._vector(slot, _MOST_ITEMS)[1]
+
     def _vector(self, slot: int, most: int) -> tuple[int, int]:
         """The offset of a list's first item, and its length."""
         place = self.place(slot)
@@ -270,17 +306,19 @@ class _Table:
         return list(struct.unpack_from(f"<{count}I", self.content, start)) if count else []
 
 
-_AS_TEXT: Final = "to read its program, install jaxlib, or write exported.mlir_module() or lowered.as_text() to a file"
+AS_PROGRAM: Final = (
+    "to read its program, install jaxlib, or write exported.mlir_module() or lowered.as_text() to a file"
+)
 
 
-def text_of(artifact: Artifact, name: str) -> tuple[str, str]:
-    """The program of an artifact as text, converted by jaxlib, and a note on it; HloError without jaxlib."""
+def text_of(artifact: Artifact) -> tuple[str, str] | None:
+    """The program of an artifact as text, converted by jaxlib, and a note on it; None if it is missing or cannot."""
     try:
         from jaxlib import version
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import chlo, sdy, stablehlo
     except ImportError:
-        raise HloError(f"{name} is {artifact.words}", hint=_AS_TEXT) from None
+        return None
     context = ir.Context()
     for dialect in (stablehlo, chlo, sdy):
         dialect.register_dialect(context)
@@ -288,6 +326,5 @@ def text_of(artifact: Artifact, name: str) -> tuple[str, str]:
         module = stablehlo.deserialize_portable_artifact(context, artifact.bytecode)
         text = str(module.operation.get_asm(enable_debug_info=True))
     except (ValueError, ir.MLIRError):
-        what = f"{name} is not HLO text; it looks like {artifact.words}, which jaxlib {version.__version__} cannot read"
-        raise HloError(what, hint="pass an HLO dump, or lowered.as_text()") from None
+        return None
     return text, f"{artifact.words}; converted by jaxlib {version.__version__}"

@@ -58,6 +58,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "grown_arrays": "lines of the program that hold more or less than before",
             "flags": "flags of a compilation, those that are not the default first",
             "target": "properties of the device that a module is compiled for",
+            "exported_values": "arguments and results of an exported program",
             "code_functions": "functions of generated code with the instruction that each computes",
             "host_transfers": "sizes of transfers with the host",
             "measured_times": "kernels or instructions with their measured times, the longest first",

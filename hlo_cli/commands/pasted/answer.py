@@ -53,7 +53,7 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
         *("execution-profile", "thunks", "autotune-results", "cost-analysis"),
     ),
     "dump_files.dump_file_report": (
-        *("pass-times", "compile-options", "thunk-names", "target", "transfer-stats", "program-facts"),
+        *("pass-times", "compile-options", "thunk-names", "target", "transfer-stats", "program-facts", "exported"),
     ),
     "code_files.code_report": ("ptx", "llvm-ir", "emitter-mlir", "object-file"),
     "code_files.drawing_report": ("drawing",),

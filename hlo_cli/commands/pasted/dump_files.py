@@ -20,6 +20,7 @@ from hlo_cli.analysis.profile.compile_times import times_of_passes
 from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.commands.profile.compiling import compile_answer
 from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.inputs.stablehlo import AS_PROGRAM, Artifact, artifact_in
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
@@ -39,6 +40,7 @@ def dump_file_report(pasted: PastedText) -> Report:
         "target": _target,
         "transfer-stats": _transfers,
         "program-facts": _program_facts,
+        "exported": _exported,
     }
     report = readers[pasted.kind](pasted)
     if report is None:
@@ -164,6 +166,51 @@ def _program_facts(pasted: PastedText) -> Report | None:
     answer = compiled or next(_partitions(message), "Options of an execution").removesuffix(".")
     table = Table("target", columns, rows_from_tuples(columns, facts), noun="properties")
     return text_report(pasted, answer, tables=(table,), numbers={"instructions": count or None})
+
+
+# --- exported programs ---
+
+
+def _exported(pasted: PastedText) -> Report | None:
+    """What a program of `jax.export` or MLIR bytecode says of itself, without the program."""
+    artifact = artifact_in(pasted.data)
+    if artifact is None:
+        return None
+    values = [("argument", shape) for shape in artifact.arguments]
+    values += [("result", shape) for shape in artifact.results]
+    columns: tuple[Column[str, str], ...] = (
+        Column("kind", "kind", of=lambda kind, shape: kind),
+        Column("shape", "shape", "shape", of=lambda kind, shape: shape),
+    )
+    table = Table("exported_values", columns, rows_from_tuples(columns, values), noun="values")
+    counts = f"{format_count(len(artifact.arguments), 'arguments')}, {format_count(len(artifact.results), 'results')}"
+    name = f"{artifact.name} for {' and '.join(artifact.platforms)}: {counts}"
+    return text_report(
+        pasted,
+        f"Program of jax.export: {name}" if artifact.name else f"MLIR bytecode of {artifact.producer}",
+        means=tuple(_of_export(artifact)) if artifact.name else (),
+        tables=(table,) if values else (),
+        advice=(f"{AS_PROGRAM[:1].upper()}{AS_PROGRAM[1:]}.",),
+        numbers={
+            "producer": artifact.producer,
+            "devices": artifact.devices or None,
+            "version": artifact.version or None,
+            "calling_convention": artifact.calling_convention or None,
+            "gradient": artifact.has_gradient,
+        },
+    )
+
+
+def _of_export(artifact: Artifact) -> Iterator[str]:
+    made_by = f"jax {artifact.jax}, {artifact.producer}" if artifact.jax else artifact.producer
+    yield f"Written by {made_by}; serialization {artifact.version}, calling convention {artifact.calling_convention}."
+    if artifact.devices:
+        yield f"Compiles for {format_count(artifact.devices, 'devices')}."
+    if artifact.kept and artifact.kept < len(artifact.arguments):
+        yield f"The program uses {artifact.kept:,} of the arguments."
+    yield "Has its gradient." if artifact.has_gradient else "Has no gradient."
+    if artifact.disabled_checks:
+        yield f"Disabled checks: {', '.join(artifact.disabled_checks)}."
 
 
 # --- thunks ---

@@ -77,6 +77,7 @@ PastedKind = Literal[
     "emitter-mlir",
     "drawing",
     "program-facts",
+    "exported",
 ]
 
 
@@ -585,6 +586,7 @@ NOUNS: Final[dict[PastedKind, str]] = {
     "replica-groups": "a list of replica groups",
     "memory-profile": "a device memory profile",
     "object-file": "an object file",
+    "exported": "an exported program",
 }
 """What each kind is called in messages."""
 
