@@ -56,9 +56,9 @@ collect_ignore = [
     *("advice_of_collectives.py", "advice_of_fusions.py", "advice_of_layouts.py", "advice_of_memory.py"),
     *("advice_of_types.py", "advice_programs.py", "peak_programs.py", "shard_in_jax.py", "shard_programs.py"),
     *("devices_in_jax.py", "evaluation_in_xla.py", "gpu_compiling.py", "gpu_programs.py", "gpu_statistics.py"),
-    *("jax_objects.py", "running_notebooks.py", "memory_programs.py", "user_programs.py"),
+    *("jax_objects.py", "running_notebooks.py", "memory_programs.py", "user_programs.py", "data"),
 ]
-"""What is written in jax or runs notebooks, in processes of their own."""
+"""What is written in jax or runs notebooks, in processes of their own; `data` has scripts, too."""
 
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=100, deadline=None, derandomize="CI" in os.environ)
