@@ -151,7 +151,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "cache_miss.txt": ("x is f32[16,128], before it was f32[8,128]",),
     "groups_after_channel.txt": ("2 groups of 4 devices, strided by 2", "ids are global device ids"),
     "divisible_lambda.txt": ("axis 0 (6) is not divisible by 8 = i 4 × j 2", "by j alone (2 divides 6)"),
-    "wide_spaces.txt": ("m3: main memory peaks at 96 B",),
+    "wide_spaces.txt": ("m3: needs at most 96 B of main memory",),
     "pallas_jaxpr.txt": ("matmul_kernel", "128 KiB in VMEM"),
     "symbol_missing.txt": ("No function is registered for the custom call blend_rows on CPU",),
 }
@@ -567,7 +567,7 @@ VARIANTS: tuple[tuple[str, str], ...] = (
         "f was traced again at /w/a.py:3: x is f32[6,32], before it was f32[4,32]",
     ),
     ("Finished XLA compilation of jit(f) in 12.34 sec", "Compiling 1 function took 12.3 s"),
-    (f"{HLO}\nif (a) {{\n  foo(b);\n}}\n", "jit_g: main memory peaks at 320 B"),
+    (f"{HLO}\nif (a) {{\n  foo(b);\n}}\n", "jit_g: needs at most 320 B of main memory"),
     (f"{HLO}Some donated buffers were not usable: ShapedArray(float32[8]).\n", "has a warning about donated arguments"),
     (f"{HLO}\nThe jaxpr is\n{{ lambda ; a:f32[40]. let b:f32[40] = cos a in (b,) }}\n", "is a jaxpr"),
     (HLO.partition("\n\n")[2] + "\nmodule @jit_g {\n  func.func @main(%arg0: tensor<4xf32>) {\n  }\n}\n", "StableHLO"),

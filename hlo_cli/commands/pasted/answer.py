@@ -60,8 +60,11 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
     "torch_xla.torch_report": ("torch-graphs", "torch-metrics"),
     "failures.flag_report": ("unknown-flag",),
     "failures.failure_report": (
-        *("compile-time-constant", "sharding-rank", "indivisible", "donated-argument", "argument-size"),
+        *("compile-time-constant", "donated-argument", "argument-size"),
         *("library-launch", "kernel-launch", "missing-symbol"),
+    ),
+    "sharding_errors.sharding_error_report": (
+        *("indivisible", "sharding-rank", "mesh-axis", "other-devices", "other-sharding"),
     ),
     "sharding_text.sharding_report": ("sharding",),
     "sharding_text.replica_groups_report": ("replica-groups",),
@@ -212,6 +215,19 @@ def _report_of(pasted: PastedText) -> Report:
 
 _NAMES: Final = ("instruction", "second_instruction", "third_instruction")
 _MOST_OPERANDS = 12  # a pasted instruction may be a tuple of hundreds; a dozen fit the screen
+
+
+_BEFORE: Final = 1 << 12  # a message may begin with what failed, a few lines above its mark
+_AFTER: Final = 1 << 15
+"""Characters around the first message that are read: a message with its traceback is shorter."""
+
+
+def around_message(pasted: PastedText) -> str:
+    """The text around the first message of its kind, on one line."""
+    pattern = next((each.pattern for each in ENVELOPES if each.kind == pasted.kind), None)
+    match = pattern.search(pasted.text) if pattern is not None else None
+    at = match.start() if match is not None else 0
+    return " ".join(pasted.text[max(0, at - _BEFORE) : at + _AFTER].split())
 
 
 def text_report(

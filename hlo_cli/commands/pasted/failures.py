@@ -6,14 +6,14 @@ The messages are those of jax/_src and of XLA.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Final
 from unicodedata import name as character_name
 
-from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.commands.pasted.answer import around_message, text_report
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.pasted.envelopes import ENVELOPES, PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
@@ -27,7 +27,7 @@ from hlo_cli.syntax.scanning.shape_reader import parse_shape
 # --- errors of JAX and the runtime ---
 # Errors of JAX and of the runtime that are not about HLO: what failed, with the numbers of the message, and the fix.
 #
-# The messages are those of jax/_src (sharding.py, named_sharding.py, shard_map.py), xla/pjrt (common_pjrt_client.cc,
+# The messages are those of jax/_src (array.py, pjit.py), xla/pjrt (common_pjrt_client.cc,
 # abstract_tracked_device_buffer.cc), and xla/stream_executor.
 
 
@@ -39,27 +39,12 @@ def failure_report(pasted: PastedText) -> Report:
         "library-launch": _library_launch,
         "argument-size": _argument_size,
         "donated-argument": _donated_argument,
-        "indivisible": _indivisible,
-        "sharding-rank": _sharding_rank,
         "compile-time-constant": _compile_time_constant,
     }
-    report = readers[pasted.kind](pasted, _around_message(pasted))
+    report = readers[pasted.kind](pasted, around_message(pasted))
     if report is None:
         raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
     return report
-
-
-_BEFORE: Final = 1 << 12  # a message may begin with what failed, a few lines above its mark
-_AFTER: Final = 1 << 15
-"""Characters around the first message that are read: a message with its traceback is shorter."""
-
-
-def _around_message(pasted: PastedText) -> str:
-    """The text around the first message of its kind, on one line."""
-    pattern = next((each.pattern for each in ENVELOPES if each.kind == pasted.kind), None)
-    match = pattern.search(pasted.text) if pattern is not None else None
-    at = match.start() if match is not None else 0
-    return " ".join(pasted.text[max(0, at - _BEFORE) : at + _AFTER].split())
 
 
 # --- arguments and arrays at run time ---
@@ -435,209 +420,6 @@ def _missing_symbol(pasted: PastedText, text: str) -> Report | None:
             "`hlo parse DUMP --where 'opcode == custom-call'` lists the custom calls of a dump.",
         ),
         numbers={"symbols": listed},
-    )
-
-
-# --- shardings that do not fit an array ---
-
-_GLOBAL: Final = lazy_regex(
-    r"global size of its dimension (?P<dimension>\d{1,18}) should be divisible by (?P<parts>\d{1,18}), but it is "
-    r"equal to (?P<size>\d{1,18})"
-)
-_TILED: Final = lazy_regex(
-    r"array (?:axis|dimension) (?P<dimension>\d{1,18}) is partitioned (?P<parts>\d{1,18}) times, but the dimension "
-    r"size is (?P<size>\d{1,18})"
-)
-_MAPPED: Final = lazy_regex(
-    r"\b(?P<given>(?:kw)?args)(?P<path>\S*) of shape (?P<shape>\w+\[[\d,]*\])\S*"
-    r"(?:,? where [^,]*? is bound to [^,']*?'?s? "
-    r"parameter '(?P<name>[^']+)',?"
-    r"|,? where [^,]*,)?,? corresponds to in_specs\S* of value (?P<spec>\w*\(.*?\)), which maps array "
-    r"axis (?P<dimension>\d{1,18}) "
-    r"\(of size (?P<size>\d{1,18})\) to mesh ax[ei]s (?P<axes>\([^)]*\)|'[^']*'|\S+) \(of (?:total )?size "
-    r"(?P<parts>\d{1,18})\)"
-)
-_KEY_PATH: Final = lazy_regex(r"with pytree key path ([^\s,]+(?:\[[^\]]*\])*)")
-_DIM_SIZE: Final = lazy_regex(r"dim_size=(?P<size>\d{1,18}) is not divisible by axis_size=(?P<parts>\d{1,18})")
-_OTHER: Final = lazy_regex(
-    r"(?:of size |size |= ?)?(?P<size>\d{1,18})\)? (?:must be|is not|has to be|should be|not)(?: evenly)? "
-    r"divisible by [^\d]{0,80}?(?P<parts>\d{1,18})"
-)
-_MESH_PAIRS: Final = lazy_regex(r"'(?P<axis>\w+)': (?P<size>\d{1,18})")
-_MESH_SHAPE: Final = lazy_regex(
-    r"mesh given has shape \((?P<sizes>[\d, ]+)\) with corresponding axis names \((?P<names>[^)]*)\)"
-)
-_SPEC: Final = lazy_regex(r"(?:PartitionSpec|\bP)\(")
-_FULL: Final = lazy_regex(r"full shape: \((?P<sizes>[\d, ]*)\)")
-
-
-def _indivisible(pasted: PastedText, text: str) -> Report | None:
-    found = list(_MAPPED.finditer(text))
-    patterns = (_GLOBAL, _TILED, _DIM_SIZE, _OTHER)
-    match = found[0] if found else next((m for each in patterns if (m := each.search(text)) is not None), None)
-    if match is None:
-        return None
-    fields = match.groupdict()
-    size, parts = int(fields["size"]), int(fields["parts"])
-    if parts and size % parts == 0:
-        return None
-    dimension = int(fields["dimension"]) if fields.get("dimension") else None
-    mesh = _mesh(text)
-    spec = _entries(text, match.start() if found else 0)
-    named = _axis_names(fields.get("axes") or "")
-    if not named and dimension is not None and dimension < len(spec):
-        named = spec[dimension]
-    axes = tuple(axis for axis in named if axis in mesh) if mesh else named
-    label = (
-        f"{fields.get('given')}{fields['path'].rstrip(',')} {fields['name'] or ''}".rstrip()
-        if fields.get("shape")
-        else ""
-    )
-    word = "axis" if label else "dimension"
-    key_path = _KEY_PATH.search(text)
-    where = f"{word} {dimension} ({size:,})" if dimension is not None else f"a dimension of size {size:,}"
-    answer = f"{where} is not divisible by {parts:,}{_product(axes, mesh, parts)}"
-    return text_report(
-        pasted,
-        _labeled(answer, f"{label} ({fields['shape']})" if label else key_path[1] if key_path else ""),
-        means=tuple(_other_dimensions(_sizes(fields.get("shape") or "", text), spec, mesh, dimension)),
-        tables=(_mapped_table(found),) if len(found) > 1 else (),
-        advice=(
-            *_divisible_advice(size, parts, axes, mesh),
-            "JAX checks this before it lowers the program, so no dump exists.",
-        ),
-        numbers={"dimension": dimension, "size": size, "parts": parts, "remainder": size % parts if parts else None},
-        notes=[f"the message names {len(found)} arguments; this is the first"] if len(found) > 1 else [],
-        next=("hlo help sharding",),
-    )
-
-
-def _labeled(answer: str, label: str) -> str:
-    """A sentence with the name of its argument before it, if the message has one."""
-    return f"{label}: {answer}" if label else answer[0].upper() + answer[1:]
-
-
-def _product(axes: Sequence[str], mesh: Mapping[str, int], parts: int) -> str:
-    """The axes whose sizes give the number of parts, as the end of a sentence; empty if they do not.
-
-    >>> _product(("a", "b"), {"a": 8, "b": 2}, 16), _product(("a",), {"a": 8}, 8), _product((), {}, 4)
-    (' = a 8 × b 2', ' = a', '')
-    """
-    if not axes or not mesh or prod(mesh[axis] for axis in axes) != parts:
-        return ""
-    return f" = {axes[0]}" if len(axes) == 1 else f" = {' × '.join(f'{axis} {mesh[axis]}' for axis in axes)}"
-
-
-_MAPPED_COLUMNS: Final[tuple[Column[re.Match[str]], ...]] = (
-    Column("argument", "argument", of=lambda argument: f"{argument['given']}{argument['path'].rstrip(',')}"),
-    Column("name", "name", "name", of=lambda argument: argument["name"]),
-    Column("shape", "shape", "shape", of=lambda argument: argument["shape"]),
-    Column("axis", "axis", "count", of=lambda argument: int(argument["dimension"])),
-    Column("size", "size", "count", of=lambda argument: int(argument["size"])),
-    Column("parts", "parts", "count", of=lambda argument: int(argument["parts"])),
-)
-
-
-def _mapped_table(found: Sequence[re.Match[str]]) -> Table:
-    rows = rows_from(_MAPPED_COLUMNS, found)
-    return Table("named_arguments", _MAPPED_COLUMNS, rows, noun="arguments")
-
-
-def _divisible_advice(size: int, parts: int, axes: Sequence[str], mesh: Mapping[str, int]) -> Iterator[str]:
-    padded = -(-size // parts) * parts
-    fewer = [axis for axis in axes if size % mesh.get(axis, size + 1) == 0] if len(axes) > 1 else []
-    words = f"Pad it to {padded:,}"
-    if fewer:
-        best = max(fewer, key=lambda axis: mesh[axis])
-        words += f", or shard it by {best} alone ({mesh[best]} divides {size:,})"
-    elif not axes or len(axes) == 1:
-        words += ", or shard another dimension"
-    yield words + "."
-
-
-def _other_dimensions(
-    sizes: Sequence[int], spec: Sequence[tuple[str, ...]], mesh: Mapping[str, int], bad: int | None
-) -> Iterator[str]:
-    """A sentence on each other dimension that the same spec divides."""
-    for at, axes in enumerate(spec):
-        if at == bad or at >= len(sizes) or not axes or any(axis not in mesh for axis in axes):
-            continue
-        parts = prod(mesh[axis] for axis in axes)
-        verb = "is" if sizes[at] % parts == 0 else "is not either"
-        yield f"Dimension {at} ({sizes[at]:,}) {verb} divisible, by {' × '.join(axes)} = {parts:,}."
-
-
-def _mesh(text: str) -> dict[str, int]:
-    """The axes of the mesh in a message and their sizes."""
-    if (shaped := _MESH_SHAPE.search(text)) is not None:
-        names = [name.strip(" '\"") for name in shaped["names"].split(",") if name.strip(" '\"")]
-        sizes = [int(size) for size in shaped["sizes"].split(",") if size.strip()]
-        return dict(zip(names, sizes, strict=False))
-    return {match["axis"]: int(match["size"]) for match in _MESH_PAIRS.finditer(text)}
-
-
-def _axis_names(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"'(\w+)'", text))
-
-
-def _entries(text: str, start: int) -> list[tuple[str, ...]]:
-    """The mesh axes of each dimension in the first PartitionSpec after an offset.
-
-    >>> _entries("spec=PartitionSpec(('a', 'b'), None, 'c')", 0)
-    [('a', 'b'), (), ('c',)]
-    """
-    match = _SPEC.search(text, start)
-    if match is None:
-        return []
-    depth, at, end = 1, match.end(), match.end()
-    entries = list[str]()
-    while end < len(text) and depth:
-        character = text[end]
-        depth += (character in "([") - (character in ")]")
-        if not depth or (depth == 1 and character == ","):
-            entries.append(text[at:end])
-            at = end + 1
-        end += 1
-    return [_axis_names(entry) for entry in entries if entry.strip()]
-
-
-def _sizes(shape: str, text: str) -> list[int]:
-    full = shape[shape.find("[") + 1 : -1] if "[" in shape else (_FULL.search(text) or {"sizes": ""})["sizes"]
-    return [int(size) for size in full.split(",") if size.strip()]
-
-
-_RANK: Final = lazy_regex(
-    r"only valid for values of rank (?:at least )?(?P<needed>\d{1,18}), but was applied to a value of "
-    r"rank (?P<rank>\d{1,18})"
-)
-
-
-def _sharding_rank(pasted: PastedText, text: str) -> Report | None:
-    match = _RANK.search(text)
-    if match is None:
-        return None
-    needed, rank = int(match["needed"]), int(match["rank"])
-    entries = _entries(text[: match.start()], max(0, text[: match.start()].rfind("PartitionSpec(")))
-    surplus = entries[rank:]
-    if rank == 0:
-        fix = "For a scalar, the spec is P()."
-    elif surplus and not any(surplus):
-        last = "the last None" if len(surplus) == 1 else f"the last {len(surplus)} None"
-        fix = f"Drop {last} from the spec."
-    elif surplus:
-        axes = ", ".join(axis for entry in surplus for axis in entry)
-        fix = (
-            f"The spec has {axes} for dimensions that the value lacks: give the value {needed} "
-            "dimensions, or drop them."
-        )
-    else:
-        fix = f"Drop {format_count(needed - rank, 'entries')} of the spec, or give the value {needed} dimensions."
-    return text_report(
-        pasted,
-        f"The spec names {format_count(needed, 'dimensions')}, the value has {rank:,}",
-        advice=(fix, "JAX checks this before it lowers the program, so no dump exists."),
-        numbers={"spec_dimensions": needed, "value_dimensions": rank},
-        next=("hlo help sharding",),
     )
 
 

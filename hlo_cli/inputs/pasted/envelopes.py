@@ -30,6 +30,9 @@ PastedKind = Literal[
     "donated-argument",
     "indivisible",
     "sharding-rank",
+    "mesh-axis",
+    "other-devices",
+    "other-sharding",
     "compile-time-constant",
     "unknown-flag",
     "stuck-collective",
@@ -272,8 +275,28 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "sharding-rank",
         "an error about a sharding of an array",
-        ("values of rank", "rank at least", "not compatible with"),
-        _words(r"only valid for values of rank (?:at least )?\d+|rank of the (?:spec|sharding|value)"),
+        ("values of rank", "rank at least", "not compatible with", "compatible with the corresponding input"),
+        _words(
+            r"only valid for values of rank (?:at least )?\d+|rank of the (?:spec|sharding|value)"
+            r"|in_specs entry which is too long"
+        ),
+    ),
+    Envelope(
+        "mesh-axis",
+        "an error about an axis of a mesh",
+        ("has duplicate entries for `", "is not found in mesh"),
+        _words(r"has duplicate entries for `|[Rr]esource axis: \w+ of [^~]{1,400}? is not found in mesh"),
+    ),
+    Envelope(
+        "other-devices",
+        "an error about the devices of arguments",
+        ("incompatible devices for",),
+        _words(r"Received incompatible devices for [^~]{1,4000}? device ids"),
+    ),
+    Envelope(
+        "other-sharding",
+        "an error about the sharding of an argument or result",
+        ("does not match the sharding on", "does not match the specs of", "which require replication"),
     ),
     Envelope(
         "compile-time-constant",
