@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +43,12 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "5,637,145,088 bytes",
         "256 MiB arguments + 128 MiB results − 128 MiB aliased + 5.0 GiB temporaries",
     ),
-    "allocator_stats.txt": ("3.1 GiB of 31.2 GiB in arrays", "25.0 GiB reserved for programs", "free block 1.2 GiB"),
+    "allocator_stats.txt": (
+        "3.1 GiB of 31.2 GiB in arrays",
+        "25.0 GiB reserved for programs",
+        "free block 1.2 GiB",
+        "3.1 GiB are free in all",
+    ),
     "unknown_context.txt": ("RET_CHECK failure (xla/service/x.cc:12)",),
     "shapes_three.txt": ("3 shapes", "134,217,728", "8,192"),
     "hlo_then_stablehlo.md": ("jit_g", "lines 16 to 21 are StableHLO (MLIR)"),
@@ -175,6 +181,100 @@ NEVER: dict[str, tuple[str, ...]] = {
 """Words that an answer must not have."""
 
 
+NUMBERS: dict[str, dict[str, object]] = {
+    "report_new_gpu.txt": {
+        "total_bytes": 893_419_520 + 2**20,
+        "spaces": 2,
+        "default_bytes": 893_419_520,
+        "collective_bytes": 2**20,
+    },
+    "report_new_cpu.txt": {"total_bytes": 5_242_948, "spaces": 1, "default_bytes": 5_242_948},
+    "assignment_alone.txt": {
+        "total_bytes": 320_864_256,
+        "allocations": 3,
+        "temporaries_bytes": 251_658_240,
+        "arguments_bytes": 69_206_016,
+    },
+    "live_range_alone.txt": {"peak_step": 3, "steps": 5, "total_bytes": 314_572_800, "live": 3},
+    "assignment_values.txt": {"values": 4, "total_bytes": 14_556},
+    "allocator_stats.txt": {
+        "allocations": 51,
+        "in_use": 3_341_484_556,
+        "peak": 3_341_484_556,
+        "largest": 220_200_960,
+        "limit": 33_550_137_033,
+        "reserved": 26_847_840_567,
+        "peak_reserved": 26_847_840_567,
+        "reservable": 30_884_036_084,
+        "largest_free": 1_289_563_931,
+    },
+    "divisible_device_put.txt": {"dimension": 0, "size": 42, "parts": 16, "remainder": 10},
+    "divisible_shard_map.txt": {"dimension": 0, "size": 3, "parts": 2, "remainder": 1},
+    "divisible_lambda.txt": {"dimension": 0, "size": 6, "parts": 8, "remainder": 6},
+    "sharding_rank.txt": {"spec_dimensions": 3, "value_dimensions": 2},
+    "donation_two.txt": {"arguments": 2, "bytes": 4 * 160 * 24 * 24 * 3 + 4 * 160},
+    "flag_removed.txt": {"flags": 2, "flag": "--xla_gpu_enable_async_all_gather", "status": "removed"},
+    "spills.txt": {"kernels": 2, "bytes": 2 * 892 + 2 * 224},
+    "stuck.txt": {"rendezvous": 1, "expected": 8, "threads": 2, "seconds": 20},
+    "stuck_arrived.txt": {"rendezvous": 1, "expected": 4, "threads": 3, "seconds": 5},
+    "unstuck.txt": {"rendezvous": 1, "expected": 4, "threads": 1, "seconds": 10},
+    "unstuck_all_reduce.txt": {"rendezvous": 1, "expected": None, "threads": None, "seconds": None},
+    "host_compute.txt": {"instructions": 2, "warnings": 2},
+    "xla_execution_profile.txt": {"instructions": 1, "seconds": 12.3e-6, "optimal_seconds": 2e-6},
+    "hlo_stats_occurrences.csv": {"instructions": 2, "seconds": 0.0025},
+    "autotune_results.pbtxt": {"results": 2, "device": "an H100"},
+    "thunks.txt": {"thunks": 4, "kernels": 1},
+    "cublas_launch.txt": {
+        "library": "cuBLAS",
+        "instruction": "cublas-gemm.4",
+        "module": "jit_train_step",
+        "error": None,
+    },
+    "illegal_address.txt": {
+        "kernel": "loop_dynamic_update_slice_fusion_3",
+        "error": "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "blocks": 40_960,
+        "threads": 128,
+    },
+    "argument_size.txt": {
+        "program": "jit_decode",
+        "argument": 3,
+        "expected_bytes": 8_388_608,
+        "actual_bytes": 4_194_304,
+    },
+    "header_cut.txt": {"module": "SyncTensorsGraph.30", "arguments": 4, "bytes": 5_738_752},
+    "pallas_jaxpr.txt": {
+        "kernels": 1,
+        "kernel": "matmul_kernel",
+        "bytes": 4 * (128 * 256 + 256 * 512 + 128 * 512),
+    },
+    "stablehlo_generic.mlir": {"operations": 1, "defects": 1},
+    "saved_residuals.txt": {
+        "values": 5,
+        "bytes": 7_471_104,
+        "arguments_bytes": 4_325_376,
+        "computed_bytes": 3_145_728,
+    },
+    "saved_residuals_types.txt": {
+        "values": 6,
+        "bytes": 9_764,
+        "arguments_bytes": 4_096,
+        "constants_bytes": 36,
+        "computed_bytes": 5_632,
+    },
+    "compile_time_constant.txt": {"node": "model/reshape/Reshape", "op": "Reshape"},
+    "cache_miss.txt": {
+        "functions": 1,
+        "compilations": 0,
+        "misses": 1,
+        "seconds": pytest.approx(0.123456),
+        "cache_hits": 0,
+        "cache_misses": 0,
+    },
+}
+"""The numbers of the answer to each text that has some: those of the text, and sums of them."""
+
+
 def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The exit code of a command line, and what it writes to both streams, on one line."""
     code = cli.main([*arguments, "--format", "screen"], standalone=False)
@@ -203,6 +303,13 @@ def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str
     assert [words for words in ANSWERS[name] if words not in text] == [], text
     assert [words for words in NEVER.get(name, ()) if words in text] == []
     assert code == 0
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_programs_get_the_numbers_of_a_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([str(WILD / name), "--format", "json"], standalone=False) == 0
+    found = json.loads(capsys.readouterr().out)["answer"]
+    assert {key: value for key, value in found.items() if key != "text"} == NUMBERS[name]
 
 
 @pytest.mark.parametrize(
@@ -241,6 +348,15 @@ def test_other_commands_answer_too(
     found, text = answer([str(WILD / each) if (WILD / each).is_file() else each for each in arguments], capsys)
     assert words in text
     assert found == code
+
+
+@pytest.mark.parametrize(("block", "is_found"), [(40, False), (39, True)])
+def test_memory_is_in_pieces_if_no_block_has_all_that_is_free(
+    block: int, is_found: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "stats.txt"
+    path.write_text(f"{{'bytes_in_use': 60, 'bytes_limit': 100, 'largest_free_block_bytes': {block}}}")
+    assert ("40 B are free in all" in answer([str(path)], capsys)[1]) is is_found
 
 
 def test_times_of_one_table_share_a_unit(capsys: pytest.CaptureFixture[str]) -> None:

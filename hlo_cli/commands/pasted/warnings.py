@@ -250,7 +250,7 @@ def _stuck(pasted: PastedText) -> Report | None:
         numbers={
             "rendezvous": len(waits),
             "expected": first.expected,
-            "threads": len(first.threads) or None,
+            "threads": first.here or None,
             "seconds": first.seconds or first.ended_after,
         },
         next=() if first.is_false_alarm else ("hlo help sharding",),
