@@ -27,6 +27,13 @@ def array_of(text: str, *arguments: object) -> np.ndarray:
     return np.asarray(found)
 
 
+def parts_of(text: str, *arguments: object) -> tuple[Value, ...]:
+    """The same for a result that is a tuple."""
+    found = result_of(text, *arguments)
+    assert isinstance(found, tuple)
+    return found
+
+
 def _shape(kind: str, sizes: tuple[int, ...]) -> str:
     return f"{kind}[{','.join(map(str, sizes))}]"
 
@@ -137,6 +144,55 @@ def test_logarithms_of_complex_numbers_near_one() -> None:
     assert np.allclose(found[:2], [1e-12 - 5e-25, 1e-12 + 1e-13j], rtol=1e-12, atol=0)
     assert np.isclose(found[2], np.log(1e200), rtol=1e-15)
     assert np.isclose(found[3], np.log(1e-9) + np.pi / 2 * 1j, rtol=1e-15)
+
+
+@pytest.mark.parametrize("size", [0.49, 0.51, 1.0, 2.9, 3.1, 1e3])
+def test_logarithms_of_complex_numbers_are_those_of_their_lengths_and_angles(size: float) -> None:
+    """On both sides of the lengths between which they are computed without cancellation."""
+    angles = np.linspace(-3, 3, 7)
+    found = array_of("r = c128[7] log-plus-one(c128[7] a)", size * np.exp(1j * angles) - 1)
+    assert np.allclose(found, np.log(size) + 1j * angles, rtol=1e-13, atol=1e-15)
+
+
+ONES, PI = 2**64 - 1, (0x85A308D3_243F6A88, 0x03707344_13198A2E, 0x299F31D0_A4093822)
+"""Words of the tests of Salmon et al. 2011: a counter or a key of ones, and the digits of pi."""
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ((0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((ONES, ONES), (0x1CB996FC, 0xBB002BE7)),
+        ((PI[1], PI[0]), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_threefry_has_the_answers_of_its_authors(state: tuple[int, ...], words: tuple[int, ...]) -> None:
+    """Known answers of Random123 for threefry2x32 of 20 rounds; the counter grows by 1 for each two words."""
+    moved = [state[0], (state[1] + 1) % 2**64]
+    for kind, expected in (("u32[2]", list(words)), ("u64[1]", [words[0] | words[1] << 32]), ("u32[]", words[0])):
+        call = f"r = (u64[2], {kind}) rng-bit-generator(u64[2] a), algorithm=rng_three_fry"
+        after, found = parts_of(call, np.array(state, np.uint64))
+        assert np.asarray(found).tolist() == expected
+        assert np.asarray(after).tolist() == moved
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ((0, 0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((ONES, ONES, ONES), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        ((PI[2], PI[0], PI[1]), (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ],
+)
+def test_philox_has_the_answers_of_its_authors(state: tuple[int, ...], words: tuple[int, ...]) -> None:
+    """Known answers of Random123 for philox4x32 of 10 rounds; the counter of 128 bits grows by 1 for each four words."""
+    counter = (state[1] + (state[2] << 64) + 1) % 2**128
+    pairs = [words[0] | words[1] << 32, words[2] | words[3] << 32]
+    for kind, expected in (("u32[4]", list(words)), ("u32[3]", list(words[:3])), ("u64[2]", pairs)):
+        call = f"r = (u64[3], {kind}) rng-bit-generator(u64[3] a), algorithm=rng_philox"
+        after, found = parts_of(call, np.array(state, np.uint64))
+        assert np.asarray(found).tolist() == expected
+        assert np.asarray(after).tolist() == [state[0], counter % 2**64, counter >> 64]
 
 
 def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
