@@ -250,6 +250,27 @@ def test_times_of_one_mode_are_seldom_taken_for_two() -> None:
     assert two_modes(slow[:9]) is None
 
 
+@pytest.mark.parametrize(
+    ("fast", "slow", "is_found"),
+    [
+        ([1, 1, 1.125, 1.25, 1.25], [1.75, 1.75, 1.875, 2, 2], False),  # the gap is twice the spread, and no more
+        ([1, 1, 1.125, 1.25, 1.25], [1.76, 1.76, 1.88, 2, 2], True),
+        ([1, 1.25] * 5, [1.5, 1.75] * 5, False),  # of 20 events, it is the spread once
+        ([1, 1.25] * 5, [1.51, 1.76] * 5, True),
+        ([1] * 6, [1.2] * 6, True),
+        ([1] * 6, [1.19] * 6, False),
+        ([1] * 6, [2] * 4, True),  # three outliers are no mode, and less than 15% are none
+        ([1] * 7, [2] * 3, False),
+        ([1] * 34, [2] * 6, True),
+        ([1] * 35, [2] * 6, False),
+        ([1] * 5, [2] * 5, True),
+        ([1] * 5, [2] * 4, False),  # 9 events are too few
+    ],
+)
+def test_two_modes_are_told_from_their_bounds_on(fast: list[float], slow: list[float], is_found: bool) -> None:
+    assert (two_modes([*slow, *fast]) is not None) is is_found
+
+
 def test_histograms_have_all_events() -> None:
     draw = random.Random(3)
     for _ in range(50):
