@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from math import isnan
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -34,6 +37,9 @@ def costs(module):
 
 RULES = replace(XLA, table_alignment=4) if IS_NEWER_XLA else XLA
 """The rules of this jaxlib: since 0.11, the client for CPUs counts 4 bytes for each element of a tuple, not 8."""
+
+_KEPT = Path(__file__).parent / "data" / "costs_of_xla.json.gz"
+"""What jaxlib 0.10.2 says of modules: its figures by their texts."""
 
 each_dump = pytest.mark.parametrize("text", [dump_text(p) for p in dumps()], ids=[name_of(p) for p in dumps()])
 
@@ -110,6 +116,18 @@ def test_odd_shapes_cost_what_xla_said(text: str, flops: float, moved: float) ->
 @pytest.mark.oracle
 def test_cases_that_dumps_seldom_have_cost_what_xla_says() -> None:
     assert_like_xla(CASES, least=len(CASES))
+
+
+def test_what_xla_said_of_costs_is_kept() -> None:
+    """The same without jaxlib, of the cases and of some random texts: `python tests/test_cost.py` asks again."""
+    kept = json.loads(gzip.decompress(_KEPT.read_bytes()))
+    assert set(CASES) < kept.keys()
+    assert {text: found for text, figures in kept.items() if (found := differences(xla_cost(text), figures))} == {}
+
+
+def xla_cost(text: str) -> Cost:
+    """The cost of a module by the rules of the jaxlib that was asked."""
+    return module_cost(parse_module(text), rules=XLA)
 
 
 @each_dump
@@ -309,3 +327,16 @@ condition { p = f32[10] parameter(0)  n = pred[] constant(false)  ROOT r = pred[
 ENTRY e { a = f32[10] parameter(0)
   ROOT r = f32[10] while(a), condition=condition, body=body, backend_config={"known_trip_count":{"n":"7"}} }
 """
+
+
+def _ask() -> None:
+    assert not IS_NEWER_XLA, "the figures that are kept are those of older rules"
+    random = [Writer(Random(seed)).text() for seed in range(150)] + [odd_text(Random(seed)) for seed in range(150)]
+    texts = list(dict.fromkeys((*CASES, *random)))
+    answers = zip(texts, ask_xla(texts, "costs(module)", prelude=_COSTS), strict=True)
+    kept = {text: figures for text, figures in answers if isinstance(figures, dict)}
+    _KEPT.write_bytes(gzip.compress(json.dumps(kept, indent=0).encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    _ask()
