@@ -206,3 +206,34 @@ def test_a_value_of_another_shape_ends_the_run(
     )
     with pytest.raises(HloError, match=f"cannot evaluate n: evaluation of negate gave {words}"):
         run(parse_module(text))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_a_ragged_all_to_all_go_where_offsets_say(seed: int) -> None:
+    """By XLA's definition (operation_semantics): sizes and both offsets are the sender's, one of each for a receiver."""
+    draw, count, length = np.random.default_rng(seed), 3, 16
+    sizes = draw.integers(0, 4, (count, count))
+    starts = draw.integers(0, length - 4, (count, count))
+    targets = np.cumsum(sizes, axis=0) - sizes + draw.integers(0, 3)
+    expected = np.full((count, length), -1)
+    for sender, receiver in np.ndindex(count, count):
+        size, begin, into = (each[sender, receiver] for each in (sizes, starts, targets))
+        expected[receiver, into : into + size] = 100 * sender + np.arange(begin, begin + size)
+    tables = {"starts": starts, "sizes": sizes, "targets": targets, "received": sizes.T}
+    lines = "\n".join(
+        f"  {name}_of_all = s32[3,3] constant({str(table.tolist()).replace('[', '{').replace(']', '}')})\n"
+        f"  {name}_here = s32[1,3] dynamic-slice({name}_of_all, device, zero), dynamic_slice_sizes={{1,3}}\n"
+        f"  {name} = s32[3] reshape({name}_here)"
+        for name, table in tables.items()
+    )
+    text = f"""HloModule m, num_partitions=3
+ENTRY e {{
+  id = u32[] partition-id()  device = s32[] convert(id)  zero = s32[] constant(0)
+{lines}
+  hundred = s32[] constant(100)  base = s32[] multiply(device, hundred)  bases = s32[16] broadcast(base), dimensions={{}}
+  numbers = s32[16] iota(), iota_dimension=0  rows = s32[16] add(bases, numbers)
+  none = s32[] constant(-1)  kept = s32[16] broadcast(none), dimensions={{}}
+  r = s32[16] ragged-all-to-all(rows, kept, starts, sizes, targets, received), channel_id=1, replica_groups={{{{0,1,2}}}}
+  ROOT t = s32[16] copy(r)
+}}"""
+    assert np.array_equal(_values(text), expected)
