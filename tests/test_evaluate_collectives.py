@@ -218,7 +218,7 @@ def test_rows_of_a_ragged_all_to_all_go_where_offsets_say(seed: int) -> None:
     expected = np.full((count, length), -1)
     for sender, receiver in np.ndindex(count, count):
         size, begin, into = (each[sender, receiver] for each in (sizes, starts, targets))
-        expected[receiver, into : into + size] = 100 * sender + np.arange(begin, begin + size)
+        expected[receiver, into : into + size] = 100 * sender + begin + np.arange(int(size))
     tables = {"starts": starts, "sizes": sizes, "targets": targets, "received": sizes.T}
     lines = "\n".join(
         f"  {name}_of_all = s32[3,3] constant({str(table.tolist()).replace('[', '{').replace(']', '}')})\n"

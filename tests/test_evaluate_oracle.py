@@ -10,9 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
-from math import isfinite, sqrt
+from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,14 +19,13 @@ import pytest
 from hlo_cli import load
 from hlo_cli.analysis.evaluate.run import run
 from hlo_cli.analysis.semantics.typed_values import arrays_of
+from judging_values import Found, is_known, kept, limit_of
 
 HERE = Path(__file__).parent
 CHUNK = 150
 """Programs in one process: XLA may abort after very many."""
 
 QUICK = "mlp permute ring branch attention gradient all_gather reduce_scatter all_to_all_of_axis gathered_anew".split()
-
-Found = dict[str, Any]
 
 
 def _python(script: str, *arguments: object, timeout: int = 300) -> subprocess.CompletedProcess[str]:
@@ -41,50 +39,6 @@ def _python(script: str, *arguments: object, timeout: int = 300) -> subprocess.C
         timeout=timeout,
         check=False,
     )
-
-
-_OF_XLA = {
-    ("log-plus-one", "f64"): 200, ("tanh", "f64"): 9, ("tanh", "f32"): 6, ("exponential-minus-one", "f64"): 6,
-    ("exponential-minus-one", "f32"): 7, ("exponential", "f32"): 8, ("erf", "f32"): 7,
-}  # fmt: skip
-"""Functions of which XLA:CPU itself is farther from the exact value than the limit for all others, at a few points."""
-
-
-def _limit(found: Found) -> float:
-    """How far a result may be from XLA's: in units in the last place, or of roundoff times the sum of magnitudes."""
-    match found["family"]:
-        case "exact" | "bits":
-            return 0
-        case "rounded":
-            return _OF_XLA.get((found["opcode"], found["types"][0]), 4)
-        case "complex" if found["opcode"] in ("power", "atan2"):
-            return 256  # both lose digits: terms of a logarithm cancel
-        case "complex" if (found["opcode"], found["types"][0]) == ("log-plus-one", "c128"):
-            return 200  # of XLA, as for real parts
-        case "complex" if found["opcode"] in ("tan", "tanh", "sine", "cosine", "logistic"):
-            return 256  # of XLA, which is off by as much near zeros and poles
-        case "complex":
-            return 16
-        case "norms":
-            return 32
-        case "positive":
-            return float(found["terms"])
-        case "sums":
-            return 4 + sqrt(found["terms"])
-        case _:
-            return 2  # of the bound of a stable solution: each side may be off by it
-
-
-def _is_known(found: Found) -> bool:
-    """Where XLA:CPU disagrees with XLA's own evaluator, or cannot be right."""
-    text = found["text"]
-    if found["opcode"] == "convert" and found["types"][0] == "f4e2m1fn":
-        return re.search(r"= [su]\d+\[[\d,]*\] convert", text) is not None  # the largest becomes that of the integers
-    if found["opcode"] == "convolution":  # it reads beyond its arrays
-        return re.search(r"pad=[\d_x]*-.*feature_group_count=[2-9]", text) is not None
-    if found["opcode"] == "reduce-precision":
-        return "mantissa_bits=0" in text  # NaN, of which nothing is left
-    return False
 
 
 def _chunk(seed: int, first: int, count: int) -> tuple[list[Found], int]:
@@ -111,13 +65,20 @@ def _judge(found: list[Found], aborted: int) -> Counter[str]:
         {key: each.get(key) for key in ("at", "opcode", "types", "worst", "why", "shown", "text")}
         for each in found
         if each["outcome"] == "crashed"
-        or (each["outcome"] == "ran" and not (isfinite(each["worst"]) and each["worst"] <= _limit(each)))
-        if not _is_known(each)
+        or (each["outcome"] == "ran" and not (isfinite(each["worst"]) and each["worst"] <= limit_of(each)))
+        if not is_known(each)
     ]
     assert not wrong, json.dumps(wrong[:5], indent=1)
     refused = [each for each in found if each["outcome"] == "refused"]
     assert len(refused) + aborted <= 0.02 * (len(found) + aborted), [each["why"] for each in refused[:3]]
     return Counter(each["opcode"] for each in found if each["outcome"] == "ran")
+
+
+@pytest.mark.parametrize("part", range(12))
+def test_some_random_modules_have_the_values_that_xla_computed(part: int) -> None:
+    """The same without XLA, of answers that are kept."""
+    assert len(kept()) >= 500
+    assert [each.program.text for each in kept()[part::12] if not each.is_near] == []
 
 
 @pytest.mark.oracle
