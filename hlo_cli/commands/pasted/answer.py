@@ -38,7 +38,7 @@ from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
     "memory.memory_report": (
         *("out-of-memory", "allocator-stats", "memory-stats", "buffer-values", "live-range"),
-        *("buffer-assignment", "memory-report", "memory-profile"),
+        *("buffer-assignment", "memory-report", "memory-profile", "memory-top"),
     ),
     "compiler_messages.slow_operation_report": ("slow-operation",),
     "compiler_messages.compiler_error_report": ("compiler-error",),
@@ -57,10 +57,10 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
     ),
     "code_files.code_report": ("ptx", "llvm-ir", "emitter-mlir", "object-file"),
     "code_files.drawing_report": ("drawing",),
-    "torch_xla.torch_report": ("torch-graphs", "torch-metrics"),
+    "torch_xla.torch_report": ("torch-graphs", "torch-metrics", "torch-times"),
     "failures.flag_report": ("unknown-flag",),
     "failures.failure_report": (
-        *("compile-time-constant", "donated-argument", "argument-size"),
+        *("compile-time-constant", "nan", "donated-argument", "argument-size"),
         *("library-launch", "kernel-launch", "missing-symbol"),
     ),
     "sharding_errors.sharding_error_report": (
@@ -73,7 +73,7 @@ _ANSWERED: Final[dict[str, tuple[PastedKind, ...]]] = {
 _ANSWERS: Final = {kind: function for function, kinds in _ANSWERED.items() for kind in kinds}
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
-_MEASURED: Final = frozenset(("kernel-times", "operation-times", "execution-profile", "pass-times"))
+_MEASURED: Final = frozenset(("kernel-times", "torch-times", "operation-times", "execution-profile", "pass-times"))
 """Kinds with measured times, which `hlo profile` answers although they are not traces."""
 _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if not each.is_document) - {
     "out-of-memory",

@@ -348,7 +348,9 @@ def _place(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     return ", ".join(places)
 
 
-_NOT_HLO: Final = frozenset(("axes of a mesh", "sharding of an argument", "compile option", "array size"))
+_NOT_HLO: Final = frozenset(("axes of a mesh", "sharding of an argument", "compile option", "array size")) | {
+    "operation without an XLA kernel"
+}
 
 
 def _is_about_hlo(error: CompilerError) -> bool:

@@ -21,6 +21,7 @@ from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, nearest
+from hlo_cli.syntax.compiler_files.compiler_errors import user_line
 from hlo_cli.syntax.compiler_files.flags import CompilerFlag, compiler_flags
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
@@ -40,6 +41,7 @@ def failure_report(pasted: PastedText) -> Report:
         "argument-size": _argument_size,
         "donated-argument": _donated_argument,
         "compile-time-constant": _compile_time_constant,
+        "nan": _nan,
     }
     report = readers[pasted.kind](pasted, around_message(pasted))
     if report is None:
@@ -453,6 +455,63 @@ def _compile_time_constant(pasted: PastedText, text: str) -> Report | None:
             ),
         ),
         numbers={"node": match["node"] if match else None, "op": match["op"] if match else None},
+    )
+
+
+# --- values that are not numbers ---
+
+_NAN: Final = lazy_regex(r"invalid value \((?P<value>nan|inf)\) encountered in (?P<primitive>[\w ]{1,80}\w)")
+_NAN_CAUSES: Final = {
+    "log": "its argument is below 0",
+    "log1p": "its argument is below -1",
+    "sqrt": "its argument is below 0",
+    "rsqrt": "its argument is below 0",
+    "div": "0 / 0, or an infinite value divided by one",
+    "sub": "the difference of two infinite values",
+    "add": "the sum of infinite values of both signs",
+    "reduce_sum": "a sum with infinite values of both signs, or with a NaN",
+    "mul": "0 times an infinite value",
+    "dot_general": "0 times an infinite value, or a sum of infinite values of both signs",
+    "pow": "a fraction as the exponent of a negative number",
+    "acos": "its argument is outside of -1 to 1",
+    "asin": "its argument is outside of -1 to 1",
+    "reduce_max": "an argument that is NaN already",
+}
+"""What makes a NaN of numbers, by the primitive of JAX (IEEE 754, section 7.2)."""
+_INF_CAUSES: Final = {
+    "exp": "its argument is above 88.7 in f32, 11.1 in f16",
+    "log": "its argument is 0",
+    "div": "a division by 0",
+    "rsqrt": "its argument is 0",
+}
+"""What makes an infinite value of finite ones; exp overflows above ln(largest value)."""
+
+
+def _nan(pasted: PastedText, text: str) -> Report | None:
+    match = _NAN.search(text)
+    if match is None:
+        return None
+    value, primitive = {"nan": "NaN", "inf": "an infinite value"}[match["value"]], match["primitive"]
+    cause = (_NAN_CAUSES if match["value"] == "nan" else _INF_CAUSES).get(primitive)
+    line = user_line(pasted.text)
+    words = f": {cause}" if cause else ""
+    return text_report(
+        pasted,
+        f"{primitive}{f' at {line}' if line else ''} gives {value}{words}",
+        means=(
+            (
+                "jax_debug_nans and jax_debug_infs check each result; the function is run again without jit, and the "
+                "first operation with such a result is named."
+            ),
+        ),
+        advice=(
+            (
+                "Print the range of its argument (jax.debug.print). If the value comes from a gradient, a "
+                "jnp.where after the operation does not help: replace the argument with jnp.where(ok, x, 1) before it."
+            ),
+            "With a dump, `hlo run DUMP --args FILE.npz --at NAME` shows the value of any instruction.",
+        ),
+        numbers={"primitive": primitive, "value": match["value"], "source": line or None},
     )
 
 

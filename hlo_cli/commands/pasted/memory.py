@@ -45,6 +45,7 @@ def memory_report(pasted: PastedText) -> Report:
         "memory-stats": _program_statistics,
         "allocator-stats": _allocator_statistics,
         "memory-profile": _held_memory,
+        "memory-top": _top_of_pprof,
     }
     report = readers[pasted.kind](pasted)
     if report is None:
@@ -476,7 +477,7 @@ def _program_statistics(pasted: PastedText) -> Report | None:
         if f"{key}_size_in_bytes" in fields
     ]
     code = fields.get("generated_code_size_in_bytes", 0)
-    host = sum(size for name, size in fields.items() if name.startswith("host_"))
+    host = _device_total(fields, "host_")
     extra = [f"{format_bytes(code)} of code"] if code else []
     extra += [f"{format_bytes(host)} of host memory"] if host else []
     signs = {"alias_size_in_bytes": "minus", "generated_code_size_in_bytes": "no", "peak_memory_in_bytes": "no"}
@@ -514,8 +515,9 @@ def _prints(text: str) -> list[dict[str, int]]:
     return found
 
 
-def _device_total(fields: Mapping[str, int]) -> int:
-    argument, output, alias, temp = (fields.get(f"{key}_size_in_bytes", 0) for key, _ in _PARTS)
+def _device_total(fields: Mapping[str, int], space: str = "") -> int:
+    """The bytes that a program needs on a device, or with "host_" in the memory of the host."""
+    argument, output, alias, temp = (fields.get(f"{space}{key}_size_in_bytes", 0) for key, _ in _PARTS)
     return argument + output - alias + temp
 
 
@@ -593,6 +595,60 @@ def _allocator_meaning(stats: Mapping[str, int]) -> tuple[str, ...]:
             f"{format_bytes(free)} are free in all, but an array needs one block: the rest is in smaller pieces "
             "(fragmentation)."
         ),
+    )
+
+
+# --- what `pprof -top` prints of a memory profile ---
+
+_TOP_TOTAL: Final = lazy_regex(
+    r"^Showing nodes accounting for (?P<shown>\S{2,30}), \S{1,12} of (?P<total>\S{2,30}) total", re.MULTILINE
+)
+_TOP_ROW: Final = lazy_regex(
+    r"^ *(?P<flat>\d[\d.]{0,18}(?:[kMGTP]?B)?) +[\d.]{1,8}% +[\d.]{1,8}% +(?P<cumulative>\d[\d.]{0,18}(?:[kMGTP]?B)?) +"
+    r"[\d.]{1,8}% +(?P<name>\S[^\n]{0,400})",
+    re.MULTILINE,
+)
+_TOP: Final[tuple[Column[re.Match[str]], ...]] = (
+    Column("bytes", "size", "bytes", of=lambda node: _pprof_bytes(node["flat"])),
+    Column("with_callees_bytes", "with callees", "bytes", of=lambda node: _pprof_bytes(node["cumulative"])),
+    Column("function", "function", "name", role="name", of=lambda node: node["name"].strip()),
+)
+
+
+def _pprof_bytes(text: str) -> int:
+    """A size as pprof prints it: its kB and MB are powers of 1024 (pprof/internal/measurement).
+
+    >>> _pprof_bytes("8kB"), _pprof_bytes("0")
+    (8192, 0)
+    """
+    return size_of(text.replace("k", "K"))
+
+
+def _top_of_pprof(pasted: PastedText) -> Report | None:
+    head = _TOP_TOTAL.search(pasted.text)
+    nodes = list(_TOP_ROW.finditer(pasted.text))
+    if head is None or not nodes:
+        return None
+    total = _pprof_bytes(head["total"])
+    nodes.sort(key=lambda node: -_pprof_bytes(node["flat"]))
+    listed = ", ".join(
+        f"{node['name'].strip()} {format_bytes(size)} ({size / max(1, total):.0%})"
+        for node in nodes[:3]
+        if (size := _pprof_bytes(node["flat"]))
+    )
+    return text_report(
+        pasted,
+        f"{format_bytes(total)} in use when the profile was taken: {listed}",
+        means=("A size is what the function allocated itself; `with callees` adds what functions called by it did.",),
+        tables=(Table("allocating_functions", _TOP, rows_from(_TOP, nodes), noun="functions"),),
+        advice=(
+            (
+                "`hlo memspace memory.prof` shows the arrays themselves with their lines, and apart from them what "
+                "programs hold; `hlo diff OLD.prof NEW.prof` shows what grew."
+            ),
+        ),
+        numbers={"total_bytes": total, "functions": len(nodes)},
+        next=("hlo help memory",),
     )
 
 

@@ -1,4 +1,4 @@
-"""What do the prints of PyTorch/XLA say? Its metrics, and what `PT_XLA_DEBUG_LEVEL` prints of each graph.
+"""What do prints of PyTorch say? Metrics of PyTorch/XLA, `PT_XLA_DEBUG_LEVEL` of each graph, times of torch.profiler.
 
 Mirrors torch_xla/csrc/debug_util.cpp and torch_xla/csrc/runtime/metrics.cc of github.com/pytorch/xla.
 """
@@ -15,10 +15,11 @@ from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_count, format_seconds
+from hlo_cli.report.numbers import format_count, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
+from hlo_cli.syntax.compiler_files.compiler_warnings import seconds_of
 
 _DUMP: Final = (
     "XLA_FLAGS=--xla_dump_to=DIR writes the HLO of each graph; `hlo memspace DIR` shows what is in its memory."
@@ -27,7 +28,11 @@ _DUMP: Final = (
 
 def torch_report(pasted: PastedText) -> Report:
     """The report on a print; HloError if it has no numbers."""
-    readers: dict[str, Callable[[PastedText], Report | None]] = {"torch-graphs": _graphs, "torch-metrics": _metrics}
+    readers: dict[str, Callable[[PastedText], Report | None]] = {
+        "torch-graphs": _graphs,
+        "torch-metrics": _metrics,
+        "torch-times": _times,
+    }
     report = readers[pasted.kind](pasted)
     if report is None:
         raise HloError(f"{pasted.name} has no numbers of PyTorch/XLA", hint="paste the complete print")
@@ -238,3 +243,77 @@ def _metric_advice(by_name: dict[str, _Metric], fallbacks: Sequence[_Metric]) ->
             "compiles."
         )
     yield _DUMP
+
+
+# --- times ---
+# The table of torch.profiler (torch/autograd/profiler_util.py): columns between rules of hyphens, times with units.
+
+_RULE: Final = lazy_regex(r"^ *-{3,}(?: +-{3,})+ *$", re.MULTILINE)
+_SELF_TOTAL: Final = lazy_regex(
+    r"^ *Self (?P<device>\w+) time total: (?P<time>[\d.]{1,20} ?[mu\u00b5]?s)", re.MULTILINE
+)
+_CELLS: Final = lazy_regex(r" {2,}|\t")
+_SPANNED: Final[tuple[Column[str, float, int, float], ...]] = (
+    Column("seconds", "self time", "seconds", total="sum", of=lambda name, seconds, calls, share: seconds),
+    Column("share", "share", "percent", of=lambda name, seconds, calls, share: share),
+    Column("calls", "calls", "count", of=lambda name, seconds, calls, share: calls),
+    Column("torch_operation", "operation", "name", role="name", of=lambda name, seconds, calls, share: name),
+)
+
+
+def _times(pasted: PastedText) -> Report | None:
+    """The operations with the most time on the device; of the CPU if there is none.
+
+    Kernels have rows of their own with no time on the CPU: the operation that launched them counts the same time.
+    """
+    lines = [line.strip() for line in pasted.text.split("\n") if line.strip() and not _RULE.match(line)]
+    head = next((at for at, line in enumerate(lines) if "Self CPU %" in line), None)
+    if head is None:
+        return None
+    heads = _CELLS.split(lines[head])
+    device = next((name for name in heads if _is_device(name)), "Self CPU")
+    rows = [cells for line in lines[head + 1 :] if len(cells := _CELLS.split(line)) == len(heads)]
+    if device not in heads or "# of Calls" not in heads:
+        return None
+    at, calls, own = heads.index(device), heads.index("# of Calls"), heads.index("Self CPU")
+    found = [
+        (cells[0], seconds, int(cells[calls]) if cells[calls].isdecimal() and len(cells[calls]) < 19 else 0)
+        for cells in rows
+        if (seconds := seconds_of(cells[at])) and (device == "Self CPU" or seconds_of(cells[own]))
+    ]
+    if not found:
+        return None
+    stated = {match["device"]: seconds_of(match["time"]) for match in _SELF_TOTAL.finditer(pasted.text)}
+    total = stated.get(device.removeprefix("Self ")) or sum(seconds for _, seconds, _ in found)
+    found.sort(key=lambda each: -each[1])
+    listed = ", ".join(
+        f"{name} {format_seconds(seconds)} ({seconds / total:.0%}, {format_count(calls, 'calls')})"
+        for name, seconds, calls in found[:_MOST_NAMED]
+    )
+    where = "on the CPU" if device == "Self CPU" else f"on the device ({device.removeprefix('Self ')})"
+    kernels = len([cells for cells in rows if not seconds_of(cells[own])])
+    repeated = (
+        f"{format_count(kernels, 'rows')} of kernels {verb(kernels, 'repeats', 'repeat')} the time of the operations "
+        "that launched them."
+    )
+    return text_report(
+        pasted,
+        f"{format_seconds(total)} {where}: {listed}",
+        means=(repeated,) if kernels and device != "Self CPU" else (),
+        tables=(
+            Table(
+                "torch_operations",
+                _SPANNED,
+                rows_from_tuples(_SPANNED, ((name, seconds, calls, seconds / total) for name, seconds, calls in found)),
+                noun="operations",
+            ),
+        ),
+        advice=("With a trace of a compiled program, `hlo profile TRACE DUMP` joins times and instructions.",),
+        numbers={"operations": len(found), "seconds": total},
+        next=("hlo help profiles",),
+    )
+
+
+def _is_device(head: str) -> bool:
+    """Whether a column has the own time of operations on an accelerator: Self CUDA, Self XPU, Self Device."""
+    return head.startswith("Self ") and "%" not in head and "CPU" not in head and "Mem" not in head

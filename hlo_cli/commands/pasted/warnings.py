@@ -6,8 +6,9 @@ xla/stream_executor/cuda/ptx_compiler_helpers.cc, and xla/hlo/transforms/host_of
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from hlo_cli.commands.pasted.answer import text_report
@@ -15,11 +16,12 @@ from hlo_cli.commands.pasted.shape_text import shape_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_count, verb
+from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
 from hlo_cli.syntax.byte_sizes import size_of
+from hlo_cli.syntax.compiler_files.code_files import AssembledKernel, read_ptxas
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 
@@ -116,38 +118,27 @@ def _bytes_of(aval: str) -> int | None:
 
 # --- register spills ---
 
-_SPILL: Final = lazy_regex(
-    r"in function\s+'(?P<kernel>[^']+)',?\s+(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,?\s+(?P<loads>\d{1,18})\s+"
-    r"bytes\s+spill\s+loads"
-)
-_PTXAS: Final = lazy_regex(
-    r"(?:Compiling entry function|Function properties for)\s+'?(?P<kernel>[\w.$]+)'?(?:(?!Compiling entry"
-    r"|Function properties)[\s\S]){0,400}?"
-    r"(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,\s+(?P<loads>\d{1,18})\s+bytes\s+spill\s+loads"
-)
-_SPILLS: Final[tuple[Column[str, tuple[int, int]], ...]] = (
-    Column("kernel", "kernel", "name", role="name", of=lambda kernel, spilled: kernel),
-    Column("stores", "stores per thread", "bytes", exact=True, of=lambda kernel, spilled: spilled[0]),
-    Column("loads", "loads per thread", "bytes", exact=True, of=lambda kernel, spilled: spilled[1]),
+_SPILLS: Final[tuple[Column[AssembledKernel], ...]] = (
+    Column("kernel", "kernel", "name", role="name", of=lambda kernel: kernel.name),
+    Column("stores", "stores per thread", "bytes", exact=True, of=lambda kernel: kernel.stores),
+    Column("loads", "loads per thread", "bytes", exact=True, of=lambda kernel: kernel.loads),
+    Column("registers", "registers", "count", of=lambda kernel: kernel.registers),
+    Column("shared_bytes", "shared memory", "bytes", exact=True, of=lambda kernel: kernel.shared_bytes),
 )
 _TRITON: Final = ("gemm_fusion", "triton", "nested_gemm", "__triton", "softmax_fusion")
 
 
 def _spills(pasted: PastedText) -> Report | None:
-    found: dict[str, tuple[int, int]] = {}
-    for match in (*_SPILL.finditer(pasted.text), *_PTXAS.finditer(pasted.text)):
-        stores, loads = int(match["stores"]), int(match["loads"])
-        old = found.get(match["kernel"], (0, 0))
-        if stores or loads:
-            found[match["kernel"]] = max(old[0], stores), max(old[1], loads)
+    kernels = read_ptxas(pasted.text)
+    found = [kernel for kernel in kernels if kernel.stores or kernel.loads]
     if not found:
-        if "bytes spill stores" not in pasted.text and "spilled" not in pasted.text:
-            return None
-        return text_report(pasted, "No kernel spills registers", advice=("All spill stores and loads are 0 bytes.",))
-    ordered = sorted(found.items(), key=lambda each: -sum(each[1]))
-    listed = ", ".join(f"{kernel} ({stores:,} + {loads:,} bytes per thread)" for kernel, (stores, loads) in ordered[:2])
+        return _without_spills(pasted, kernels)
+    ordered = sorted(found, key=lambda kernel: -(kernel.stores + kernel.loads))
+    listed = ", ".join(
+        f"{kernel.name} ({kernel.stores:,} + {kernel.loads:,} bytes per thread)" for kernel in ordered[:2]
+    )
     more = f", and {len(ordered) - 2:,} more" if len(ordered) > 2 else ""
-    triton = [kernel for kernel, _ in ordered if kernel.startswith(_TRITON)]
+    triton = [kernel.name for kernel in ordered if kernel.name.startswith(_TRITON)]
     means = [
         (
             "A kernel with more values than registers keeps some in local memory, which is slower. This is a "
@@ -164,16 +155,50 @@ def _spills(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"{format_count(len(found), 'kernels')} {verb(len(found), 'spills', 'spill')} registers: {listed}{more}",
-        means=means,
-        tables=(Table("spilling_kernels", _SPILLS, rows_from_tuples(_SPILLS, ordered), noun="kernels"),),
+        means=(*means, *_limit_words(ordered)),
+        tables=(Table("spilling_kernels", _SPILLS, rows_from(_SPILLS, ordered), noun="kernels"),),
         advice=(
             (
                 "If a kernel stays slow, `hlo profile TRACE` shows its time; a smaller fusion or tile needs "
                 "fewer registers."
             ),
         ),
-        numbers={"kernels": len(found), "bytes": sum(map(sum, found.values()))},
+        numbers={"kernels": len(found), "bytes": sum(kernel.stores + kernel.loads for kernel in found)},
     )
+
+
+def _without_spills(pasted: PastedText, kernels: Sequence[AssembledKernel]) -> Report | None:
+    """The report on kernels that keep all values in registers; None if the text has none."""
+    if not kernels and "bytes spill stores" not in pasted.text and "spilled" not in pasted.text:
+        return None
+    used = [kernel for kernel in kernels if kernel.registers is not None]
+    most = max(used, key=lambda kernel: kernel.registers or 0, default=None)
+    shared = f" and {format_bytes(most.shared_bytes)} of shared memory" if most and most.shared_bytes else ""
+    words = f"; {most.name} has {most.registers} a thread{shared}, the most" if most and len(used) > 1 else ""
+    words = f": {most.name} has {most.registers} a thread{shared}" if most and len(used) == 1 else words
+    return text_report(
+        pasted,
+        f"No kernel spills registers{words}",
+        tables=(Table("spilling_kernels", _SPILLS, rows_from(_SPILLS, kernels), noun="kernels"),) if used else (),
+        advice=() if used else ("All spill stores and loads are 0 bytes.",),
+        numbers={"kernels": len(kernels), "bytes": 0},
+    )
+
+
+_MOST_REGISTERS: Final = 255
+"""Registers that a thread of any NVIDIA GPU since Kepler may have (CUDA Programming Guide, compute capabilities)."""
+
+
+def _limit_words(kernels: Sequence[AssembledKernel]) -> Iterator[str]:
+    """Why a kernel spills that ptxas gave fewer registers than a thread may have."""
+    for kernel in kernels[:1]:
+        if kernel.registers is not None and kernel.registers < _MOST_REGISTERS:
+            yield (
+                f"{kernel.name} has {kernel.registers} registers a thread; up to {_MOST_REGISTERS} are possible, so "
+                "its number of threads a block limits them: a smaller block or tile removes the spills."
+            )
+        elif kernel.registers is not None:
+            yield f"{kernel.name} has {kernel.registers} registers a thread, the most that a thread may have."
 
 
 # --- collectives that wait ---
@@ -199,6 +224,9 @@ _OPERATION: Final = lazy_regex(
     2,
 )
 _MESSAGE: Final = lazy_regex(r"has been waiting for|Termination timeout for|is unstuck waiting for")
+_CLIQUE: Final = lazy_regex(
+    r"initialize clique for rank (?P<rank>\d{1,18})(?:;[^`]{0,200}?devices=\[(?P<ids>[\d,]{1,4000})\])?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +256,7 @@ class _Wait:
 def _stuck(pasted: PastedText) -> Report | None:
     waits = list(_waits(pasted.given or pasted.text))
     if not waits:
-        return None
+        return _watchdog(pasted)
     first = next((each for each in waits if each.ended_after), None) or next(
         (each for each in waits if not each.unstuck_after), waits[0]
     )
@@ -301,6 +329,11 @@ def _entries(text: str) -> Iterator[str]:
 def _subject(wait: _Wait) -> str:
     operation = _OPERATION.search(wait.name)
     run = _RUN.search(wait.name)
+    if (clique := _CLIQUE.match(wait.name)) is not None:
+        devices = f" of {format_count(clique['ids'].count(',') + 1, 'devices')}" if clique["ids"] else ""
+        return f"The setup of an NCCL communicator{devices} (rank {clique['rank']})" + (
+            f" of run {run[1] or run[2]}" if run else ""
+        )
     words = f"{_article(operation[1])} {operation[1]}" if operation else f"`{wait.name}`"
     return words + (f" of run {run[1] or run[2]}" if run else "")
 
@@ -372,6 +405,86 @@ def _end(wait: _Wait) -> str:
     if wait.ended_after:
         return f"process ended after {wait.ended_after} s"
     return f"went on after {wait.unstuck_after}" if wait.unstuck_after else "open"
+
+
+# --- collectives of PyTorch that ended after their timeout ---
+
+_WATCHDOG: Final = lazy_regex(
+    r"\[Rank (?P<rank>\d{1,9})\] Watchdog caught collective operation timeout: WorkNCCL\("
+    r"SeqNum=(?P<number>\d{1,18}), "
+    r"OpType=(?P<operation>\w{1,40})(?:, TensorShape=\[[\d, ]{0,200}\])?, NumelIn=(?P<elements>\d{1,18}), "
+    r"NumelOut=(?P<results>\d{1,18}), Timeout\(ms\)=(?P<limit>\d{1,15})\) ran for (?P<ran>\d{1,15}) milliseconds"
+)
+_LAST_WORK: Final = lazy_regex(
+    r"Rank (?P<rank>\d{1,9})\][^\n]{0,300}? last enqueued (?:NCCL )?work: (?P<enqueued>\d{1,18}), last "
+    r"completed (?:NCCL )?work: (?P<completed>\d{1,18})"
+)
+_WATCHED: Final[tuple[Column[re.Match[str]], ...]] = (
+    Column("rank", "rank", "index", of=lambda wait: int(wait["rank"])),
+    Column("sequence_number", "number", "index", of=lambda wait: int(wait["number"])),
+    Column("operation", "collective", of=lambda wait: _collective_name(wait["operation"])),
+    Column("elements", "elements", "count", of=lambda wait: int(wait["elements"])),
+    Column("seconds", "wait time", "seconds", of=lambda wait: int(wait["ran"]) / 1000),
+)
+
+
+def _collective_name(name: str) -> str:
+    """XLA's name of a collective of NCCL.
+
+    >>> _collective_name("ALLREDUCE"), _collective_name("_ALLGATHER_BASE"), _collective_name("BROADCAST")
+    ('all-reduce', 'all-gather', 'broadcast')
+    """
+    words = {"ALLREDUCE": "all-reduce", "ALLGATHER": "all-gather", "ALLTOALL": "all-to-all"}
+    words["REDUCE_SCATTER"] = "reduce-scatter"
+    plain = name.upper().removesuffix("_BASE").strip("_")
+    return next((word for start, word in words.items() if plain.startswith(start)), plain.lower())
+
+
+def _watchdog(pasted: PastedText) -> Report | None:
+    """The report on what the watchdog of torch.distributed wrote: who waited, and whether all did for the same."""
+    waits = sorted(_WATCHDOG.finditer(" ".join(pasted.text.split())), key=lambda wait: int(wait["rank"]))
+    if not waits:
+        return None
+    first = waits[0]
+    kinds = Counter((int(wait["number"]), _collective_name(wait["operation"])) for wait in waits)
+    size = f"{_collective_name(first['operation'])} of {int(first['elements']):,} elements"
+    seconds, limit = int(first["ran"]) / 1000, int(first["limit"]) / 1000
+    if len(kinds) > 1:
+        listed = ", ".join(
+            f"{kind} number {number:,} on {format_count(count, 'ranks')}"
+            for (number, kind), count in kinds.most_common(3)
+        )
+        answer = f"The ranks are in different collectives: {listed}"
+    else:
+        ranks = ", ".join(wait["rank"] for wait in waits[:8]) + (
+            f" and {len(waits) - 8:,} more" if len(waits) > 8 else ""
+        )
+        subject = f"{'Rank' if len(waits) == 1 else 'Ranks'} {ranks}"
+        answer = (
+            f"{subject} waited {seconds:,.0f} s for collective {int(first['number']):,} ({size}); "
+            f"the limit is {limit:,.0f} s"
+        )
+    work = _LAST_WORK.search(" ".join(pasted.text.split()))
+    means = ["The collective belongs to torch.distributed (NCCL), not to a program of XLA: no HLO shows it."]
+    if work is not None:
+        waiting = int(work["enqueued"]) - int(work["completed"])
+        means.append(f"Rank {work['rank']} completed number {int(work['completed']):,}; {waiting:,} are in its queue.")
+    return text_report(
+        pasted,
+        answer,
+        means=means,
+        tables=(Table("timed_out_collectives", _WATCHED, rows_from(_WATCHED, waits), noun="ranks"),)
+        if len(waits) > 1
+        else (),
+        advice=(
+            (
+                "The ranks without this line did not reach the collective: look in their logs for an exception, "
+                "another number of batches, or a branch that only some ranks take. TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
+                "and TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the collectives of each rank."
+            ),
+        ),
+        numbers={"ranks": len(waits), "number": int(first["number"]), "seconds": seconds, "limit_seconds": limit},
+    )
 
 
 # --- computation on the host ---

@@ -34,6 +34,7 @@ PastedKind = Literal[
     "other-devices",
     "other-sharding",
     "compile-time-constant",
+    "nan",
     "unknown-flag",
     "stuck-collective",
     "slow-operation",
@@ -54,6 +55,8 @@ PastedKind = Literal[
     "compile-options",
     "torch-graphs",
     "torch-metrics",
+    "torch-times",
+    "memory-top",
     "execution-profile",
     "kernel-times",
     "operation-times",
@@ -305,6 +308,12 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         _words(r"must be a compile-time constant"),
     ),
     Envelope(
+        "nan",
+        "an error about a value that is not a number",
+        ("encountered in",),
+        _words(r"FloatingPointError: invalid value \((?:nan|inf)\) encountered in"),
+    ),
+    Envelope(
         "unknown-flag",
         "an error about an XLA flag",
         (
@@ -325,10 +334,10 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "stuck-collective",
         "a warning about a stuck collective",
-        ("may be stuck", "stuck waiting for", "Termination timeout", "Rendezvous"),
+        ("may be stuck", "stuck waiting for", "Termination timeout", "Rendezvous", "Watchdog caught"),
         _words(
             r"has been waiting for [^\n]{0,500}may be stuck|is unstuck waiting for|Termination timeout for"
-            r"|[Ss]tuck waiting for|This thread has been waiting for"
+            r"|[Ss]tuck waiting for|This thread has been waiting for|Watchdog caught collective operation timeout"
         ),
     ),
     Envelope(
@@ -502,6 +511,20 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         is_document=True,
     ),
     Envelope(
+        "torch-times",
+        "a table of torch.profiler",
+        ("Self CPU time total:", "Self CPU %"),
+        _words(r"^ *Name +Self CPU %"),
+        is_document=True,
+    ),
+    Envelope(
+        "memory-top",
+        "a table of pprof",
+        ("Showing nodes accounting for",),
+        _words(r"^Showing nodes accounting for [\d.]+[kMGTP]?B"),
+        is_document=True,
+    ),
+    Envelope(
         "execution-profile",
         "an execution profile of XLA",
         ("cycles",),
@@ -559,8 +582,8 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "spills",
         "a warning about register spills",
-        ("spill",),
-        _words(r"(?:Registers|registers) are spilled|bytes spill (?:stores|loads)"),
+        ("spill", "ptxas info"),
+        _words(r"(?:Registers|registers) are spilled|bytes spill (?:stores|loads)|ptxas info *: Used \d+ registers"),
     ),
     Envelope(
         "host-compute",
@@ -740,7 +763,6 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
         lazy_regex(r"has been waiting for [^\n]{0,500}may be stuck|Termination timeout for [^\n]{0,300}collective"),
         _STUCK,
     ),
-    ("an NCCL timeout", lazy_regex(r"Watchdog caught collective operation timeout"), _NETWORK),
     ("an NCCL log", lazy_regex(r"NCCL (?:INFO|WARN)"), _NETWORK),
     (
         "an error about an unknown XLA flag",

@@ -99,6 +99,67 @@ def _sum(sizes: dict[str, int], kind: str) -> int:
     return sum(size for key, size in sizes.items() if key.startswith(kind))
 
 
+# --- what ptxas says ---
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledKernel:
+    """What ptxas says of a kernel: bytes of spills a thread, registers a thread, and static shared memory a block."""
+
+    name: str
+    stores: int = 0
+    loads: int = 0
+    registers: int | None = None
+    shared_bytes: int | None = None
+
+
+_SPILL: Final = lazy_regex(
+    r"in function\s+'(?P<kernel>[^']+)',?\s+(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,?\s+(?P<loads>\d{1,18})\s+"
+    r"bytes\s+spill\s+loads"
+)
+_PTXAS: Final = lazy_regex(r"(?:Compiling entry function|Function properties for)\s+'?(?P<kernel>[\w.$]+)'?")
+_PTXAS_SPILL: Final = lazy_regex(
+    r"(?P<stores>\d{1,18})\s+bytes\s+spill\s+stores,\s+(?P<loads>\d{1,18})\s+bytes\s+spill\s+loads"
+)
+_PTXAS_USED: Final = lazy_regex(
+    r"Used\s+(?P<registers>\d{1,6})\s+registers(?:[^\n]{0,200}?\b(?P<shared>\d{1,12})(?:\+0)?\s+bytes\s+smem)?"
+)
+
+
+def read_ptxas(text: str) -> tuple[AssembledKernel, ...]:
+    """The kernels in what `ptxas -v` prints, and in XLA's warnings about spills; of a kernel the most of each number.
+
+    >>> read_ptxas("Compiling entry function 'k' for 'sm_90'\\nptxas info : Used 40 registers, 512 bytes smem")
+    (AssembledKernel(name='k', stores=0, loads=0, registers=40, shared_bytes=512),)
+    """
+    found: dict[str, AssembledKernel] = {}
+    for match in _SPILL.finditer(text):
+        _add_assembled(found, AssembledKernel(match["kernel"], int(match["stores"]), int(match["loads"])))
+    heads = list(_PTXAS.finditer(text))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    for head, end in zip(heads, ends, strict=False):
+        spill, used = _PTXAS_SPILL.search(text, head.end(), end), _PTXAS_USED.search(text, head.end(), end)
+        kernel = AssembledKernel(head["kernel"])
+        if spill is not None:
+            kernel = replace(kernel, stores=int(spill["stores"]), loads=int(spill["loads"]))
+        if used is not None:
+            kernel = replace(kernel, registers=int(used["registers"]), shared_bytes=int(used["shared"] or 0))
+        if spill is not None or used is not None:
+            _add_assembled(found, kernel)
+    return tuple(found.values())
+
+
+def _add_assembled(found: dict[str, AssembledKernel], kernel: AssembledKernel) -> None:
+    old = found.get(kernel.name, kernel)
+    found[kernel.name] = AssembledKernel(
+        kernel.name,
+        max(old.stores, kernel.stores),
+        max(old.loads, kernel.loads),
+        kernel.registers if kernel.registers is not None else old.registers,
+        kernel.shared_bytes if kernel.shared_bytes is not None else old.shared_bytes,
+    )
+
+
 # --- LLVM IR ---
 
 

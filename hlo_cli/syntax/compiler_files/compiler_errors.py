@@ -578,6 +578,37 @@ PROGRAM_RULES: Final = (
         ),
     ),
     (
+        (
+            r"While rewriting computation to not contain X64 element types, XLA encountered an HLO for which this "
+            rf"rewriting is not implemented: %?(?P<name>[\w.\-]++) = (?P<shape>{SHAPE}) (?P<opcode>[a-z][\w\-]*+)\("
+            r"(?:[^\n]{0,2000}?custom_call_target=\"(?P<target>[^\"\n]{1,200})\")?"
+        ),
+        ErrorRule(
+            "64-bit types",
+            "TPUs have no 64-bit arithmetic: XLA rewrites f64, s64, and u64 into pairs of 32-bit values, which some "
+            "opcodes and custom calls do not allow.",
+            "{name}, a {opcode} {target}, gives {shape}.",
+            "Cast its operands to 32 bits, leave jax_enable_x64 off, or compute it on the CPU.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"Detected unsupported operations when trying to compile graph (?P<graph>\w++)(?:\[[^\]\n]{0,400}\])?+ on "
+            r"(?P<device>XLA_\w++): (?P<op>\w++) \((?:[^~]{0,400}?OpKernel was found, but attributes didn't match\) "
+            r"Requested Attributes: [^\n]{0,400}?\bT(?:out)?=DT_(?P<type>\w++))?"
+        ),
+        ErrorRule(
+            "operation without an XLA kernel",
+            "TensorFlow compiles a function with jit_compile=True only if every operation has a kernel for XLA. No HLO "
+            "exists yet, so a dump does not help.",
+            "{op} {type} has none on {device}.",
+            "Take {op} out of the compiled function, or replace it. Operations on strings, and those whose result size "
+            "depends on data (tf.unique, tf.boolean_mask), have no such kernel.",
+            is_program=True,
+        ),
+    ),
+    (
         r"UNIMPLEMENTED: (?P<why>[^\n]{1,400})",
         ErrorRule(
             "unsupported operation",
@@ -760,7 +791,7 @@ def _error(
         failed_after=failed[1].rstrip(".") if failed else "",
         raised_at=f"{raised[1].removeprefix('external/xla/')}:{raised[2]}" if raised else "",
         condition=_condition(" ".join(checked[1].split())) if checked else "",
-        user_line=_user_line(text),
+        user_line=user_line(text),
     )
 
 
@@ -795,7 +826,7 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return found
 
 
-def _user_line(text: str) -> str:
+def user_line(text: str) -> str:
     """The last line of a traceback that is not in a library."""
     frames = [match for match in _FRAME.finditer(text) if not any(part in match[1] for part in _LIBRARIES)]
     return f"{frames[-1][1]}:{frames[-1][2]}" if frames else ""

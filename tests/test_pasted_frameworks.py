@@ -1,0 +1,143 @@
+"""Texts that frameworks and tools around XLA print: each is real wording with numbers of our own, and its answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import cli
+
+WATCHDOG = (
+    "[rank{0}]:[E1024 09:31:02.114 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=16777216, NumelOut=16777216, Timeout(ms)=600000) ran for 600029 "
+    "milliseconds before timing out.\n"
+)
+QUEUE = (
+    "[rank3]:[E1024 09:31:02.115 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 3] Exception (either an "
+    "error or timeout) detected by watchdog at work: 1024, last enqueued NCCL work: 1026, last completed NCCL work: 1023.\n"
+)
+CLIQUE = (
+    "E0311 09:12:44.118401 2204113 rendezvous.cc:102] [id=0] This thread has been waiting for `initialize clique for rank "
+    "5; clique_key=devices=[0,1,2,3,4,5,6,7]; groups=[[0,1,2,3,4,5,6,7]]; is_p2p=0; incarnations=[0]; run_id=1927364` for "
+    "10 seconds and may be stuck. Expected 8 threads to join the rendezvous, but only 7 of them arrived on time.\n"
+)
+PTXAS = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'gemm_fusion_dot_9' for 'sm_90a'
+ptxas info    : Function properties for gemm_fusion_dot_9
+    {0} bytes stack frame, {1} bytes spill stores, {2} bytes spill loads
+ptxas info    : Used {3} registers, used 1 barriers, 49152 bytes smem, 392 bytes cmem[0]
+"""
+MEMORY = (
+    "CompiledMemoryStats(generated_code_size_in_bytes=0, argument_size_in_bytes=1024, output_size_in_bytes=1024, "
+    "alias_size_in_bytes=1024, temp_size_in_bytes=4096, host_generated_code_size_in_bytes=0, "
+    "host_argument_size_in_bytes=2147483648, host_output_size_in_bytes=2147483648, host_alias_size_in_bytes=2147483648, "
+    "host_temp_size_in_bytes=536870912)\n"
+)
+X64 = (
+    "jaxlib.xla_extension.XlaRuntimeError: UNIMPLEMENTED: While rewriting computation to not contain X64 element types, "
+    "XLA encountered an HLO for which this rewriting is not implemented: %custom-call.4 = (f64[256,256]{1,0}, s32[256]{0}) "
+    'custom-call(f64[256,256]{1,0} %param.1), custom_call_target="LuDecomposition"\n'
+)
+TENSORFLOW = (
+    "tensorflow.python.framework.errors_impl.InvalidArgumentError: Detected unsupported operations when trying to compile "
+    "graph __inference_step_51[_XlaMustCompile=true,config_proto=6001324581131673121] on XLA_GPU_JIT: {0} (No registered "
+    "'{0}' OpKernel for XLA_GPU_JIT devices compatible with node {{{{node a}}}}{1}\n"
+)
+ATTRIBUTES = "\n\t (OpKernel was found, but attributes didn't match) Requested Attributes: T=DT_STRING, index=0"
+TORCH = """---------------------------------------  ------------  ------------  ------------  ------------  ------------  ------------
+                                   Name    Self CPU %      Self CPU     Self CUDA   Self CUDA %    CUDA total    # of Calls
+---------------------------------------  ------------  ------------  ------------  ------------  ------------  ------------
+                               aten::mm         2.11%       1.204ms      12.310ms        61.55%      12.310ms           48
+    void cutlass::Kernel2<cutlass_80...         0.00%       0.000us      12.310ms        61.55%      12.310ms           48
+                              aten::add         1.02%     582.000us       4.690ms        23.45%       4.690ms           96
+---------------------------------------  ------------  ------------  ------------  ------------  ------------  ------------
+Self CPU time total: 57.061ms
+Self CUDA time total: 20.000ms
+"""
+ON_CPU = """-----------------  ------------  ------------  ------------  ------------
+             Name    Self CPU %      Self CPU   CPU total %    # of Calls
+-----------------  ------------  ------------  ------------  ------------
+         aten::mm        75.00%       3.000ms        75.00%            10
+        aten::add        25.00%       1.000ms        25.00%            20
+-----------------  ------------  ------------  ------------  ------------
+Self CPU time total: 4.000ms
+"""
+NAN = """Traceback (most recent call last):
+  File "/usr/lib/python3.12/site-packages/jax/_src/pjit.py", line 190, in cache_miss
+  File "/w/train.py", line 52, in loss
+FloatingPointError: invalid value ({0}) encountered in {1}
+"""
+PPROF = """$ go tool pprof -top memory.prof
+File: python3
+Type: space
+Showing nodes accounting for 12.50GB, 100% of 12.50GB total
+Dropped 14 nodes (cum <= 0.06GB)
+      flat  flat%   sum%        cum   cum%
+    8.00GB 64.00% 64.00%     8.00GB 64.00%  init_params
+    4.50GB 36.00%   100%     4.50GB 36.00%  [executable] jit_train_step
+         0     0%   100%    12.50GB   100%  main
+"""
+ANSWERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "watchdog",
+        WATCHDOG.format(3, 1024, "ALLREDUCE") + QUEUE,
+        (
+            "Rank 3 waited 600 s for collective 1,024 (all-reduce of 16,777,216 elements); the limit is 600 s",
+            "Rank 3 completed number 1,023; 3 are in its queue",
+        ),
+    ),
+    (
+        "watchdogs",
+        WATCHDOG.format(1, 70, "ALLREDUCE") + WATCHDOG.format(0, 71, "_ALLGATHER_BASE"),
+        ("The ranks are in different collectives: all-gather number 71 on 1 rank, all-reduce number 70 on 1 rank",),
+    ),
+    (
+        "clique",
+        CLIQUE,
+        ("The setup of an NCCL communicator of 8 devices (rank 5) of run 1927364", "7 threads are in it"),
+    ),
+    ("spills", PTXAS.format(16, 24, 20, 168), ("(24 + 20 bytes per thread)", "has 168 registers a thread", "49,152")),
+    ("most", PTXAS.format(16, 24, 20, 255), ("255 registers a thread, the most that a thread may have",)),
+    (
+        "no spills",
+        PTXAS.format(0, 0, 0, 40),
+        ("No kernel spills registers: gemm_fusion_dot_9 has 40 a thread and 48 KiB of shared memory",),
+    ),
+    ("host memory", MEMORY, ("5 KiB (5,120 bytes)", "2.5 GiB of host memory are not counted")),
+    ("64 bits", X64, ("custom-call.4, a custom-call LuDecomposition, gives (f64[256,256]", "leave jax_enable_x64 off")),
+    ("no kernel", TENSORFLOW.format("UniqueV2", ""), ("UniqueV2 has none on XLA_GPU_JIT", "Take UniqueV2 out")),
+    ("string", TENSORFLOW.format("_Arg", ATTRIBUTES), ("_Arg STRING has none on XLA_GPU_JIT",)),
+    (
+        "torch",
+        TORCH,
+        (
+            "20.0 ms on the device (CUDA): aten::mm 12.3 ms (62%, 48 calls), aten::add 4.7 ms (23%, 96 calls)",
+            "1 row of kernels repeats the time",
+        ),
+    ),
+    ("torch on the CPU", ON_CPU, ("4.0 ms on the CPU: aten::mm 3.0 ms (75%, 10 calls), aten::add 1.0 ms",)),
+    ("nan", NAN.format("nan", "log"), ("log at /w/train.py:52 gives NaN: its argument is below 0",)),
+    ("inf", NAN.format("inf", "exp"), ("exp at /w/train.py:52 gives an infinite value: its argument is above 88.7",)),
+    ("other", NAN.format("nan", "cumsum"), ("cumsum at /w/train.py:52 gives NaN jax_debug_nans",)),
+    ("pprof", PPROF, ("12.5 GiB in use", "init_params 8 GiB (64%), [executable] jit_train_step 4.5 GiB (36%)")),
+)
+
+
+@pytest.mark.parametrize(("text", "words"), [each[1:] for each in ANSWERS], ids=[each[0] for each in ANSWERS])
+def test_a_print_of_a_framework_is_answered(
+    text: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(text)
+    code = cli.main([str(path), "--format", "screen"], standalone=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert [each for each in words if each not in shown] == [], shown
+    assert code == 0
+
+
+def test_times_of_torch_are_answered_in_place_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text(TORCH)
+    assert cli.main(["profile", str(path), "--format", "screen"], standalone=False) == 0
+    assert "20.0 ms on the device (CUDA)" in " ".join(capsys.readouterr().out.split())
