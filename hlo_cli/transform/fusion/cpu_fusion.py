@@ -352,7 +352,7 @@ class MultiOutputFusion:
         return operand.users.between(first, first + _MAX_USERS)
 
     def _is_partner(self, node: Node, user: Node) -> bool:
-        if user is node or not gives_elements(user):
+        if not gives_elements(user):
             return False
         # A fusion among the users finds this pair itself, later on, as in multi_output_fusion.cc.
         is_found_later = user.opcode == opcodes.FUSION and self._index[node] < self._index[user]
@@ -373,7 +373,6 @@ class MultiOutputFusion:
 
     def _fuse(self, first: Node, second: Node) -> None:
         self._reachability.merge(first, second, self._removed)
-        partners = self._partners_of_both(first, second)
         remaining, fused = first, second
         # multi_output_fusion.cc swaps them in this case, so that a tuple that exists is extended.
         if fused.has_several_results and not remaining.has_several_results:
@@ -381,7 +380,7 @@ class MultiOutputFusion:
         self.created.append((fused, remaining, by.SIBLINGS))
         make_multi_output(self.graph, remaining, fused, self.names)
         self._removed.add(fused)
-        for partner, old_profit in partners.items():
+        for partner, old_profit in self._partners_of_both(first, second).items():
             profit = shared_bytes(partner, remaining)
             # Only a greater profit is pushed again: entries of the old one are still valid otherwise.
             if profit > old_profit:
@@ -391,17 +390,10 @@ class MultiOutputFusion:
 
     def _partners_of_both(self, first: Node, second: Node) -> dict[Node, int]:
         """Candidates for the new fusion with their known profit: 0 for those of `second`."""
-        own = self._partners.setdefault(first, {})
-        for node in [node for node in own if not self._is_free(first, node)]:
-            del own[node]
-        found = dict(own)
-        for node in self._partners.pop(second, {}):
-            if node is not first and self._is_free(first, node):
-                found.setdefault(node, 0)
-        return found
-
-    def _is_free(self, fusion: Node, node: Node) -> bool:
-        return node not in self._removed and not self._reachability.are_connected(fusion, node)
+        own, others = self._partners.get(first, {}), self._partners.pop(second, {})
+        found = own | {node: 0 for node in others if node not in own}
+        # Those that cannot be fused any more stay: `run` checks each pair when its turn comes.
+        return {node: profit for node, profit in found.items() if node not in self._removed}
 
 
 # --- lone operations ---
