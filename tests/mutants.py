@@ -153,9 +153,11 @@ def _is_for_types(test: ast.expr) -> bool:
 
 
 def _is_only_for_speed(node: ast.AST) -> bool:
-    """Whether a part says how much is remembered, or which names a class or a module has."""
+    """Whether a part says how much is remembered, what is believed, or which names a class or a module has."""
     match node:
         case ast.keyword(arg="maxsize"):
+            return True
+        case ast.keyword(arg="strict", value=ast.Constant(True)):  # believed, as by an assert
             return True
         case ast.Assign(targets=[ast.Name("__slots__" | "__all__" | "TYPE_CHECKING")]):
             return True

@@ -128,6 +128,26 @@ def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) 
 
 
 @pytest.mark.parametrize(
+    ("consumer", "is_fused"),
+    [("sort(a), dimensions={0}, to_apply=less", False), ("tanh(a)", True), ("reverse(a), dimensions={0}", True)],
+)
+def test_on_cpu_both_are_loops(consumer: str, is_fused: bool) -> None:
+    """Whatever the loop reads more than once: of fusions those of loops alone."""
+    less = "less { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = pred[] compare(x, y), direction=LT }"
+    for kind, inside, is_loop in (
+        ("kLoop", "cosine(x)", True),
+        ("kLoop", "sort(x), dimensions={0}, to_apply=less", False),
+    ):
+        text = f"""{less}  f {{ x = f32[9] parameter(0)  ROOT y = f32[9] {inside} }}
+        ENTRY e {{ p = f32[9] parameter(0)  a = f32[9] fusion(p), kind={kind}, calls=f  ROOT b = f32[9] {consumer} }}"""
+        if is_fused and is_loop:
+            assert is_sound(fuse_pair(parse_module(text), "a", "b"))
+        else:
+            with pytest.raises(HloError, match="cannot fuse a into b"):
+                fuse_pair(parse_module(text), "a", "b")
+
+
+@pytest.mark.parametrize(
     ("layout", "sizes", "other", "says"),
     [
         ("{1,0:T(8,128)}", "8,9", "{1,0:T(8,128)}", None),

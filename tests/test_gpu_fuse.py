@@ -256,5 +256,6 @@ def test_equal_operations_of_a_fusion_are_one(lines: str, merged: int) -> None:
     assert CommonSubexpressions().merge_in(graph) == merged
     assert graph.root is not None
     assert graph.root.body is not None
+    assert (graph.root.body.computation is None) == bool(merged), "what is not changed is not written anew"
     names = {node.name for node in graph.root.body.nodes}
     assert {"p", "q", "z", "w"} <= names

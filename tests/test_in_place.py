@@ -222,6 +222,55 @@ def test_async_operations_read_until_their_done() -> None:
     assert not kept.copies
 
 
+def test_one_that_can_move_moves_where_another_needs_a_copy() -> None:
+    """The reader of `m` depends on the update of it, that of `n` does not."""
+    text = entry("""p = f32[8] parameter(0)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
+  n = f32[8] negate(p)  m = f32[8] cosine(p)
+  d = f32[8] dynamic-update-slice(n, u, i)  e = f32[8] dynamic-update-slice(m, u, i)
+  a = f32[8] sine(n)  b = f32[8] add(m, e)  ROOT r = (f32[8], f32[8], f32[8]) tuple(a, b, d)""")
+    kept = fix_in_place_hazards(parse_module(text), NOTHING)
+    assert not wrong(kept.module)
+    assert kept.copies == ("copy",)
+    assert [operand.name for operand in kept.module.instruction("copy").operands] == ["m"]
+    at = {i.name: i.index for i in kept.module.entry.instructions}
+    assert at["a"] < at["d"]
+
+
+def test_side_effects_keep_their_order_when_an_update_moves() -> None:
+    """`first` sends what the update makes, so it moves with it, and `second` must not overtake it."""
+    text = entry("""p = f32[8] parameter(0)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)  k = token[] after-all()
+  n = f32[8] negate(p)  d = f32[8] dynamic-update-slice(n, u, i)  first = token[] outfeed(d, k), outfeed_shape=f32[8]
+  second = token[] outfeed(p, k), outfeed_shape=f32[8]  a = f32[8] sine(n)  ROOT r = (f32[8], f32[8]) tuple(a, d)""")
+    kept = fix_in_place_hazards(parse_module(text), NOTHING)
+    names = [i.name for i in kept.module.entry.instructions]
+    assert names == ["p", "u", "i", "k", "n", "a", "d", "first", "second", "r"]
+    assert not kept.copies
+
+
+def test_writes_of_one_buffer_keep_their_order_and_reads_between_them() -> None:
+    text = entry("""p = f32[8] parameter(0)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
+  n = f32[8] negate(p)  d = f32[8] dynamic-update-slice(n, u, i)  e = f32[8] dynamic-update-slice(d, u, i)
+  a = f32[8] sine(n)  b = f32[8] cosine(d)  ROOT r = (f32[8], f32[8], f32[8]) tuple(a, b, e)""")
+    kept = fix_in_place_hazards(parse_module(text), NOTHING)
+    names = [i.name for i in kept.module.entry.instructions]
+    assert names == ["p", "u", "i", "n", "a", "d", "b", "e", "r"]
+    assert not kept.copies
+
+
+def test_each_reader_of_one_overwritten_value_gets_the_same_copy() -> None:
+    """Both readers depend on the update, and so does the result: one copy does for all."""
+    text = entry("""p = f32[8] parameter(0)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
+  n = f32[8] negate(p)  d = f32[8] dynamic-update-slice(n, u, i)  a = f32[8] add(n, d)  b = f32[8] multiply(d, n)
+  ROOT r = (f32[8], f32[8], f32[8]) tuple(a, b, n)""")
+    kept = fix_in_place_hazards(parse_module(text), NOTHING)
+    assert not wrong(kept.module)
+    assert kept.copies == ("copy",)
+    copy = kept.module.instruction("copy")
+    readers = {i.name for i in kept.module.entry.instructions if copy in i.operands}
+    assert readers == {"a", "b", "r"}
+    assert copy.index == kept.module.instruction("d").index - 1
+
+
 CASES = {
     "control-predecessors of the fusion": (
         "w = f64[8]{0} fusion(y), kind=kLoop, calls=f, control-predecessors={k}",

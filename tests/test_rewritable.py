@@ -31,6 +31,11 @@ BROKEN = {
         E.replace("calls=f", "calls=f, control-predecessors={r}"),
         "defined after it",
     ),
+    "a control predecessor of itself": (
+        F,
+        E.replace("calls=f", "calls=f, control-predecessors={q}"),
+        "defined after it",
+    ),
     "two of a name": (F, E.replace("r =", "q ="), "duplicate instruction name"),
     "an operand too many": (F, E.replace("fusion(p)", "fusion(p, p)"), "2 operands"),
     "no operand": (F, E.replace("fusion(p)", "fusion()"), "0 operands"),

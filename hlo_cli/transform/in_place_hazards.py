@@ -193,7 +193,7 @@ class _Source:
     origin: Instruction
     index: ShapeIndex
     before: int
-    for_place: int
+    for_place: int | None
 
 
 @dataclass(slots=True)
@@ -236,7 +236,7 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
         for ordinal, index in enumerate(places.parts(root).indices):
             if value_at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
                 # With places, each gets a copy of its own, as elements must not share a buffer; else one for all.
-                own = first + ordinal if fix.places else -1
+                own = first + ordinal if fix.places else None
                 if root.opcode == opcodes.TUPLE and index:
                     _plan(plan, root, index[0], index[1:], fix.before, own)
                 else:
@@ -249,12 +249,12 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
         first = places.operand_place(fix.reader, number)
         for ordinal, index in enumerate(places.parts(operand).indices):
             if value_at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
-                own = first + ordinal if fix.places else -1
+                own = first + ordinal if fix.places else None
                 _plan(plan, fix.reader, number, index, fix.before, own)
 
 
 def _plan(
-    plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None, for_place: int
+    plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None, for_place: int | None
 ) -> None:
     operand = reader.operands[number]
     # A tuple that only this reader uses: the copy may go into its element, and the tuple stays.
@@ -273,7 +273,7 @@ def _plan(
 
 
 def _planned(
-    plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None, for_place: int
+    plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None, for_place: int | None
 ) -> _Source:
     """Source of a copy; a value that is only forwarded later is copied from its definition."""
     # What is only forwarded later (tuple, element, bitcast) has no bytes of its own: the copy goes to the definition.

@@ -93,10 +93,16 @@ def _late_output(result: Shape, chain: list[Instruction]) -> Shape:
     XLA before mid-2026 does not support late outputs, and reads an empty output.
 
     >>> from hlo_cli import parse_shape
-    >>> print(_late_output(parse_shape("f32[2]"), []))
+    >>> from hlo_cli import parse_module
+    >>> done = parse_module("ENTRY e { s = ((), (), s32[]) async-start()  ROOT d = f32[3] async-done(s) }").entry.root
+    >>> for result, chain in (("f32[2]", []), ("()", [done]), ("()", [done, done.operands[0]]), ("f32[2]", [done])):
+    ...     print(_late_output(parse_shape(result), chain))
+    f32[2]{0}
+    f32[3]{0}
+    ()
     f32[2]{0}
     """
-    ends = chain[-1:] if chain[-1:] and chain[-1].opcode.endswith("-done") else []
+    ends = [each for each in chain[-1:] if each.opcode.endswith("-done")]
     return ends[0].shape if result == _EMPTY_TUPLE and ends else result
 
 

@@ -172,7 +172,7 @@ class Dependence:
         start, end = min(places), max(places)
         self._last[into] = end
         # Between the first and the last of them, the order of places says nothing any more.
-        first = bisect_right(self._ends, start - 1) if self._ends else 0
+        first = bisect_right(self._ends, start - 1)
         while first < len(self._starts) and self._starts[first] <= end:
             start, end = min(start, self._starts.pop(first)), max(end, self._ends.pop(first))
         insort(self._starts, start)
@@ -292,8 +292,7 @@ class GpuMultiOutputFusion:
             self._loop(consumer), self._loop(producer)
         ):
             return False
-        others = [operand for operand in consumer.operands if operand is not producer]
-        if any(self._dependence.reaches(producer, operand) for operand in others):
+        if any(self._dependence.reaches(producer, operand) for operand in consumer.operands):
             return False
         if self._rules.budget_reason(consumer, producer, is_merged=False) is not None:
             return False
@@ -666,7 +665,7 @@ class GpuPasses:
         fusion = PriorityFusion(graph, self._model, self._names, identities)
         fusion.run()
         # With ids of a proto, ties are decided as XLA decides them.
-        if fusion.ties and not are_exact:
+        if not are_exact:
             self._tied[graph] = _touched(fusion)
         without_dead(graph, self._effects)
         return fusion.fused

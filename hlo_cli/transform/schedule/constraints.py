@@ -382,6 +382,8 @@ def scheduled_first(opcode: str, order: Iterable[Instruction]) -> tuple[Instruct
     >>> text = "HloModule m  ENTRY e { a = s32[] constant(1)  b = s32[] negate(a)  c = s32[] constant(2) }"
     >>> scheduled_first("constant", parse_module(text).entry.instructions[::-1])
     (<constant a>, <constant c>, <negate b>)
+    >>> scheduled_first("constant", ())
+    ()
     """
     instructions = tuple(order)
     present = instructions[0].computation.instructions if instructions else ()
