@@ -54,8 +54,15 @@ def edits_of(text: str) -> list[Edit]:
 
     >>> [ast.unparse(new) for _, new in edits_of("x = a + 1")]
     ['a - 1', '2', '0']
+    >>> edits_of("x = a + 1  # only faster")
+    []
     """
-    return list(_changes(ast.parse(text)))
+    lines = text.splitlines()
+    return [edit for edit in _changes(ast.parse(text)) if not lines[edit[0].lineno - 1].endswith(_ONLY_FASTER)]
+
+
+_ONLY_FASTER = "# only faster"
+"""Ends a line without which the result is the same."""
 
 
 def planted(text: str, edit: Edit) -> Mutant | None:

@@ -513,7 +513,9 @@ class LintContext:
     def shaped(self, matches: Callable[[Shape], bool]) -> Iterator[Instruction]:
         """The instructions whose shape satisfies `matches`, in the order of the text; each shape is tested once."""
         matching = {key for key, shape in self.shapes.items() if matches(shape)}
-        return (each for each in self.module.instructions if id(each.shape) in matching) if matching else iter(())
+        if not matching:  # only faster
+            return iter(())
+        return (each for each in self.module.instructions if id(each.shape) in matching)
 
     @cached_property
     def shapes(self) -> Mapping[int, Shape]:

@@ -151,7 +151,12 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
     donations = cache(lambda: donations_of(context.analyses.memory, least))
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
-        if copy.computation not in context.analyses.executions or not isinstance(shape, ArrayShape):
+        # A log may have no operands.
+        if (
+            copy.computation not in context.analyses.executions
+            or not isinstance(shape, ArrayShape)
+            or not copy.operands
+        ):
             continue
         # Equal shapes with layouts and memory spaces: nothing is different after the copy.
         if shape == copy.operand_shape(0) and shape.padded_bytes >= least and not _is_unavoidable(context, copy):

@@ -239,7 +239,7 @@ class GpuMultiOutputFusion:
             self.graph.sort_topologically()
 
     def _fuse_siblings(self, parent: Node) -> None:
-        if not by.is_worth_sharing(parent) or len(parent.users) < 2:
+        if not by.is_worth_sharing(parent):
             return
         candidates = [user for user in parent.users if by.is_sibling_candidate(user, self._warp)]
         # Stable, as std::stable_sort in XLA: ties keep the order of users.
@@ -526,7 +526,7 @@ def _with_other_users(graph: MutableGraph) -> Iterator[MutableGraph]:
     for order in orders:
         copy = _copy_graph(graph)
         for node in copy.nodes:
-            if len(node.users) > 1:
+            if len(node.users) > 1:  # only faster
                 users = order(list(node.users))
                 node.users = Users()
                 for user in users:

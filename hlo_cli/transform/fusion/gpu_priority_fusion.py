@@ -84,14 +84,14 @@ def _order_users(graph: MutableGraph) -> None:
     """
     paths: dict[Node, str] = {}
     for node in graph.nodes:
-        if len(node.users) < 2:
+        if len(node.users) < 2:  # only faster
             continue
         outside = _path(node, paths)
         inlined: dict[str, list[Node]] = {}
         for user in node.users:
             if (path := _path(user, paths)) and path != outside:
                 inlined.setdefault(path, []).append(user)
-        if not inlined:
+        if not inlined:  # only faster
             continue
         users: list[Node] = []
         appended: list[Node] = []

@@ -1,0 +1,46 @@
+"""No rule relies on what a log, an extract, or another compiler may leave out or write otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.lint.run import lint_module
+from lint_cases import CASES, Case
+from lint_cost_cases import COST_CASES
+
+ALL_CASES = (*CASES, *COST_CASES)
+RESULT = re.compile(r"(?m)^( *(?:ROOT )?%?[\w.\-]+ = )(?:\([^=]*?\)|\w+\[[^\]]*\](?:\{[^}]*\})?)(?= [a-z])")
+STRANGE: dict[str, Callable[[str], str]] = {
+    "no operands": lambda text: re.sub(r"(= [^\n]*? [a-z][a-z\-]*)\((?!\d+\))[^()\n]*\)", r"\1()", text),
+    "no called computations": lambda text: text.split("\n", 1)[0] + "\n" + text[text.index("ENTRY") :],
+    "no attributes": lambda text: re.sub(r"\), [a-z_]+=[^\n}]*(?=\n)", ")", text),
+    "no schedule": lambda text: text.replace("is_scheduled=true", "is_scheduled=false"),
+    "tuples": lambda text: RESULT.sub(lambda found: f"{found[1]}({found[0].removeprefix(found[1])}, s32[])", text),
+    "tokens": lambda text: RESULT.sub(r"\1token[]", text),
+    "empty tuples": lambda text: RESULT.sub(r"\1()", text),
+    "scalars": lambda text: RESULT.sub(r"\1f32[]", text),
+    "nothing": lambda text: RESULT.sub(r"\1f32[0]{0}", text),
+    "dynamic": lambda text: re.sub(r"\[(\d)", r"[<=\1", text),
+    "buffers": lambda text: RESULT.sub(r"\1b(f32[4,8]{1,0})", text),
+}
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("strange", STRANGE)
+def test_rules_end_well_with_what_is_strange(strange: str, part: int) -> None:
+    changed = 0
+    for case in ALL_CASES[part::4]:
+        given = _text(case)
+        text = STRANGE[strange](given)
+        changed += text != given
+        lint_module(parse_module(text), replace(case.settings, select=("ALL",)))
+    assert changed > 3
+
+
+def _text(case: Case) -> str:
+    return case.bad.replace("«", "").replace("»", "")
