@@ -14,12 +14,16 @@ WATCHDOG = (
     "milliseconds before timing out.\n"
 )
 QUEUE = (
-    "[rank3]:[E1024 09:31:02.115 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 3] Exception (either an "
-    "error or timeout) detected by watchdog at work: 1024, last enqueued NCCL work: 1026, last completed NCCL work: 1023.\n"
+    "[rank3]:[E1024 09:31:02.115 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 3] Exception "
+    "(either an "
+    "error or timeout) detected by watchdog at work: 1024, last enqueued NCCL work: 1026, last completed NCCL "
+    "work: 1023.\n"
 )
 CLIQUE = (
-    "E0311 09:12:44.118401 2204113 rendezvous.cc:102] [id=0] This thread has been waiting for `initialize clique for rank "
-    "5; clique_key=devices=[0,1,2,3,4,5,6,7]; groups=[[0,1,2,3,4,5,6,7]]; is_p2p=0; incarnations=[0]; run_id=1927364` for "
+    "E0311 09:12:44.118401 2204113 rendezvous.cc:102] [id=0] This thread has been waiting for `initialize clique "
+    "for rank "
+    "5; clique_key=devices=[0,1,2,3,4,5,6,7]; groups=[[0,1,2,3,4,5,6,7]]; is_p2p=0; incarnations=[0]; "
+    "run_id=1927364` for "
     "10 seconds and may be stuck. Expected 8 threads to join the rendezvous, but only 7 of them arrived on time.\n"
 )
 PTXAS = """ptxas info    : 0 bytes gmem
@@ -31,17 +35,22 @@ ptxas info    : Used {3} registers, used 1 barriers, 49152 bytes smem, 392 bytes
 MEMORY = (
     "CompiledMemoryStats(generated_code_size_in_bytes=0, argument_size_in_bytes=1024, output_size_in_bytes=1024, "
     "alias_size_in_bytes=1024, temp_size_in_bytes=4096, host_generated_code_size_in_bytes=0, "
-    "host_argument_size_in_bytes=2147483648, host_output_size_in_bytes=2147483648, host_alias_size_in_bytes=2147483648, "
+    "host_argument_size_in_bytes=2147483648, host_output_size_in_bytes=2147483648, "
+    "host_alias_size_in_bytes=2147483648, "
     "host_temp_size_in_bytes=536870912)\n"
 )
 X64 = (
-    "jaxlib.xla_extension.XlaRuntimeError: UNIMPLEMENTED: While rewriting computation to not contain X64 element types, "
-    "XLA encountered an HLO for which this rewriting is not implemented: %custom-call.4 = (f64[256,256]{1,0}, s32[256]{0}) "
+    "jaxlib.xla_extension.XlaRuntimeError: UNIMPLEMENTED: While rewriting computation to not contain X64 element "
+    "types, "
+    "XLA encountered an HLO for which this rewriting is not implemented: %custom-call.4 = (f64[256,256]{1,0}, "
+    "s32[256]{0}) "
     'custom-call(f64[256,256]{1,0} %param.1), custom_call_target="LuDecomposition"\n'
 )
 TENSORFLOW = (
-    "tensorflow.python.framework.errors_impl.InvalidArgumentError: Detected unsupported operations when trying to compile "
-    "graph __inference_step_51[_XlaMustCompile=true,config_proto=6001324581131673121] on XLA_GPU_JIT: {0} (No registered "
+    "tensorflow.python.framework.errors_impl.InvalidArgumentError: Detected unsupported operations when trying "
+    "to compile "
+    "graph __inference_step_51[_XlaMustCompile=true,config_proto=6001324581131673121] on XLA_GPU_JIT: {0} (No "
+    "registered "
     "'{0}' OpKernel for XLA_GPU_JIT devices compatible with node {{{{node a}}}}{1}\n"
 )
 ATTRIBUTES = "\n\t (OpKernel was found, but attributes didn't match) Requested Attributes: T=DT_STRING, index=0"
@@ -120,6 +129,134 @@ ANSWERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("nan", NAN.format("nan", "log"), ("log at /w/train.py:52 gives NaN: its argument is below 0",)),
     ("inf", NAN.format("inf", "exp"), ("exp at /w/train.py:52 gives an infinite value: its argument is above 88.7",)),
     ("other", NAN.format("nan", "cumsum"), ("cumsum at /w/train.py:52 gives NaN jax_debug_nans",)),
+    (
+        "compiled type",
+        "Argument 'b' compiled with float32[1024,256] and called with float32[1024,128]",
+        ("b is float32[1024,128], compiled for float32[1024,256]",),
+    ),
+    (
+        "tree",
+        (
+            "TypeError: Function compiled with input pytree does not match the input pytree it was called with. "
+            "There are 1 "
+            "mismatches, including:\n    * at args[0], seen <class 'dict'> with 2 children but now given <class "
+            "'dict'> with 1 "
+            "child, so the numbers of children do not match, with the symmetric difference of key sets: {'mask'}"
+        ),
+        ("args[0]: seen <class 'dict'> with 2 children but now given", "{'mask'}"),
+    ),
+    (
+        "carry",
+        (
+            "TypeError: scan body function carry input and carry output must have equal types, but they "
+            "differ:\n\nThe input "
+            "carry c has type float32[4,8] but the corresponding output carry component has type bfloat16[4,8], so "
+            "the dtypes "
+            "do not match."
+        ),
+        ("c of scan is float32[4,8], the body returns bfloat16[4,8]",),
+    ),
+    (
+        "dot",
+        "TypeError: dot_general requires contracting dimensions to have the same shape, got (8,) and (4,).",
+        ("8 elements in the left operand and 4 in the right one",),
+    ),
+    (
+        "memory kind",
+        (
+            "ValueError: Could not find memory addressable by device cpu. Device cpu can address the following "
+            "memory kinds: "
+            "device, pinned_host, unpinned_host. Got memory kind: hbm"
+        ),
+        ("hbm is not one of cpu, which has device, pinned_host, unpinned_host",),
+    ),
+    (
+        "block",
+        (
+            "ValueError: The Pallas TPU lowering currently requires that the last two dimensions of your block shape are "
+            "divisible by 8 and 128 respectively, or be equal to the respective dimensions of the overall array. "
+            "Block spec "
+            "for args[1] in pallas_call matmul_kernel at /w/mm.py:12 has block shape (8, 100), array shape (512, 400), and "
+            "index_map { lambda ; a:i32[] b:i32[]. let  in (a, b) }, in memory space ANY."
+        ),
+        ("matmul_kernel has blocks (8, 100) of args[1], which is (512, 400)",),
+    ),
+    (
+        "Mosaic GPU",
+        "ValueError: Mosaic GPU kernel exceeds available shared memory: smem_bytes=262144 > max_smem_bytes=232448",
+        ("the kernel needs 262144 bytes of 232448",),
+    ),
+    (
+        "fallback",
+        (
+            "UserWarning: 0The operator aten::_unique2 is not currently supported on the XLA backend and will fall "
+            "back to run "
+            "on the CPU. This may have performance implications."
+        ),
+        ("aten::_unique2 runs on the CPU", "it ends the graph"),
+    ),
+    (
+        "TPU in use",
+        (
+            "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with "
+            "pid 48213. "
+            "Not attempting to load libtpu.so in this process."
+        ),
+        ("Process 48213 has the TPU",),
+    ),
+    (
+        "no plugin",
+        (
+            "WARNING:2026-02-01 10:00:01,100:jax._src.xla_bridge:864: An NVIDIA GPU may be present on this machine, but a "
+            "CUDA-enabled jaxlib is not installed. Falling back to cpu."
+        ),
+        ("no plugin for the GPU is installed, so programs run on cpu",),
+    ),
+    (
+        "driver",
+        (
+            "W nvptx_compiler.cc:930] The NVIDIA driver's CUDA version is 12.2 which is older than the PTX compiler "
+            "version "
+            "12.8.93. Because the driver is older than the PTX compiler version, XLA is disabling parallel compilation."
+        ),
+        ("the driver has CUDA 12.2, the compiler of PTX 12.8.93",),
+    ),
+    (
+        "autotuning",
+        "E0000 00:00:1738.1  4412 buffer_comparator.cc:156] Difference at 12: 1.25, expected 3.5\n",
+        ("Element 12 is 1.25, the reference has 3.5",),
+    ),
+    (
+        "dead process",
+        (
+            "absl::Status: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n"
+            "/job:jax_worker/replica:0/task:4\nThe tasks have crashed."
+        ),
+        ("no heartbeat from /job:jax_worker/replica:0/task:4",),
+    ),
+    (
+        "megascale",
+        "Megascale detects a hang that is likely caused by executing different programs on TPU chips. See the log.",
+        ("executing different programs on TPU chips", "hlo diff HOST0/ HOST1/"),
+    ),
+    (
+        "flags",
+        'export XLA_FLAGS="--xla_gpu_triton_gem_any=false --xla_dump_to=/tmp/d"\n',
+        ("of 2 flags", "--xla_gpu_triton_gem_any is not a flag", "the nearest is --xla_gpu_triton_gemm_any"),
+    ),
+    (
+        "compiled twice",
+        "Finished XLA compilation of jit(step) in 41.2 sec\nFinished XLA compilation of jit(step) in 40.8 sec\n",
+        ("the longest is step (82.0 s, compiled 2 times)",),
+    ),
+    (
+        "cache miss",
+        (
+            "PERSISTENT COMPILATION CACHE MISS for 'jit_step' with key "
+            "'jit_step-98ea9b6e2bd45cb5d0e1dd2c3ba2ae77f5b9a8a8'\n"
+        ),
+        ("The persistent cache had 0 of 1 program: jit_step compiled",),
+    ),
     ("pprof", PPROF, ("12.5 GiB in use", "init_params 8 GiB (64%), [executable] jit_train_step 4.5 GiB (36%)")),
 )
 

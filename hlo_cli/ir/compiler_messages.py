@@ -16,7 +16,7 @@ class ErrorRule:
     """What a kind of message means. `violated` is a template with the fields of the message; `fix` is advice.
 
     `shapes` are the fields that hold shapes to compare, the first of which is the expected one. `is_program` tells that
-    the program or its options are wrong, not the compiler.
+    the program or its options are wrong, not the compiler; `is_about_hlo` that a dump shows more.
 
     >>> ErrorRule("reshape", "A reshape keeps the number of elements.", is_program=True).key
     'reshape'
@@ -28,6 +28,7 @@ class ErrorRule:
     fix: str = ""
     shapes: tuple[str, ...] = ()
     is_program: bool | None = None
+    is_about_hlo: bool = True
 
 
 @dataclass(frozen=True, slots=True)

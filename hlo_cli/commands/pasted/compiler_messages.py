@@ -80,7 +80,7 @@ def compiler_error_report(pasted: PastedText) -> Report:
             "user_line": first.user_line or None,
         },
         parts=tuple(parts),
-        next=("hlo help dump",),
+        next=("hlo help dump",) if first.rule is None or first.rule.is_about_hlo else (),
         notes=tuple(_verifier_notes(found)),
         input={"path": pasted.name, "line": first.line},
     )
@@ -348,14 +348,9 @@ def _place(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     return ", ".join(places)
 
 
-_NOT_HLO: Final = frozenset(("axes of a mesh", "sharding of an argument", "compile option", "array size")) | {
-    "operation without an XLA kernel"
-}
-
-
 def _is_about_hlo(error: CompilerError) -> bool:
     if error.rule is not None:
-        return error.rule.key not in _NOT_HLO
+        return error.rule.is_about_hlo
     # Without a check or a pass, the error may be of Python or of the runtime, where a dump says nothing.
     return bool(error.condition or error.failed_after or error.context or error.raised_at)
 

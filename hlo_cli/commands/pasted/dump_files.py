@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from shlex import quote
 from typing import Final
 
@@ -26,7 +27,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 from hlo_cli.syntax.compiler_files.flags import Settings, changed_settings, compiler_flags, settings_in_text
 from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
 
@@ -96,6 +97,9 @@ def _module_name(path: str, number: int) -> str:
 
 
 _FLAG_LINE: Final = lazy_regex(r"^--(\w+)(?:=(.*))?$", re.MULTILINE)
+_VARIABLE: Final = lazy_regex(r"\b(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\b[^\n]*(?:\\\n[^\n]*)*")
+"""A line of a shell, a Dockerfile, or a program that sets flags, with the lines that continue it."""
+_FLAG_IN_LINE: Final = lazy_regex(r"--(xla_\w+|libtpu_\w+|megascale_\w+)(?:=([^\s'\"\\]*))?")
 _MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
 
 
@@ -127,6 +131,7 @@ def _compile_options(pasted: PastedText) -> Report | None:
         answer,
         means=(
             *_partitions(read_text_message(pasted.text)),
+            *_unknown_flags(settings),
             "Defaults are those of jaxlib 0.10.2 and 0.12.0.1, as JAX sets them, and of libtpu 0.0.52.",
         ),
         tables=(replace(table, limit=len(changed), person=bool(changed)),),
@@ -134,9 +139,18 @@ def _compile_options(pasted: PastedText) -> Report | None:
     )
 
 
+def _unknown_flags(settings: Settings) -> Iterator[str]:
+    """A sentence on the flags that no table has: XLA ends the process at the first of them."""
+    for name in islice((name for name in settings if name not in compiler_flags()), _MOST_NAMED):
+        near = nearest(name, compiler_flags())
+        yield f"--{name} is not a flag of XLA or libtpu{f'; the nearest is --{near}' if near else ''}."
+
+
 def _settings(text: str) -> Settings:
     """The flags of a list of `--name=value`, of a `DebugOptions`, or of the `CompileOptionsProto` around one."""
     if found := _FLAG_LINE.findall(text):
+        return {name: value or "true" for name, value in found}
+    if found := [flag for line in _VARIABLE.finditer(text) for flag in _FLAG_IN_LINE.findall(line[0])]:
         return {name: value or "true" for name, value in found}
     message = read_text_message(text)
     inner = message.message("executable_build_options").message("debug_options")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from hlo_cli.commands.modules.recompilations import Cause, Change, Function, causes_of, changes_between, classified
@@ -186,7 +186,7 @@ def report_of(pasted: PastedText) -> Report:
     ]
     return text_report(
         pasted,
-        _answer(functions, causes, total, stored),
+        _answer(functions, causes, total, stored, pasted.text),
         means=tuple(_means(functions, causes, stored)),
         tables=tables,
         advice=tuple(
@@ -206,7 +206,9 @@ def report_of(pasted: PastedText) -> Report:
 _MAX_ADVICE: Final = 3  # those that cost most; the table has all
 
 
-def _answer(functions: Mapping[str, Function], causes: Sequence[Cause], total: float, stored: Counter[str]) -> str:
+def _answer(
+    functions: Mapping[str, Function], causes: Sequence[Cause], total: float, stored: Counter[str], text: str
+) -> str:
     if causes:
         worst = causes[0]
         name, function = worst.function.name, worst.function
@@ -228,15 +230,18 @@ def _answer(functions: Mapping[str, Function], causes: Sequence[Cause], total: f
                 stages[stage] = stages.get(stage, 0.0) + seconds
         longest = max(functions.values(), key=lambda each: each.total_seconds)
         listed = ", ".join(f"{stage} {format_seconds(seconds)}" for stage, seconds in stages.items())
+        times = f", compiled {longest.compiled:,} times" if longest.compiled > 1 else ""
         count = format_count(sum(each.total_seconds > 0 for each in functions.values()), "functions")
         return (
             f"Compiling {count} took {format_seconds(total)} ({listed}); "
-            f"the longest is {longest.name} ({format_seconds(longest.total_seconds)})"
+            f"the longest is {longest.name} ({format_seconds(longest.total_seconds)}{times})"
         )
     if functions:
         first = next(iter(functions.values()))
         return f"{format_count(len(functions), 'functions')} compiled for the first time, first {first.name}"
-    return f"The persistent cache had {stored['hits']:,} of {format_count(stored.total(), 'programs')}"
+    missing = dict.fromkeys(match["name"] for match in _STORED.finditer(text) if match["miss"][0] == "C")
+    listed = f": {', '.join(islice(missing, 3))}{' …' if len(missing) > 3 else ''} compiled" if missing else ""
+    return f"The persistent cache had {stored['hits']:,} of {format_count(stored.total(), 'programs')}{listed}"
 
 
 def _means(functions: Mapping[str, Function], causes: Sequence[Cause], stored: Counter[str]) -> Iterator[str]:

@@ -176,6 +176,10 @@ _COMPILER_ERROR: Final = (
     "Unbounded dynamism",
     "mixed precision is ",
     "doesn't have opcode ",
+    "must have equal types",
+    *("compiled with ", "memory addressable by device", "divisible by 8 and 128", "exceeds available shared memory"),
+    *("supported on the XLA backend", "TPU is already in use", "may be present on this machine", "older than the "),
+    *("stopped sending heartbeats", "Megascale detects a hang", "Difference at ", "requires contracting dimensions"),
 )
 
 EMITTER_MLIR: Final = lazy_regex(
@@ -461,6 +465,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
             r"\A\s*(?:executable_build_options:? \{|debug_options:? \{|entry_computation_layout:? \{"
             r"|xla_\w+: [^\n]+\n?(?:\w+:? |\s*\Z)"
             r"|--\w+(?:=[^\n]*)?\n--\w+)"
+            r"|^[ \t]*(?:\$ )?(?:(?:export|ENV|env) )?(?:XLA_FLAGS|LIBTPU_INIT_ARGS)=[^\n]*--(?:xla|libtpu)_"
         ),
         is_document=True,
     ),

@@ -12,6 +12,7 @@ from typing import Final
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.syntax.compiler_files.framework_errors import FRAMEWORK_RULES
 
 # --- rules of the verifier ---
 # The messages of XLA's verifier, shape inference, and parser, and the rules that they report.
@@ -227,6 +228,7 @@ VERIFIER_RULES: Final = (
             "The number of elements of an array is below 2^63.",
             "The product of the sizes {sizes} is larger.",
             is_program=True,
+            is_about_hlo=False,
         ),
     ),
     (
@@ -456,6 +458,7 @@ PROGRAM_RULES: Final = (
             "{option} is unknown.",
             "Flags of libtpu go into LIBTPU_INIT_ARGS, those of XLA into XLA_FLAGS; names change with releases.",
             is_program=True,
+            is_about_hlo=False,
         ),
     ),
     (
@@ -556,29 +559,6 @@ PROGRAM_RULES: Final = (
     ),
     (
         (
-            r"array (?:axis|dimension) (?P<dimension>\d++) (?:is )?partitioned (?P<parts>\d++) "
-            r"times(?:, but the dimension size is (?P<size>\d++))?+"
-        ),
-        ErrorRule(
-            "sharding of an argument",
-            "JAX divides each dimension of an argument into equal parts.",
-            "Dimension {dimension} is divided into {parts} parts, but its size {size} is not a multiple of that.",
-            "Pad the array, or divide another dimension.",
-            is_program=True,
-        ),
-    ),
-    (
-        r"can only refer to Auto axes of the mesh",
-        ErrorRule(
-            "axes of a mesh",
-            "A sharding constraint names axes of the type Auto; shardings along Explicit axes are part of the type.",
-            "",
-            "Use jax.sharding.reshard for Explicit axes, or create the mesh with AxisType.Auto. No HLO is involved.",
-            is_program=True,
-        ),
-    ),
-    (
-        (
             r"While rewriting computation to not contain X64 element types, XLA encountered an HLO for which this "
             rf"rewriting is not implemented: %?(?P<name>[\w.\-]++) = (?P<shape>{SHAPE}) (?P<opcode>[a-z][\w\-]*+)\("
             r"(?:[^\n]{0,2000}?custom_call_target=\"(?P<target>[^\"\n]{1,200})\")?"
@@ -589,22 +569,6 @@ PROGRAM_RULES: Final = (
             "opcodes and custom calls do not allow.",
             "{name}, a {opcode} {target}, gives {shape}.",
             "Cast its operands to 32 bits, leave jax_enable_x64 off, or compute it on the CPU.",
-            is_program=True,
-        ),
-    ),
-    (
-        (
-            r"Detected unsupported operations when trying to compile graph (?P<graph>\w++)(?:\[[^\]\n]{0,400}\])?+ on "
-            r"(?P<device>XLA_\w++): (?P<op>\w++) \((?:[^~]{0,400}?OpKernel was found, but attributes didn't match\) "
-            r"Requested Attributes: [^\n]{0,400}?\bT(?:out)?=DT_(?P<type>\w++))?"
-        ),
-        ErrorRule(
-            "operation without an XLA kernel",
-            "TensorFlow compiles a function with jit_compile=True only if every operation has a kernel for XLA. No HLO "
-            "exists yet, so a dump does not help.",
-            "{op} {type} has none on {device}.",
-            "Take {op} out of the compiled function, or replace it. Operations on strings, and those whose result size "
-            "depends on data (tf.unique, tf.boolean_mask), have no such kernel.",
             is_program=True,
         ),
     ),
@@ -745,7 +709,8 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
 @cache
 def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
     return tuple(
-        (re.compile(_spaced(pattern)), rule) for pattern, rule in (*VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
+        (re.compile(_spaced(pattern)), rule)
+        for pattern, rule in (*FRAMEWORK_RULES, *VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
     )
 
 
