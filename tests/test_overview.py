@@ -164,8 +164,32 @@ def test_names_of_the_main_module_are_completed(step_and_helper: Path, monkeypat
 
 
 def test_the_peak_of_the_main_module_comes_first(step_and_helper: Path, hlo: Callable[..., Answer]) -> None:
-    _, out, _ = hlo("memspace", step_and_helper, "--format", "screen")
+    _, out, _ = hlo("memspace", step_and_helper, "--each", "--format", "screen")
     assert out.startswith("2 modules: jit_step peaks at 32 KiB of RAM; highest peak is 63.3 KiB of RAM in\njit__normal")
+
+
+@pytest.mark.parametrize("command", ["memspace", "schedule", "fuse", "shard", "parse", "layout"])
+def test_a_program_among_helpers_gets_the_full_report(
+    command: str, step_and_helper: Path, hlo: Callable[..., Answer]
+) -> None:
+    alone = hlo(command, step_and_helper, "--module", "jit_step", "--json")
+    code, out, _ = hlo(command, step_and_helper, "--json")
+    report = json.loads(out)
+    assert (code, report["tables"]) == (alone[0], json.loads(alone[1])["tables"])
+    note = f"using jit_step, one of 2 modules in {step_and_helper}; the other one is a helper (--each shows all)"
+    assert note in [each["message"] for each in report["notes"]]
+    assert "modules" in json.loads(hlo(command, step_and_helper, "--each", "--json")[1])["tables"]
+    (step_and_helper / "module_0003.jit_eval.cpu_after_optimizations.txt").write_text(
+        (step_and_helper / "module_0002.jit_step.cpu_after_optimizations.txt")
+        .read_text()
+        .replace("jit_step", "jit_eval")
+    )
+    assert "modules" in json.loads(hlo(command, step_and_helper, "--json")[1])["tables"]
+
+
+def test_a_limit_checks_helpers_too(step_and_helper: Path, hlo: Callable[..., Answer]) -> None:
+    assert hlo("memspace", step_and_helper, "--limit", "40KiB")[0] == 1
+    assert hlo("memspace", step_and_helper, "--limit", "80KiB")[0] == 0
 
 
 @pytest.mark.parametrize("command", LISTS)

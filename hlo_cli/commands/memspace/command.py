@@ -55,7 +55,8 @@ def command(inputs: tuple[str, ...], **arguments: Any) -> int:
     options.check()
     if options.oom is not None:
         return _explain_error(options, inputs, reading, output)
-    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
+    has_limit = options.limit is not None or options.chip is not None
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one, checks=has_limit)
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.report import memspace_each
 

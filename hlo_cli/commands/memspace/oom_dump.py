@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
@@ -43,12 +44,10 @@ def load_dump(
     """
     message = newest(parse_out_of_memory(source))
     named = message.module or message.executable
-    try:
-        return load_one(inputs, reading, about=options[0]), reading.command_line(inputs)
-    except HloError:
-        if not named or reading.module is not None:
-            raise
-    reading = replace(reading, module=named)
+    if named and reading.module is None:
+        of_message = replace(reading, module=named)
+        with suppress(HloError):  # the dump may be of another program, with which the message is compared
+            return load_one(inputs, of_message, about=options[0]), of_message.command_line(inputs)
     return load_one(inputs, reading, about=options[0]), reading.command_line(inputs)
 
 

@@ -1,8 +1,9 @@
 """Which module does a command read, one or many, and what holds for every number of it?
 
-Inputs that hold one module get the full report on it; inputs that hold several, or `--each`, get a row for each, and
-every module is checked. An option that requires one module is an error if there are several, so that no module is
-ignored silently. Numbers of a module that is not optimized or not partitioned yet are upper bounds, and say so.
+Inputs that hold one module get the full report on it, as does the only module of a dump that is not a helper; inputs
+that hold several, or `--each`, get a row for each. An option that requires one module takes the main one of a dump. A
+note names it, so that no module is ignored silently. Numbers of a module that is not optimized or not partitioned yet
+are upper bounds, and say so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,9 +40,9 @@ Answer = TypeVar("Answer")
 # --- one module or many ---
 # The selection that all commands share.
 #
-# The rule: inputs that hold one module get the full report on it; inputs that hold several, or `--each`, get a row
-# for each, and every module is checked. An option that requires one module is an error if there are several, so that
-# no module is ignored silently.
+# The rule: inputs that hold one module get the full report on it, and so does a dump of which all other modules are
+# helpers of JAX; inputs that hold several, or `--each`, get a row for each. An option that requires one module takes
+# the main one of a dump, as `graph` and `run` do, and is an error for several inputs: each of them was asked for.
 
 
 _MAX_INPUTS_IN_ERROR = 3
@@ -88,11 +89,12 @@ def one_or_many(
     each: bool = False,
     jobs: int | None = None,
     about_one: Sequence[str] = (),
+    checks: bool = False,
 ) -> Input | Many:
     """The module that the arguments name, or all of them if there are several or `--each` or `--jobs` is given.
 
-    `about_one` are the given options that require a single module: HloError if there are several, or if rows are
-    selected too.
+    `about_one` are the given options that require a single module: the main one of a single input that holds several;
+    HloError if there are several inputs, if rows are selected too, or with `checks`, which every module has to pass.
     """
     if each or jobs is not None or timeout_given() is not None:
         if about_one:
@@ -100,9 +102,11 @@ def one_or_many(
         return every_module(arguments, reading)
     found = _found(every_module(arguments, reading), reading)
     if isinstance(found, Many):
-        if about_one:
+        if not about_one:
+            return found
+        if len(arguments) > 1 or checks:
             raise _single_module_error(about_one[0], found, reading)
-        return found
+        return main_of(found, reading)
     return _with_note(found, arguments, reading)
 
 
@@ -175,6 +179,42 @@ def main_of(many: Many, reading: InputOptions) -> Input:
     return replace(chosen, module_choice=f"{note}; use --module to select another of {len(found):,}")
 
 
+def _only_program(many: Many, reading: InputOptions) -> Input | None:
+    """The main module of an input, with a note, if all others are helpers; None if another may be the user's.
+
+    None as well if a module cannot be read: the row of each has the reason.
+    """
+    from hlo_cli.analysis.query.main_module import rank_modules
+
+    # Helpers are small, so the two largest modules are the user's if any two are, and the rest need not be read.
+    many = replace(many, pieces=tuple(sorted(many.pieces, key=lambda piece: _file_size(piece.path), reverse=True)))
+    found: list[ScanResult[ModuleCost]] = []
+    others = -1
+    for each in _costs_of(many, reading):
+        if each.answer is None or each.problem:
+            return None
+        # one of unknown origin is the user's if it is large: dumps of other frameworks do not show who wrote a module
+        others += each.answer.is_users or (each.answer.is_users is None and len(found) < 2)
+        if others > 0:
+            return None
+        found.append(each)
+    ranking = rank_modules([each.answer for each in found if each.answer is not None])
+    if len(found) < 2 or len(ranking.helpers) < len(found) - 1:
+        return None
+    chosen = input_of(many, found, ranking.main, reading)
+    helpers = f"the other {len(found) - 1:,} are helpers" if len(found) > 2 else "the other one is a helper"
+    note = f"using {module_words(found, ranking.main)}, one of {len(found):,} modules in {many.place}; {helpers}"
+    return replace(chosen, module_choice=f"{note} (--each shows all)")
+
+
+def _file_size(path: str) -> int:
+    """The size of a file in bytes; 0 for a member of an archive and for what cannot be read."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
 def input_of(many: Many, found: Sequence[ScanResult[Answer]], at: int, reading: InputOptions) -> Input:
     """The input of one result among many, to be read once more."""
     path = found[at].path
@@ -184,19 +224,24 @@ def input_of(many: Many, found: Sequence[ScanResult[Answer]], at: int, reading: 
 def main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[ModuleCost]], int]:
     """What each of many modules costs, and the index of the main one; HloError if none can be read."""
     from hlo_cli.analysis.query.main_module import rank_modules
-    from hlo_cli.render.progress import watched
-    from hlo_cli.scan_modules import Reader, map_modules
 
-    if many.inputs:
-        found = [*map(Reader(_cost, reading.strict).ask_of, many.inputs)]
-    else:
-        asked = map_modules(many.pieces, _cost, strict=reading.strict)
-        found = [*watched(asked, len(many.pieces), "dumps", quiet=reading.quiet)]
+    found = [*_costs_of(many, reading)]
     costs = {at: each.answer for at, each in enumerate(found) if each.answer is not None}
     if not costs:
         raise HloError.of(found[0].errors) if found else no_module(many, reading)
     main = tuple(costs)[rank_modules(tuple(costs.values())).main]
     return [replace(each, cost=each.answer) for each in found], main
+
+
+def _costs_of(many: Many, reading: InputOptions) -> Iterator[ScanResult[ModuleCost]]:
+    """What each of many modules costs, with a progress bar on a terminal."""
+    from hlo_cli.render.progress import watched
+    from hlo_cli.scan_modules import Reader, map_modules
+
+    if many.inputs:
+        return map(Reader(_cost, reading.strict).ask_of, many.inputs)
+    asked = map_modules(many.pieces, _cost, strict=reading.strict)
+    return watched(asked, len(many.pieces), "dumps", quiet=reading.quiet)
 
 
 def _cost(module: Module, _input: Input) -> ModuleCost:
@@ -260,9 +305,16 @@ def load(
     each: bool = False,
     jobs: int | None = None,
     about_one: Sequence[str] = (),
+    checks: bool = False,
 ) -> Loaded | Many:
-    """The module that the arguments name, read; or all of them, not read yet, if each gets a row."""
-    chosen = one_or_many(arguments, reading, each=each, jobs=jobs, about_one=about_one)
+    """The module that the arguments name, read; or all of them, not read yet, if each gets a row.
+
+    With `checks`, the answer is whether the modules pass, so that helpers get their rows too.
+    """
+    chosen = one_or_many(arguments, reading, each=each, jobs=jobs, about_one=about_one, checks=checks)
+    is_selected = each or jobs is not None or timeout_given() is not None or checks
+    if isinstance(chosen, Many) and len(arguments) == 1 and not is_selected:
+        chosen = _only_program(chosen, reading) or chosen
     return chosen if isinstance(chosen, Many) else read_one(chosen, reading)
 
 

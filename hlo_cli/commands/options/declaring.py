@@ -461,7 +461,7 @@ DEFAULT_TIMEOUT_TEXT: Final = "600 with --jobs"
 """`DEFAULT_TIMEOUT` of `inputs.parallel`, which only commands on several inputs import; a test compares both."""
 
 
-def each_option(help: str = "Print one row per module (the default for several).", **rules: Unpack[Rules]) -> Any:
+def each_option(help: str = "Print one row per module, helpers of JAX included.", **rules: Unpack[Rules]) -> Any:
     """The field of `--each`; without `help`, for commands that report on one module or write a row for each."""
     return flag("--each", group=INPUT, help=help, **rules)
 

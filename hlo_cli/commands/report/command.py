@@ -185,7 +185,7 @@ def _write(
     from hlo_cli.commands.report.page import report_of_module
 
     options.check_chip()
-    loaded = load(inputs, reading, each=options.each, jobs=options.jobs)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, checks=True)
     if isinstance(loaded, Many):
         if options.profile is not None and output.path is None:
             hint = "select it with --module NAME, or write one page per module with -o FILE.html"
