@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 from math import floor, gcd, prod
 from typing import Final, NamedTuple, TypeAlias
 
@@ -30,7 +31,16 @@ from hlo_cli.analysis.fusion.gpu_emitters import (
     sizes_of,
     transposes_minor,
 )
-from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_MICROSECOND, Work, WorkCounter, f32, nanoseconds, scale, seconds
+from hlo_cli.analysis.fusion.gpu_work import (
+    EXACT,
+    TICKS_PER_MICROSECOND,
+    Work,
+    WorkCounter,
+    f32,
+    nanoseconds,
+    scale,
+    seconds,
+)
 from hlo_cli.analysis.fusion.mutable_graph import ELEMENTWISE_WHEN_FUSED, Node, is_elementwise
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.dataclass import dataclass
@@ -497,8 +507,6 @@ def overlapped(compute: int, memory: int) -> int:
 LAUNCH: Final = TICKS_PER_MICROSECOND
 """`kKernelLaunchOverhead` in ticks."""
 _UNKNOWN_BYTES: Final = 4  # gpu_performance_model_base.cc takes 4 bytes for an operand that is not an array
-_EXACT: Final = 1 << 24
-"""Integers below are exact in single precision."""
 
 
 class KernelTime(NamedTuple):
@@ -525,7 +533,8 @@ class _Kernel:
     """A node as a kernel of its own, valid until the node changes.
 
     `places` has the first place of each of the `operands`, and `sizes` their bytes; other nodes of the same shapes may
-    take their places.
+    take their places. `read_times` has the ticks to read each, and all, by blocks and whether
+    reads are coalesced.
     """
 
     part: Part
@@ -539,6 +548,7 @@ class _Kernel:
     analysis: Analysis
     launch: Launch
     time: KernelTime
+    read_times: dict[tuple[int, bool], list[int]] = field(default_factory=dict)
 
 
 Read: TypeAlias = tuple[Node, int, int]
@@ -573,6 +583,9 @@ class KernelModel:
         """Forgets what is known of a node that changed."""
         self._parts.pop(node, None)
         self._kernels.pop(node, None)
+        # A removed node has no operands any more.
+        if not node.operands:
+            self._counter.forget(node)
 
     def work(self, node: Node) -> Work:
         """Work of a node."""
@@ -612,11 +625,7 @@ class KernelModel:
             moves_minor=producer_kernel.moves_minor or consumer_kernel.moves_minor,
             both_reduce=producer_kernel.is_reduction and consumer_kernel.is_reduction,
         )
-        read = ticks = 0
-        use, reads = _fused_reads(producer_kernel, consumer_kernel)
-        for operand, size, count in reads:
-            read += count
-            ticks += self.read_ticks(operand, size, count, blocks, coalesced)
+        use, read, ticks = self._fused_read_time(producer_kernel, consumer_kernel, blocks, coalesced)
         flops = int(f32(f32(f32(first.flops) * use) + f32(second.flops)))
         written, write_ticks = second.bytes_written, second.write_ticks
         if keeps_producer:
@@ -624,6 +633,39 @@ class KernelModel:
         compute, memory = self._takes.compute(flops, launch), ticks + write_ticks
         total = overlapped(compute, memory)
         return KernelTime(total, flops, read, written, write_ticks, *launch, coalesced, emitter, compute, memory)
+
+    def _fused_read_time(self, first: _Kernel, second: _Kernel, blocks: int, coalesced: bool) -> tuple[float, int, int]:
+        """How often a consumer uses its producer, and what the kernel of both reads: bytes and ticks.
+
+        Of what the consumer reads alone, the times are known; the sums change where the producer reads.
+        """
+        places = second.places
+        if len(places) < len(second.operands):
+            use, reads = _fused_reads(first, second)
+            times = [self.read_ticks(operand, size, count, blocks, coalesced) for operand, size, count in reads]
+            return use, sum([count for _, _, count in reads]), sum(times)
+        times = self._read_times(second, blocks, coalesced)
+        place, counts = places[first.part.node], second.work.reads
+        read, ticks = second.time.bytes_read - counts[place], times[-1] - times[place]
+        for operand, own in first.places.items():
+            count = _shared_bytes(first, second, operand)
+            read += count
+            size, other = first.sizes[own], places.get(operand)
+            if other is not None:
+                size, count = second.sizes[other], count + counts[other]
+                ticks -= times[other]
+            ticks += self.read_ticks(operand, size, count, blocks, coalesced)
+        return second.work.utilization[place], read, ticks
+
+    def _read_times(self, kernel: _Kernel, blocks: int, coalesced: bool) -> list[int]:
+        """Ticks to read each operand in a launch of so many blocks, and at the end their sum."""
+        times = kernel.read_times.get((blocks, coalesced))
+        if times is None:
+            reads = _reads(kernel.operands, kernel.places, kernel.sizes, kernel.work)
+            times = [self.read_ticks(operand, size, count, blocks, coalesced) for operand, size, count in reads]
+            times.append(sum(times))
+            kernel.read_times[blocks, coalesced] = times
+        return times
 
     def _part(self, node: Node) -> Part:
         found = self._parts.get(node)
@@ -743,7 +785,7 @@ def _shared_bytes(first: _Kernel, second: _Kernel, operand: Node) -> int:
     place = first.places[operand]
     count = first.work.reads[place]
     # Below 2²⁴ a count times one is itself in single precision, so the conversion is skipped.
-    if use != 1.0 or count >= _EXACT:
+    if use != 1.0 or count >= EXACT:
         count = _rounded(f32(f32(count) * use))
     common = _common_utilization(first, second, operand) if operand in second.places else 0.0
     return count - _rounded(f32(f32(first.sizes[place]) * common)) if common else count

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import ceil, floor, modf, prod
 from struct import Struct
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.fusion.gpu_emitters import Sizes, arrays_of, bytes_of, elements_of, first_array, sizes_of, type_of
-from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Node, is_elementwise, users_first
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Node, VisitOrder, is_elementwise, users_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import WindowDimension
@@ -393,6 +393,8 @@ def _cumulative_size(node: Node, dimensions: tuple[WindowDimension, ...]) -> int
 # and xla/service/hlo_cost_analysis.cc: an operand counts every access, and arithmetic is in single precision.
 
 
+EXACT: Final = 1 << 24
+"""Integers below are exact in single precision."""
 _WHOLE: Final = 1.0  # one object, so that the comparison below is of a value that was never computed
 
 
@@ -435,9 +437,10 @@ class WorkCounter:
     ((288,), 288, (8.0,))
     """
 
-    __slots__ = ("_operations", "_sizes")
+    __slots__ = ("_growing", "_operations", "_sizes")
 
     def __init__(self, profile: str, sizes: Sizes | None = None) -> None:
+        self._growing: dict[Node, _GrowingWork] = {}
         self._sizes = sizes or Sizes()
         self._operations = OperationWork(profile)
 
@@ -449,53 +452,165 @@ class WorkCounter:
         reads, written = self._operations.bytes_of(node)
         return Work(int(basic.flops), tuple(int(b) for b in reads), int(written), basic.utilization)
 
+    def forget(self, node: Node) -> None:
+        """Forgets a fusion that is no more; what grows is known."""
+        self._growing.pop(node, None)
+
     def _of_fusion(self, fusion: Node, body: FusionBody) -> Work:
-        """Visits a body from the root: groups of elementwise operations share how often they are computed."""
-        root = body.root
-        groups: dict[Node, dict[Node, None]] = {root: {root: None}}
-        use, copies = {root: _WHOLE}, {root: 1}
+        """Work of a fusion, continued where operations were fused since it was asked for."""
+        growing = self._growing.get(fusion)
+        if growing is None or not growing.is_near(body):
+            growing = self._growing[fusion] = _GrowingWork(body, self._operations, self._sizes)
+        return growing.work(body)
+
+
+class _GrowingWork:
+    """Work of a body into which operations are fused, each in place of a parameter.
+
+    Sums are in single precision, so their order counts: that in which XLA visits the body, users before operands. An
+    operation takes the place of its parameter there, and changes nothing but its own operands.
+    """
+
+    __slots__ = (
+        *("_copies", "_groups", "_is_integral", "_known", "_operands", "_operations", "_order", "_readers", "_seen"),
+        *("_size", "_sizes", "_sums", "_terms", "_times", "_total", "_updated", "_use", "_written", "insertions"),
+    )
+
+    def __init__(self, body: FusionBody, operations: OperationWork, sizes: Sizes) -> None:
+        root, order = body.root, users_first(body)
+        self.insertions, self._seen = body.insertions, len(body.insertions)
+        self._operations, self._sizes, self._order = operations, sizes, VisitOrder(order)
         # The buffer that a root updates is not read: XLA's cost analysis expects the update in place.
-        updated = _written_by_updates(root)
-        of_parameter: dict[Node, tuple[float, int]] = {}
-        flops, size = 0.0, 0
-        for node in users_first(body):
-            own = groups[node]
-            times, emitted = 0.0, 0
-            for group in own:
-                times = f32(times + use[group]) if times else use[group]
-                emitted += copies[group]
-            size += emitted
-            if node.opcode == opcodes.PARAMETER:
-                of_parameter[node] = times, emitted
-                continue
-            basic = self._operations.of(node)
-            if basic.flops:
-                # A product with one is exact; most operations are computed once.
-                flops = f32(flops + (basic.flops if times == _WHOLE else f32(times * basic.flops)))
-            if basic.hands_groups_on:
-                for operand in node.operands:
-                    _join(groups, operand, own)
-                continue
-            for place, operand in enumerate(node.operands):
-                share = 0.0 if place == 0 and node in updated else basic.utilization[place]
-                _join(groups, operand, {operand: None})
-                # Rounded up to a whole element: gpu_hlo_cost_analysis.cc does so where a group ends.
-                use[operand] = f32(use.get(operand, 0.0) + _whole(f32(times * share), elements_of(operand.shape)))
-                copies[operand] = copies.get(operand, 0) + emitted
-        none = (0.0, 0)
-        # A parameter without users has no utilization, yet it keeps its place among the operands.
-        parameters = [(p, of_parameter.get(p, none)) for p in body.parameters]
+        self._updated = _written_by_updates(root)
+        self._written = sum(self._updated.get(result, bytes_of(shape)) for result, shape in _results(root))
+        self._groups: dict[Node, dict[Node, None]] = {root: {root: None}}
+        self._use, self._copies, self._size = {root: _WHOLE}, {root: 1}, 0
+        # How often a node is computed, and emitted; of a parameter also the bytes read.
+        self._times: dict[Node, tuple[float, int]] = {}
+        self._known: dict[Node, tuple[float, int, int]] = {}
+        # Operands and users as they were when an operation was added: later ones are added in their turn.
+        self._operands: dict[Node, Sequence[Node]] = {}
+        self._readers: dict[Node, list[Node]] = {}
+        # Cycles of each operation in order, and in single precision their sums as far as they are known.
+        self._terms: list[float] = []
+        self._sums: list[float] = []
+        self._total, self._is_integral = 0.0, True
+        for node in order:
+            if node.opcode != opcodes.PARAMETER:
+                self._add(node, tuple(node.operands), len(self._terms))
+
+    def is_near(self, body: FusionBody) -> bool:
+        """Whether adding what was fused since is less work than to begin anew."""
+        # Measured: to insert an operation takes about three times as long as to add it to the end.
+        return self.insertions is body.insertions and 3 * (len(self.insertions) - self._seen) < len(self._terms)
+
+    def work(self, body: FusionBody) -> Work:
+        """Work of the body as it is now."""
+        for parameter, node, operands in self.insertions[self._seen :]:
+            self._replace(parameter, node)
+            self._add(node, operands, self._order.insert(node, operands))
+        self._seen = len(self.insertions)
+        found = [self._known.get(parameter) or self._of_parameter(parameter) for parameter in body.parameters]
         return Work(
-            int(flops),
-            tuple([_rounded(f32(f32(self._sizes.of(p.shape)) * times)) for p, (times, _) in parameters]),
-            sum(updated.get(result, bytes_of(shape)) for result, shape in _results(root)),
-            tuple([times for _, (times, _) in parameters]),
-            size,
-            tuple([emitted for _, (_, emitted) in parameters]),
-            tuple([groups.get(p, {}) for p in body.parameters]),
-            groups[root],
-            use,
+            int(self._flops()),
+            tuple([read for _, _, read in found]),
+            self._written,
+            tuple([times for times, _, _ in found]),
+            self._size + sum([emitted for _, emitted, _ in found]),
+            tuple([emitted for _, emitted, _ in found]),
+            tuple([self._groups.get(parameter, {}) for parameter in body.parameters]),
+            self._groups[body.root],
+            self._use,
         )
+
+    def _flops(self) -> float:
+        # Sums of integers below 2²⁴ are exact, so they need no order.
+        if self._is_integral and self._total < EXACT:
+            return self._total
+        total = self._sums[-1] if self._sums else 0.0
+        for term in self._terms[len(self._sums) :]:
+            if term:
+                total = f32(total + term)
+            self._sums.append(total)
+        return total
+
+    def _of_parameter(self, parameter: Node) -> tuple[float, int, int]:
+        # A parameter without users has no utilization, yet it keeps its place among the operands.
+        times, emitted = self._times_of(parameter) if parameter in self._groups else (0.0, 0)
+        found = self._known[parameter] = times, emitted, _rounded(f32(f32(self._sizes.of(parameter.shape)) * times))
+        return found
+
+    def _times_of(self, node: Node) -> tuple[float, int]:
+        """How often a node is computed, and emitted: groups of elementwise operations share both."""
+        found = self._times.get(node)
+        if found is None:
+            times, emitted = 0.0, 0
+            for group in self._groups[node]:
+                times = f32(times + self._use[group]) if times else self._use[group]
+                emitted += self._copies[group]
+            found = self._times[node] = times, emitted
+        return found
+
+    def _add(self, node: Node, operands: Sequence[Node], place: int) -> None:
+        """Adds an operation at a place in the order, which no operation reads that is still to be added."""
+        times, emitted = self._times_of(node)
+        self._size += emitted
+        self._operands[node] = operands
+        flops = self._operations.of(node).flops
+        # A product with one is exact; most operations are computed once.
+        cycles = flops if times == _WHOLE or not flops else f32(times * flops)
+        self._terms.insert(place, cycles)
+        del self._sums[place:]
+        self._total += cycles
+        self._is_integral = self._is_integral and cycles.is_integer()
+        for operand in dict.fromkeys(operands):
+            readers = self._readers.get(operand)
+            if readers is None:
+                self._readers[operand] = [node]
+                self._read(operand, node)
+                continue
+            self._times.pop(operand, None)
+            self._known.pop(operand, None)
+            among = self._order.place(readers, node)
+            readers.insert(among, node)
+            if among == len(readers) - 1:
+                self._read(operand, node)
+                continue
+            # What is read before comes first in all sums of the operand.
+            for known in (self._groups, self._use, self._copies):
+                known.pop(operand, None)
+            for reader in readers:
+                self._read(operand, reader)
+
+    def _replace(self, parameter: Node, node: Node) -> None:
+        """Puts an operation in the place of a parameter."""
+        own = self._groups.pop(parameter)
+        if parameter in own:
+            own = {node if group is parameter else group: None for group in own}
+            self._use[node], self._copies[node] = self._use.pop(parameter), self._copies.pop(parameter)
+        self._groups[node] = own
+        if (times := self._times.pop(parameter, None)) is not None:
+            self._times[node] = times
+        for reader in self._readers.pop(parameter):
+            self._operands[reader] = [node if each is parameter else each for each in self._operands[reader]]
+        self._known.pop(parameter, None)
+        self._order.replace(parameter, node)
+
+    def _read(self, operand: Node, node: Node) -> None:
+        """Adds what an operation uses of an operand to what others use."""
+        basic, groups, use = self._operations.of(node), self._groups, self._use
+        if basic.hands_groups_on:
+            _join(groups, operand, groups[node])
+            return
+        times, emitted = self._times_of(node)
+        for place, other in enumerate(self._operands[node]):
+            if other is not operand:
+                continue
+            share = 0.0 if place == 0 and node in self._updated else basic.utilization[place]
+            _join(groups, operand, {operand: None})
+            # Rounded up to a whole element: gpu_hlo_cost_analysis.cc does so where a group ends.
+            use[operand] = f32(use.get(operand, 0.0) + _whole(f32(times * share), elements_of(operand.shape)))
+            self._copies[operand] = self._copies.get(operand, 0) + emitted
 
 
 def _join(groups: dict[Node, dict[Node, None]], node: Node, more: dict[Node, None]) -> None:
@@ -503,7 +618,7 @@ def _join(groups: dict[Node, dict[Node, None]], node: Node, more: dict[Node, Non
     known = groups.get(node)
     if known is None:
         groups[node] = more
-    elif known is not more:
+    elif known is not more and more.keys() - known:
         groups[node] = {**known, **more}
 
 

@@ -5,9 +5,10 @@ Both compilers fuse on this graph; the IR is not modified.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from hlo_cli.analysis.dataflow.dependencies import control_predecessors, instruction_post_order
 from hlo_cli.dataclass import dataclass
@@ -168,11 +169,20 @@ class Node:
         return f"<node {self.opcode} {self.name}>"
 
 
+class Insertion(NamedTuple):
+    """An operation that was fused into a body, in place of a parameter; its operands were parameters then."""
+
+    parameter: Node
+    node: Node
+    operands: tuple[Node, ...]
+
+
 @dataclass(slots=True, eq=False)
 class FusionBody:
     """Fused computation: the root, all nodes, and the parameters, which correspond to the operands of the fusion.
 
-    `computation` is the original one; None for a new body or one into which an operation was fused.
+    `computation` is the original one; None for a new body or one into which an operation was fused. `insertions` are
+    the operations fused into it so far; after any other change, a new list begins.
     """
 
     root: Node
@@ -180,6 +190,7 @@ class FusionBody:
     parameters: list[Node] = field(default_factory=list)
     computation: Computation | None = None
     name: str = ""
+    insertions: list[Insertion] = field(default_factory=list)
 
     @property
     def operations(self) -> Iterator[Node]:
@@ -665,6 +676,62 @@ def users_first(body: FusionBody) -> list[Node]:
     # A post-order from the root, reversed: every user is before its operands.
     order.reverse()
     return order
+
+
+_LEAST_STEP: Final = 2.0**-20
+"""Difference of two marks below which all are numbered anew; doubles have 32 bits left for the nodes before them."""
+
+
+class VisitOrder:
+    """The order of `users_first` in a body that grows: an operation takes the place of its parameter.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] negate(p)  ROOT c = s8[] add(a, b) }"
+    >>> p, a, b, c = mutable_graph_of(parse_module(text).entry).nodes
+    >>> order = VisitOrder([c, b, a, p])
+    >>> order.place([c, b, a], p), order.insert(p, ())
+    (3, 3)
+    """
+
+    __slots__ = ("_marks", "_nodes", "_operations")
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self._nodes = nodes
+        self._marks = dict(zip(nodes, map(float, range(len(nodes))), strict=True))
+        self._operations = [node for node in nodes if node.opcode != opcodes.PARAMETER]
+
+    def place(self, nodes: Sequence[Node], node: Node) -> int:
+        """How many of some nodes, which are in order, come before a node."""
+        marks, mark = self._marks, self._marks[node]
+        if not nodes or marks[nodes[-1]] < mark:
+            return len(nodes)
+        return bisect_left(nodes, mark, key=marks.__getitem__)
+
+    def replace(self, parameter: Node, node: Node) -> None:
+        """Puts an operation in the place of a parameter."""
+        self._nodes[self.place(self._nodes, parameter)] = node
+        self._marks[node] = self._marks.pop(parameter)
+
+    def insert(self, node: Node, operands: Iterable[Node]) -> int:
+        """Notes that a node in the order is an operation with these operands; returns its place among operations."""
+        marks, mark = self._marks, self._marks[node]
+        # Users come first: what stood before the operation, or nowhere, is visited after it now, last operand first.
+        moved = [operand for operand in dict.fromkeys(operands) if marks.get(operand, -1.0) < mark]
+        for operand in moved:
+            if operand in marks:
+                del self._nodes[self.place(self._nodes, operand)]
+        if moved:
+            moved.reverse()
+            place = self.place(self._nodes, node) + 1
+            end = marks[self._nodes[place]] if place < len(self._nodes) else mark + len(moved) + 1
+            step = (end - mark) / (len(moved) + 1)
+            self._nodes[place:place] = moved
+            marks.update((operand, mark + number * step) for number, operand in enumerate(moved, 1))
+            if step < _LEAST_STEP:
+                self._marks = {each: float(number) for number, each in enumerate(self._nodes)}
+        place = self.place(self._operations, node)
+        self._operations.insert(place, node)
+        return place
 
 
 def _user_count(producer: Node) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.mutable_graph import FusionBody, MutableGraph, Node, users_first
+from hlo_cli.analysis.fusion.mutable_graph import FusionBody, Insertion, MutableGraph, Node, users_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
@@ -91,6 +91,7 @@ def _clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node
     assert body is not None
     clone = _clone(producer, names)
     body.nodes[clone] = None
+    parameter = None
     if producer in fusion.operands:
         number = fusion.operands.index(producer)
         parameter = body.parameters[number]
@@ -99,6 +100,11 @@ def _clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node
         _remove_operand(fusion, number, names)
     _connect(clone, producer.operands, fusion, names)
     body.computation = None
+    is_result = body.root is clone or any(user.opcode == opcodes.TUPLE for user in clone.users)
+    if parameter is None or is_result:
+        body.insertions = []
+    else:
+        body.insertions.append(Insertion(parameter, clone, tuple(clone.operands)))
     return clone
 
 
@@ -212,6 +218,7 @@ def _add_output(graph: MutableGraph, fusion: Node, clone: Node, old: Node, names
         del body.nodes[root]
     body.root = Node(fusion.instruction, elements, opcode=opcodes.TUPLE, name=names.instructions.new(opcodes.TUPLE))
     body.nodes[body.root] = None
+    body.insertions = []
     fusion.shape = body.root.shape = TupleShape(tuple(element.shape for element in elements))
     # The first output of a single-result fusion becomes element 0, and so do its aliases.
     if is_first:

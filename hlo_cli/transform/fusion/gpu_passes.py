@@ -78,6 +78,7 @@ class CommonSubexpressions:
             merged += 1
         if merged:
             body.computation = None
+        body.insertions = []
         return merged
 
     def _merge_iotas(self, node: Node, body: FusionBody) -> None:
