@@ -341,3 +341,31 @@ def test_what_a_rule_says_and_what_it_costs(code: str, cost: int | None, message
 def test_a_value_is_called_what_a_user_knows(line: str, origin: Origin, name: str) -> None:
     module = parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  {line} }}")
     assert value_name(module.instruction("v"), origin) == name
+
+
+KIB, MIB = 1 << 10, 1 << 20
+COSTS = {
+    "HLO104": 550 * KIB,  # the padding
+    "HLO207": 2 * 4 * KIB,  # out and back
+    "HLO208": 4 * KIB,  # the second copy
+    "HLO305": 2 * 512 * KIB,  # written and read
+    "HLO401": MIB,
+    "HLO501": MIB - 256 * KIB,  # what is gathered and not used
+    "HLO502": MIB // 2,  # a reduce-scatter is half of an all-reduce
+    "HLO503": 256 * KIB,
+    "HLO504": 48 * MIB,  # of 64 MiB a quarter is left
+    "HLO507": MIB // 2,  # bf16 in place of f32
+    "HLO509": 2 * 256 * KIB,  # there and back
+    "HLO510": 64 * MIB,  # of 128 MiB a half is left
+    "HLO602": 10 * 8 * KIB,  # in each iteration
+    "HLO701": 4 * KIB,  # f32 in place of f64
+    "HLO702": 4 * KIB,
+}
+
+
+@pytest.mark.parametrize("code", COSTS)
+def test_a_finding_costs_what_would_not_be_moved_or_held(code: str) -> None:
+    case = next(case for case in COST_CASES if case.code == code)
+    text = case.bad.replace("«", "").replace("»", "")
+    found = [each.cost_bytes for each in lint_module(parse_module(text), case.settings) if each.code == code]
+    assert COSTS[code] in found

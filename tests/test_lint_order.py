@@ -350,6 +350,14 @@ def test_a_donated_argument_whose_old_value_is_read_is_copied_for_that() -> None
     assert found.hint == "read the new value in attention/tanh, or the old one before it is updated"
 
 
+def test_what_reads_the_old_value_is_not_the_copy_itself() -> None:
+    named = UPDATED[1] + ', metadata={op_name="jit(f)/copy"}'
+    reader = f'o = {SHAPE} tanh(p), metadata={{op_name="jit(f)/attention/tanh"}}'
+    lines = (UPDATED[0], named, UPDATED[2], reader, f"ROOT r = ({SHAPE}, {SHAPE}) tuple(u, o)")
+    [found] = copies(*lines, header=DONATED)
+    assert found.hint == "read the new value in attention/tanh, or the old one before it is updated"
+
+
 def test_an_argument_that_no_result_can_overwrite_cannot_be_donated() -> None:
     total = 't = f32[512]{0} custom-call(u), custom_call_target="sum"'
     assert copies(*UPDATED, total, "ROOT r = (f32[512]{0}) tuple(t)") == []

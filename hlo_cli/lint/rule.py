@@ -558,7 +558,7 @@ class LintContext:
     def with_attribute_text(self, text: str, *opcodes: str) -> Iterator[Instruction]:
         """The instructions, of the given opcodes if any, whose attributes contain a text."""
         # A search of the whole text is faster than reading the attributes of all instructions.
-        if self.module.source.text and text not in self.module.source.text:
+        if self.module.source.text and text not in self.module.source.text:  # only faster
             return
         for instruction in self.of(*opcodes) if opcodes else self.module.instructions:
             if text in instruction.raw[1]:
@@ -577,7 +577,7 @@ class LintContext:
     def with_buffers(self) -> tuple[Instruction, ...]:
         """The instructions with buffers as result or operands; most modules have none."""
         text = self.module.source.text
-        if text and not any(mark in text for mark in _BUFFER_SHAPES):
+        if text and not any(mark in text for mark in _BUFFER_SHAPES):  # only faster
             return ()
         instructions = self.module.instructions
         return tuple(i for i in instructions if _has_buffer(i.shape) or any(_has_buffer(o.shape) for o in i.operands))

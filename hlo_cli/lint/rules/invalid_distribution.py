@@ -431,7 +431,7 @@ def inconsistent_sharding(context: LintContext) -> Iterator[Finding]:
 
     Reference: CheckWhileInstruction… and "Inconsistent conditional sharding" in xla/service/hlo_verifier.cc
     """
-    if SHARDING_START not in context.module.source.text and context.module.source.text:
+    if SHARDING_START not in context.module.source.text and context.module.source.text:  # only faster
         return
     for caller in context.of(opcodes.WHILE, opcodes.CONDITIONAL):
         shardings = [(each, each.attribute("sharding")) for each in _with_equal_shardings(caller)]

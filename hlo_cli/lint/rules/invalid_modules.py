@@ -520,7 +520,7 @@ def _is_on_host(shape: Shape) -> bool:
 def _changes_layout(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
     """Whether layouts differ in more than tiles, memory space, and, for some opcodes, the size of elements."""
     a, b = given.layout, result.layout
-    if a is b or a == b:
+    if a is b or a == b:  # only faster
         return False
     same_size = a.element_size_in_bits == b.element_size_in_bits or opcode in _ANY_ELEMENT_SIZE
     same_ends = a.tail_padding_alignment_in_elements == b.tail_padding_alignment_in_elements

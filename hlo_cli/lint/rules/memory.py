@@ -346,7 +346,9 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/aliasing; `hlo memspace DUMP --value NAME`
     """
-    if not context.module.is_scheduled or not has_kept_argument(context.module, context.settings.min_donation_bytes):
+    if not context.module.is_scheduled:
+        return
+    if not has_kept_argument(context.module, context.settings.min_donation_bytes):  # only faster
         return
     settings, memory = context.settings, context.analyses.memory
     donations = donations_of(memory, settings.min_donation_bytes)
@@ -502,11 +504,10 @@ def _closer_hint(context: LintContext, copies: Sequence[Instruction]) -> str | N
 
 
 def _is_adjacent(context: LintContext, copies: Sequence[Instruction]) -> bool:
-    """Whether no other kernel runs between the readers of two copies, so that they cannot be closer."""
+    """Whether no other kernel runs between the readers of two copies in one computation; they cannot be closer then."""
     first, second = (uses_of(copy, context.users) for copy in copies)
-    begin = max((use.index for use in first if use.computation is copies[0].computation), default=0)
-    end = min((use.index for use in second if use.computation is copies[1].computation), default=0)
-    between = copies[0].computation.instructions[begin + 1 : max(begin + 1, end)]
+    begin, end = max(use.index for use in first), min(use.index for use in second)
+    between = copies[0].computation.instructions[begin + 1 : end]
     return not any(is_launched(each) and each.opcode not in _BRINGING_OPCODES for each in between)
 
 

@@ -242,7 +242,8 @@ def _excess_bytes(found: Iterable[Instruction]) -> int:
 
 def _doubles(context: LintContext) -> Iterator[Instruction]:
     """Instructions with f64 or c128 results, in the order of the text, except constants and broadcasts."""
-    if context.module.source.text and not any(kind in context.module.source.text for kind in _DOUBLE):
+    text = context.module.source.text
+    if text and not any(kind in text for kind in _DOUBLE):  # only faster
         return
     for each in context.shaped(_is_double):
         # Constants are folded, and a broadcast of one costs nothing where it is fused.
