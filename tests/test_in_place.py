@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -143,6 +144,8 @@ def test_overwritten_values_are_copied_before(text: str) -> None:
     assert not wrong(kept.module)
     assert kept.copies
     assert len(set(kept.copies)) == len(kept.copies) == _copies(kept.module) - _copies(module)
+    given, made = (Counter(i.opcode for i in each.instructions) for each in (module, kept.module))
+    assert set(made - given) <= {"copy", "get-tuple-element"}, "tuples stay those that are there"
     read = parse_module(str(kept.module))
     assert not read.errors
     assert str(read) == str(kept.module)
