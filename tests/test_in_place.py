@@ -189,6 +189,15 @@ def test_a_copy_has_the_shape_of_its_operand_and_says_what_it_is_for() -> None:
     assert copy.metadata.op_name == "put"
 
 
+def test_what_an_update_overwrites_is_not_copied_but_what_it_reads_besides() -> None:
+    made = fix_in_place_hazards(parse_module(TEXTS["an update with itself"]), NOTHING)
+    updated, read = made.module.instruction("d").operands[:2]
+    assert made.copies == ("copy",)
+    assert updated.name == "n"
+    assert {operand.name for operand in made.module.instruction("copy").operands} <= {"n", "b", "c"}
+    assert read.name != "c"
+
+
 def test_what_is_forwarded_after_the_update_is_copied_where_it_was_made() -> None:
     """The element that is read, and not another of the tuple."""
     made = fix_in_place_hazards(parse_module(TEXTS["seen through an element"]), NOTHING).module

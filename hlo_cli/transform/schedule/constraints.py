@@ -227,6 +227,8 @@ def buffer_uses(module: Module) -> BufferUses:
     [[0], [0, 1], [1, 2]]
     >>> uses.size
     {1: 32, 2: 32}
+    >>> buffer_uses(parse_module("ENTRY e { a = f32[0] parameter(0) b = f32[0] negate(a) ROOT c = f32[] iota() }")).size
+    {2: 4}
     """
     facts = order_independent_facts(module)
     aliases = facts.aliases

@@ -94,8 +94,7 @@ def _times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> L
         return costs[instruction].bytes if instruction in costs else 0
 
     def of_pair(pair: AsyncPair) -> float:
-        is_interconnect = pair.operation in _INTERCONNECT_OPERATIONS or pair.is_host_transfer
-        return moved_bytes(pair, size) * (2 * LINK if is_interconnect else 2)
+        return moved_bytes(pair, size) * (2 * LINK if pair.operation in _INTERCONNECT_OPERATIONS else 2)
 
     return LatencyModel(of_instruction, of_pair, BY_BYTES)
 
