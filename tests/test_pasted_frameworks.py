@@ -173,10 +173,12 @@ ANSWERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "block",
         (
-            "ValueError: The Pallas TPU lowering currently requires that the last two dimensions of your block shape are "
+            "ValueError: The Pallas TPU lowering currently requires that the last two dimensions of your block "
+            "shape are "
             "divisible by 8 and 128 respectively, or be equal to the respective dimensions of the overall array. "
             "Block spec "
-            "for args[1] in pallas_call matmul_kernel at /w/mm.py:12 has block shape (8, 100), array shape (512, 400), and "
+            "for args[1] in pallas_call matmul_kernel at /w/mm.py:12 has block shape (8, 100), array shape (512, "
+            "400), and "
             "index_map { lambda ; a:i32[] b:i32[]. let  in (a, b) }, in memory space ANY."
         ),
         ("matmul_kernel has blocks (8, 100) of args[1], which is (512, 400)",),
@@ -207,7 +209,8 @@ ANSWERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "no plugin",
         (
-            "WARNING:2026-02-01 10:00:01,100:jax._src.xla_bridge:864: An NVIDIA GPU may be present on this machine, but a "
+            "WARNING:2026-02-01 10:00:01,100:jax._src.xla_bridge:864: An NVIDIA GPU may be present on this "
+            "machine, but a "
             "CUDA-enabled jaxlib is not installed. Falling back to cpu."
         ),
         ("no plugin for the GPU is installed, so programs run on cpu",),
@@ -256,6 +259,65 @@ ANSWERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "'jit_step-98ea9b6e2bd45cb5d0e1dd2c3ba2ae77f5b9a8a8'\n"
         ),
         ("The persistent cache had 0 of 1 program: jit_step compiled",),
+    ),
+    (
+        "boolean of a tracer",
+        (
+            "jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape "
+            "bool[].\nThe error "
+            "occurred while tracing the function step at /w/t.py:10 for jit. This concrete value was not available "
+            "in Python "
+            "because it depends on the value of the argument x.\nSee https://docs.jax.dev/en/latest/errors.html"
+        ),
+        ("step (/w/t.py:10) uses the value of bool[], which depends on x", "jnp.where or jax.lax.cond"),
+    ),
+    (
+        "pmap",
+        (
+            "ValueError: compiling computation that requires 10 logical devices, but only 8 XLA devices are available "
+            "(num_replicas=10)"
+        ),
+        ("needs 10 devices, and 8 are available",),
+    ),
+    (
+        "memory of NCCL",
+        (
+            "INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error (run with NCCL_DEBUG=INFO for "
+            "details). Last "
+            "NCCL warning(error) log entry (may be unrelated) 'Cuda failure 2 'out of memory''."
+        ),
+        ("ncclGroupEnd failed: unhandled cuda error; its last warning: Cuda failure 2 'out of memory'",),
+    ),
+    (
+        "algorithm",
+        (
+            "slow_operation_alarm.cc:65] Trying algorithm eng0{} for conv f32[8,4,3,3]{3,2,1,0} "
+            "custom-call(f32[2,4,5,5] %a, "
+            'f32[2,8,5,5] %b), custom_call_target="__cudnn$convBackwardFilter" is taking a while...\nE slow_operation_alarm.cc:'
+            "133] The operation took 3.2s\n"
+        ),
+        ("eng0{}", "3.2 s"),
+    ),
+    (
+        "old rendezvous",
+        (
+            "E0000 1201 rendezvous.cc:31] This thread has been waiting for `all reduce RendezvousKey{run_id=RunId: 7, "
+            "global_devices=[0, 1, 2, 3], num_local_participants=4}` for 5000ms and may be stuck: Expected 4 threads "
+            "to join "
+            "the rendezvous, but not all of them arrived on time."
+        ),
+        ("An all-reduce of run 7 is not complete: it needs 4 devices", "after 5 s"),
+    ),
+    (
+        "executions",
+        (
+            "Execution Analysis: Execution Cause\nExecution Analysis:   most likely user code trying to access "
+            "tensor value "
+            "before torch_xla.sync\nExecution Analysis: Graph Info:\nExecution Analysis: Python Frame Triggered "
+            "Execution:\n"
+            "Execution Analysis:   loss_item (/w/train.py:44)\n"
+        ),
+        ("executed 1 graph: most likely user code trying to access", "came from /w/train.py:44 (loss_item)", "item()"),
     ),
     ("pprof", PPROF, ("12.5 GiB in use", "init_params 8 GiB (64%), [executable] jit_train_step 4.5 GiB (36%)")),
 )

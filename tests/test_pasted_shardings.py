@@ -31,7 +31,8 @@ out_specs[0] is P() which implies that the corresponding output value is {0}
 """
 RANK = f"NamedSharding(mesh={MESH}, spec=P('fsdp', None, 'tensor'), memory_kind=device)"
 TILED = (
-    f"Sharding NamedSharding(mesh={MESH}, spec=P('fsdp',), memory_kind=device) implies that array axis 0 is partitioned "
+    f"Sharding NamedSharding(mesh={MESH}, spec=P('fsdp',), memory_kind=device) implies that array axis 0 is "
+    "partitioned "
     "4 times, but the dimension size is {0} (full shape: {1}, per-dimension tiling factors: [4] should evenly divide "
     "the shape)"
 )
@@ -44,10 +45,20 @@ TILED = (
         (TILED.format(6, "(6, 12)"), ("Dimension 0 (6)", "Pad it to 8, or shard dimension 1 instead, which 4 divides")),
         (
             (
-                "Sharding spec ('fsdp',) implies that array axis 0 is partitioned 4 times, but does not evenly divide the "
-                f"dimension size 7. Got shape: (7, 8) and sharding NamedSharding(mesh=Abstract{MESH}, spec=P('fsdp', None))"
+                "Sharding spec ('fsdp',) implies that array axis 0 is partitioned 4 times, but does not evenly "
+                "divide the "
+                f"dimension size 7. Got shape: (7, 8) and sharding NamedSharding(mesh=Abstract{MESH}, "
+                "spec=P('fsdp', None))"
             ),
             ("Dimension 0 (7) is not divisible by 4 = fsdp", "dimension 1 instead"),
+        ),
+        (
+            (
+                "One of pjit arguments was given the resource assignment of PartitionSpec('data', None), which "
+                "implies that the "
+                "size of its dimension 0 should be divisible by 8, but it is equal to 30"
+            ),
+            ("Dimension 0 (30) is not divisible by 8", "Pad it to 32"),
         ),
         (
             IN_SPECS,
@@ -60,7 +71,8 @@ TILED = (
         ),
         (
             (
-                "A single NamedSharding spec specification can map every mesh axis to at most one positional dimension, but "
+                "A single NamedSharding spec specification can map every mesh axis to at most one positional "
+                "dimension, but "
                 "PartitionSpec('fsdp', 'tensor', 'fsdp') has duplicate entries for `fsdp`"
             ),
             ("The spec divides dimensions 0 and 2 by fsdp", "Name fsdp once"),
@@ -85,7 +97,8 @@ TILED = (
         ),
         (
             (
-                f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: NamedSharding("
+                f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: "
+                "NamedSharding("
                 f"mesh={MESH}, spec=P('fsdp',), memory_kind=device),\narg sharding: NamedSharding(mesh={MESH}, "
                 "spec=P('tensor',), memory_kind=device) for arg type: float32[8@tensor]"
             ),
@@ -98,7 +111,8 @@ TILED = (
         ),
         (
             REPLICATED.format(
-                "only varying across mesh axes {} and not {fsdp}, but it was inferred to be possibly varying over {fsdp}"
+                "only varying across mesh axes {} and not {fsdp}, but it was inferred to be possibly varying "
+                "over {fsdp}"
             ),
             ("fwd: out_specs[0] = P()", "all devices along fsdp (4 devices) return the same value", "psum(y, 'fsdp')"),
         ),

@@ -41,7 +41,7 @@ _NO_DUMP: Final = "JAX checks this before it lowers the program, so no dump exis
 # --- shardings that do not fit an array ---
 
 _GLOBAL: Final = lazy_regex(
-    r"global size of its dimension (?P<dimension>\d{1,18}) should be divisible by (?P<parts>\d{1,18}), but it is "
+    r"(?:global )?size of its dimension (?P<dimension>\d{1,18}) should be divisible by (?P<parts>\d{1,18}), but it is "
     r"equal to (?P<size>\d{1,18})"
 )
 _TILED: Final = lazy_regex(

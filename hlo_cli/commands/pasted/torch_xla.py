@@ -55,7 +55,7 @@ _SIZE: Final = lazy_regex(rf"Post Compilation Analysis: ({'|'.join(_SIZES)}): (\
 _CAUSE: Final = lazy_regex(r"(?<!Post )Compilation Analysis: Compilation Cause\s*\n\s*Compilation Analysis:\s+([^\n]+)")
 _EXECUTION: Final = lazy_regex(r"Execution Analysis: Execution Cause\s*\n\s*Execution Analysis:\s+([^\n]+)")
 _HASH: Final = lazy_regex(r"(?<!Post )Compilation Analysis:\s+Graph Hash: (\w+)")
-_FRAME: Final = lazy_regex(r"(?<!Post )Compilation Analysis:\s+(\S[^\n]*) \((/[^\n():]+:\d+)\)")
+_FRAME: Final = lazy_regex(r"(?<!Post )(?:Compilation|Execution) Analysis:\s+(\S[^\n]*) \((/[^\n():]+:\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,25 @@ class _Graph:
 def _graphs(pasted: PastedText) -> Report | None:
     graphs = list(_graphs_in(pasted.text))
     causes = Counter(found.strip() for found in _CAUSE.findall(pasted.text))
-    executions = len(_EXECUTION.findall(pasted.text))
+    reasons = Counter(found.strip() for found in _EXECUTION.findall(pasted.text))
+    executions = reasons.total()
     compiled = sum(causes.values()) or len(graphs)
     if not graphs and not causes and not executions:
         return None
     largest = max(graphs, key=lambda graph: graph.total, default=None)
-    counts = f"PyTorch/XLA compiled {format_count(compiled, 'graphs')} and executed {executions:,}"
+    counts = (
+        f"PyTorch/XLA compiled {format_count(compiled, 'graphs')} and executed {executions:,}"
+        if compiled
+        else f"PyTorch/XLA executed {format_count(executions, 'graphs')}: {next(iter(reasons), '')}"
+    )
     answer = _memory_words(largest) if largest is not None and compiled <= 1 and not executions else counts
     means = [_memory_words(largest)] if largest is not None and answer == counts else []
     means += [f"{format_count(count, 'compilations')} by {cause}." for cause, count in causes.most_common(3)]
-    means += [f"The last compilation came from {place} ({function})." for function, place in _user_frame(pasted.text)]
+    means += [
+        f"{format_count(count, 'executions')} by {reason}." for reason, count in reasons.most_common(3)[:compiled]
+    ]
+    last = "compilation" if compiled else "execution"
+    means += [f"The last {last} came from {place} ({function})." for function, place in _user_frame(pasted.text)]
     columns: tuple[Column[str, float], ...] = (
         Column("memory", "memory", of=lambda part, size: part),
         Column("gb", "GB", "number", of=lambda part, size: size),
@@ -94,7 +103,7 @@ def _graphs(pasted: PastedText) -> Report | None:
         answer,
         means=means,
         tables=(table,) if sizes else (),
-        advice=(_advice(compiled, executions), _DUMP),
+        advice=(_advice(compiled, executions, reasons), _DUMP),
         numbers={
             "graphs": compiled,
             "distinct_graphs": len(set(_HASH.findall(pasted.text))) or None,
@@ -122,7 +131,12 @@ def _memory_words(graph: _Graph) -> str:
     return f"The graph needs {graph.total:.3g} GB = {parts}"
 
 
-def _advice(compiled: int, executions: int) -> str:
+def _advice(compiled: int, executions: int, reasons: Counter[str]) -> str:
+    if not compiled and any("access tensor value" in reason for reason in reasons):
+        return (
+            "A value that Python reads (item(), print, if) ends the graph and stalls until the device is done: read it "
+            "after torch_xla.sync(), and only every some steps."
+        )
     if compiled > 1 and executions and compiled * 2 > executions:
         return (
             "Most executions compile a new graph: look for shapes or Python values that change from step to step, and "
@@ -134,7 +148,7 @@ def _advice(compiled: int, executions: int) -> str:
 def _user_frame(text: str) -> Iterator[tuple[str, str]]:
     """The innermost frame outside of PyTorch/XLA of the last compilation, if it is in the text."""
     last = 0
-    for cause in _CAUSE.finditer(text):
+    for cause in _CAUSE.finditer(text) if _CAUSE.search(text) else _EXECUTION.finditer(text):
         last = cause.end()
     frames = ((found[1], found[2]) for found in _FRAME.finditer(text, last))
     yield from islice((frame for frame in frames if _OWN not in frame[1]), 1)
@@ -151,6 +165,7 @@ _METRIC: Final = lazy_regex(
 )
 _COUNTER: Final = lazy_regex(r"^Counter: (\S+)\s*\n\s+Value: (\d{1,18})", re.MULTILINE)
 _TIME: Final = re.compile(
+    r""
     r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+)s)?(?:(?P<ms>\d+)ms)?(?:(?P<us>\d+(?:\.\d+)?)us)?"
 )
 _IN_SECONDS: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -236,7 +251,7 @@ def _fallback_words(fallbacks: Sequence[_Metric]) -> Iterator[str]:
 def _metric_advice(by_name: dict[str, _Metric], fallbacks: Sequence[_Metric]) -> Iterator[str]:
     compiled, executed = _count(by_name, "CompileTime"), _count(by_name, "ExecuteTime")
     if compiled is not None and executed is not None and compiled > 1 and 2 * compiled > executed:
-        yield _advice(compiled, executed)
+        yield _advice(compiled, executed, Counter())
     if fallbacks:
         yield (
             "Each such operation stalls until the device is done, and copies its arguments: use one that PyTorch/XLA "

@@ -204,7 +204,8 @@ def _limit_words(kernels: Sequence[AssembledKernel]) -> Iterator[str]:
 # --- collectives that wait ---
 
 _WAITING: Final = lazy_regex(
-    r"This thread has been waiting for `(?P<name>[^`]*)`? for (?P<seconds>\d{1,18}) ?s\w* and may be stuck\.?"
+    r"This thread has been waiting for `(?P<name>[^`]*)`? for (?P<seconds>\d{1,18}) ?(?P<unit>m?)s\w* and may be "
+    "stuck[.:]?"
     r"(?:\s+(?:Expected (?P<expected>\d{1,18}) threads to join|All (?P<all>\d{1,18}) threads joined))?"
 )
 _ENDED: Final = lazy_regex(
@@ -219,7 +220,8 @@ _ARRIVED: Final = lazy_regex(r"Expected (\d{1,18}) threads to join the rendezvou
 _THREAD: Final = lazy_regex(r"(?:[IWEF]\d{4,8} [\d:.]+ +|: [IWEF] +|^[IWEF] +)(\d{1,18})(?= [^\s\]]+\.cc:\d{1,18}\])")
 _RUN: Final = lazy_regex(r"run_id=(?:RunId: ?)?(\d{1,18})|RunId: (\d{1,18})")
 _OPERATION: Final = lazy_regex(
-    r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast|ragged-all-to-all"
+    r"(all[- ]reduce|all[- ]gather|all[- ]to[- ]all|reduce[- ]scatter|collective[- ]permute|collective[- ]broadcast"
+    r"|ragged-all-to-all"
     r"|AllReduce|AllGather|AllToAll|ReduceScatter|CollectivePermute|send|recv)\b",
     2,
 )
@@ -304,7 +306,7 @@ def _waits(text: str) -> Iterator[_Wait]:
         arrived = [int(m[2]) for line in (*entry["waiting"], *entry["ended"]) if (m := _ARRIVED.search(line))]
         yield _Wait(
             name=name,
-            seconds=max((int(match["seconds"]) for match in waiting), default=0),
+            seconds=max((int(match["seconds"]) // (1000 if match["unit"] else 1) for match in waiting), default=0),
             expected=counts[0] if counts else None,
             all_joined=any(each["all"] for each in groups),
             threads=tuple(dict.fromkeys(entry["thread"])),
@@ -334,7 +336,8 @@ def _subject(wait: _Wait) -> str:
         return f"The setup of an NCCL communicator{devices} (rank {clique['rank']})" + (
             f" of run {run[1] or run[2]}" if run else ""
         )
-    words = f"{_article(operation[1])} {operation[1]}" if operation else f"`{wait.name}`"
+    name = operation[1].replace(" ", "-") if operation else ""
+    words = f"{_article(name)} {name}" if name else f"`{wait.name}`"
     return words + (f" of run {run[1] or run[2]}" if run else "")
 
 

@@ -176,7 +176,7 @@ _COMPILER_ERROR: Final = (
     "Unbounded dynamism",
     "mixed precision is ",
     "doesn't have opcode ",
-    "must have equal types",
+    *("must have equal types", "traced array with shape", "logical devices, but only"),
     *("compiled with ", "memory addressable by device", "divisible by 8 and 128", "exceeds available shared memory"),
     *("supported on the XLA backend", "TPU is already in use", "may be present on this machine", "older than the "),
     *("stopped sending heartbeats", "Megascale detects a hang", "Difference at ", "requires contracting dimensions"),

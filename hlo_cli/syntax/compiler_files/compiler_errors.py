@@ -499,11 +499,15 @@ PROGRAM_RULES: Final = (
         ),
     ),
     (
-        r"NCCL operation (?P<call>\w++)[^\n]{0,300}? failed: (?P<why>[^\n.;]{1,200})",
+        (
+            r"NCCL operation (?P<call>\w++)[^\n]{0,300}? failed: (?P<why>[^\n.;(]{1,200})(?:\([^)\n]{0,80}\))?"
+            r"(?:[^~]{0,20}?Last NCCL warning\(error\) log entry \(may be unrelated\) "
+            r"'(?P<entry>[^\n]{1,200}?)'\.?(?=\s|$))?"
+        ),
         ErrorRule(
             "collective at run time",
             "The devices of a collective connect through NCCL when the program runs.",
-            "{call} failed: {why}.",
+            "{call} failed: {why}; its last warning: {entry}.",
             "This is not an error of the program. Set NCCL_DEBUG=INFO and look at the first warning of any process: "
             "usually the network, the driver, or another process that has failed.",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -149,10 +150,14 @@ def parse_slow_operations(text: str) -> tuple[SlowOperation, ...]:
     breaks = [match.start() for match in re.finditer(r"\n", text)]
     matches = list(islice(_MESSAGE.finditer(text), _MOST))
     ends = [*(match.start() for match in matches[1:]), len(text)]
-    return tuple(
-        _operation(text, match, min(end, match.end() + _LONGEST_OPERATION), bisect(breaks, match.start()) + 1)
-        for match, end in zip(matches, ends[-len(matches) :] if matches else (), strict=True)
-    )
+    found = list[SlowOperation]()
+    for match, end in zip(matches, ends[-len(matches) :] if matches else (), strict=True):
+        if match["only"] and found and found[-1].seconds is None:  # the log is cut after the time
+            found[-1] = replace(found[-1], seconds=seconds_of(match["only"]))
+            continue
+        line = bisect(breaks, match.start()) + 1
+        found.append(_operation(text, match, min(end, match.end() + _LONGEST_OPERATION), line))
+    return tuple(found)
 
 
 def seconds_of(text: str) -> float | None:

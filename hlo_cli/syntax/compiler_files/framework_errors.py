@@ -117,6 +117,41 @@ FRAMEWORK_RULES: Final = (
             is_about_hlo=False,
         ),
     ),
+    (
+        (
+            r"(?:Attempted boolean conversion of traced array with shape|Abstract tracer value encountered where "
+            "concrete "
+            r"value is expected: traced array with shape|The [\w.]{1,60}\(\) method was called on traced array "
+            "with shape) "
+            rf"(?P<shape>{_TYPE})(?:{_LONG}while tracing the function (?P<function>\S++) at (?P<place>\S++))?"
+            rf"(?:{_LONG}depends on the values? of the arguments? (?P<argument>[\w.\[\]', ]{{1,200}}?)\.(?=\s|$))?"
+        ),
+        ErrorRule(
+            "value of a traced array",
+            "While jit traces a function, its arrays have shapes and types but no values. No HLO exists yet.",
+            "{function} ({place}) uses the value of {shape}, which depends on {argument}.",
+            "Use jnp.where or jax.lax.cond for a choice, jax.lax.while_loop for a loop, or name the argument in "
+            "static_argnums if it is a Python value that rarely changes.",
+            is_program=True,
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"compiling computation that requires (?P<needed>\d++) logical devices, but only (?P<given>\d++) XLA "
+            "devices "
+            r"are available"
+        ),
+        ErrorRule(
+            "number of devices",
+            "pmap runs one part of the mapped axis on each device of a process.",
+            "The mapped axis needs {needed} devices, and {given} are available.",
+            "Reshape the axis to (devices, rest) and vmap over the rest, or use jit with a NamedSharding, which "
+            "divides it.",
+            is_program=True,
+            is_about_hlo=False,
+        ),
+    ),
     # --- kernels ---
     (
         (
