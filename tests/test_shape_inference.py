@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from random import Random
 
@@ -31,6 +33,9 @@ PRECISION = {
     "tpu/v5e_on_host/after_optimizations.txt": {"reshape.1"},
 }
 """Instructions that take f32 and give bf16: the TPU compiler's propagation of bf16 leaves them so."""
+
+_KEPT = Path(__file__).parent / "data" / "shapes_of_xla.json.gz"
+"""What jaxlib 0.10.2 infers: the shape of the root of a module, or null for one that it rejects."""
 
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 
@@ -189,15 +194,7 @@ def test_errors_have_a_place() -> None:
 
 @pytest.mark.oracle
 def test_types_are_those_that_xla_allows() -> None:
-    unary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 1 and RULES[opcode] in UNARY_RULES]
-    binary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 2 and RULES[opcode] is computing.binary]
-    texts = [
-        f"ENTRY e {{ a = {name}[2] parameter(0)  ROOT r = {opcode}({arguments}) }}"
-        for name in ("pred", "s32", "u32", "f32", "c64")
-        for opcodes, arguments in ((unary, "a"), (binary, "a, a"))
-        for opcode in opcodes
-    ]
-    assert_like_xla(texts)
+    assert_like_xla(texts_of_types())
 
 
 @pytest.mark.oracle
@@ -205,11 +202,47 @@ def test_random_instructions_have_the_shape_that_xla_infers() -> None:
     assert_like_xla([Writer(Random(seed)).text() for seed in range(500)])
 
 
+@pytest.mark.parametrize("part", range(6))
+def test_what_xla_said_of_shapes_is_kept(part: int) -> None:
+    """The same without jaxlib: `python tests/test_shape_inference.py` asks again."""
+    kept = json.loads(gzip.decompress(_KEPT.read_bytes()))
+    assert len(kept) >= 600
+    said = list(kept.items())[part::6]
+    assert [(text, inferred_shape(text)) for text, _ in said] == said
+
+
+def texts_of_types() -> list[str]:
+    """Elementwise opcodes of each kind of type."""
+    unary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 1 and RULES[opcode] in UNARY_RULES]
+    binary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 2 and RULES[opcode] is computing.binary]
+    return [
+        f"ENTRY e {{ a = {name}[2] parameter(0)  ROOT r = {opcode}({arguments}) }}"
+        for name in ("pred", "s32", "u32", "f32", "c64")
+        for opcodes, arguments in ((unary, "a"), (binary, "a, a"))
+        for opcode in opcodes
+    ]
+
+
 def assert_like_xla(texts: list[str]) -> None:
     """Of each module XLA's parser must infer the shape of the root that ours infers, or reject it as ours does."""
-    answers = ask_xla(texts, "module.to_string(options)")
-    for text, answer in zip(texts, answers, strict=True):
-        module = parse_module(text)
-        assert bool(module.errors) == (answer is False), text
-        if isinstance(answer, str):
-            assert str(parse_module(answer).instruction("r").shape) == str(module.instruction("r").shape), text
+    for text, shape in shapes_of_xla(texts).items():
+        assert inferred_shape(text) == shape, text
+
+
+def shapes_of_xla(texts: list[str]) -> dict[str, str | None]:
+    """The shape of the root of each module as XLA reads it, None for what it rejects; without those that crash it."""
+    said = zip(texts, ask_xla(texts, "module.to_string(options)"), strict=True)
+    return {
+        text: inferred_shape(answer) if isinstance(answer, str) else None for text, answer in said if answer is not None
+    }
+
+
+def inferred_shape(text: str) -> str | None:
+    """The shape of the root of a module, None for one with errors."""
+    module = parse_module(text)
+    return None if module.errors else str(module.instruction("r").shape)
+
+
+if __name__ == "__main__":
+    every = [*texts_of_types(), *(Writer(Random(seed)).text() for seed in range(450))]
+    _KEPT.write_bytes(gzip.compress(json.dumps(shapes_of_xla(every), indent=0).encode(), mtime=0))
