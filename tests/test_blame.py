@@ -152,6 +152,34 @@ def test_parts_have_the_fingerprint_of_the_whole() -> None:
     assert prints.print_of(twice.divided(2)).free == prints.of(whole).free
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([3, -3, 1, -1], [3, -3, 1, 1]),  # other sums only
+        ([5, -5, 2, -1, -1], [5, -5, 3**0.5, -(3**0.5), 0]),  # sums of magnitudes
+        ([3, -3, 2, -2, 0, 0], [3, -3, 1, 1, -1, -1]),  # sums of squares
+        ([2, -1, -1, -2], [-2, 1, 1, -2]),  # the largest element
+        ([-2, 1, 1, 2], [2, -1, -1, 2]),  # the least
+        ([1, 1, np.inf], [1, 1, np.nan]),
+        ([1, 1], [1, 1, 0]),
+    ],
+)
+def test_arrays_that_differ_in_one_of_their_numbers_have_other_fingerprints(
+    one: list[float], other: list[float]
+) -> None:
+    prints = Prints()
+    assert prints.of(np.array(one, float)).free != prints.of(np.array(other, float)).free
+    assert prints.of(np.array(one, float)[::-1]).free == prints.of(np.array(one, float)).free
+    assert prints.of(np.array(one, float) * (1 + 1e-9)).free == prints.of(np.array(one, float)).free
+
+
+def test_an_array_of_one_number_has_the_fingerprint_of_its_elements() -> None:
+    prints = Prints()
+    for number in (2.5, 0.0, -1e100):
+        spread = np.broadcast_to(np.float64(number), (4, 3))
+        assert prints.of(spread) == prints.of(spread.copy())
+
+
 def test_weights_that_all_devices_have_are_computed_with_once() -> None:
     text = """HloModule m, num_partitions=4
     add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }

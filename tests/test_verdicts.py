@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
 from time import process_time
@@ -16,6 +17,7 @@ from hlo_cli import HloError, Module, cli, compare_runs, load, parse_module
 from hlo_cli.analysis.comparison import argument_sets, two_runs
 from hlo_cli.analysis.comparison.argument_sets import compare_once
 from hlo_cli.analysis.comparison.coverage import choices, missing_in
+from hlo_cli.analysis.comparison.verdict import Rounding, rounding_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.devices import runs_on_devices
 from hlo_cli.analysis.evaluate.program import Noise, _disturbed
@@ -247,6 +249,41 @@ def test_choices_are_the_same_each_time() -> None:
         return [repr(each.applied(made_up_arguments(module, seed=each.seed))) for each in found]
 
     assert made() == made()
+
+
+def test_choices_are_numbered() -> None:
+    module = parse_module(BRANCHES.replace("GIVEN", "p = pred[] parameter(0)"))
+    for is_nan, is_infinite, missing in product((False, True), (False, True), ([], missing_in(module, []))):
+        found = choices((module,), 0, lambda m=missing: (m,), lambda n=is_nan: n, is_infinite=is_infinite)  # type: ignore[misc]
+        numbers = [each.number for each in found]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "terms", "bits"),
+    [
+        ("ROOT r = f32[4,4] call(x), to_apply=squared", 4, 23),
+        ("ROOT r = f32[4,4] fusion(x), kind=kLoop, calls=squared", 4, 23),
+        ("h = bf16[4,4] convert(x)  ROOT r = f32[4,4] convert(h)", 0, 7),
+        ("a = f32[4,4] fusion(x), kind=kLoop, calls=squared  ROOT r = f32[4,4] call(a), to_apply=squared", 8, 23),
+        # Sums beside each other do not add up.
+        ("a = f32[4,4] call(x), to_apply=squared  ROOT r = f32[4,4] add(a, a)", 4, 23),
+        (
+            'ROOT r = f32[4,4] while(x), condition=go, body=squared, backend_config={"known_trip_count":{"n":"9"}}',
+            36,
+            23,
+        ),
+        # Of unknown rounds one counts.
+        ("ROOT r = f32[4,4] while(x), condition=go, body=squared", 4, 23),
+    ],
+)
+def test_sums_on_the_way_to_a_result_follow_each_other(lines: str, terms: int, bits: int) -> None:
+    text = f"""HloModule m
+squared {{ s = f32[4,4] parameter(0)
+  ROOT d = f32[4,4] dot(s, s), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}
+go {{ s = f32[4,4] parameter(0)  ROOT g = pred[] constant(false) }}
+ENTRY e {{ x = f32[4,4] parameter(0)  {lines} }}"""
+    assert rounding_of(parse_module(text)) == {(): Rounding(terms, bits)}
 
 
 # --- comparisons meet equal operands ---
