@@ -127,24 +127,37 @@ def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) 
         fuse_pair(parse_module(CHAIN), producer, consumer)
 
 
+@pytest.mark.parametrize("users", ["b", "b, c"])
 @pytest.mark.parametrize(
     ("consumer", "is_fused"),
     [("sort(a), dimensions={0}, to_apply=less", False), ("tanh(a)", True), ("reverse(a), dimensions={0}", True)],
 )
-def test_on_cpu_both_are_loops(consumer: str, is_fused: bool) -> None:
-    """Whatever the loop reads more than once: of fusions those of loops alone."""
+def test_on_cpu_both_are_loops(consumer: str, is_fused: bool, users: str) -> None:
+    """Of fusions those of loops alone, whether the compiler would compute them again for another user or not."""
     less = "less { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = pred[] compare(x, y), direction=LT }"
-    for kind, inside, is_loop in (
-        ("kLoop", "cosine(x)", True),
-        ("kLoop", "sort(x), dimensions={0}, to_apply=less", False),
-    ):
+    shapes = ", ".join("f32[9]" for _ in users.split(","))
+    for inside, is_loop in (("cosine(x)", True), ("sort(x), dimensions={0}, to_apply=less", False)):
         text = f"""{less}  f {{ x = f32[9] parameter(0)  ROOT y = f32[9] {inside} }}
-        ENTRY e {{ p = f32[9] parameter(0)  a = f32[9] fusion(p), kind={kind}, calls=f  ROOT b = f32[9] {consumer} }}"""
+        ENTRY e {{ p = f32[9] parameter(0)  a = f32[9] fusion(p), kind=kLoop, calls=f  b = f32[9] {consumer}
+        c = f32[9] negate(a)  ROOT r = ({shapes}) tuple({users}) }}"""
         if is_fused and is_loop:
             assert is_sound(fuse_pair(parse_module(text), "a", "b"))
         else:
             with pytest.raises(HloError, match="cannot fuse a into b"):
                 fuse_pair(parse_module(text), "a", "b")
+
+
+@pytest.mark.parametrize("is_between", [True, False])
+def test_siblings_are_fused_unless_something_is_overwritten_between_them(is_between: bool) -> None:
+    update = "d = f32[9] dynamic-update-slice(n, u, i)"
+    lines = [update, "b = f32[9] cosine(p)"] if is_between else ["b = f32[9] cosine(p)", update]
+    text = f"""HloModule m, is_scheduled=true  ENTRY e {{ p = f32[9] parameter(0)  i = s32[] parameter(1)  u = f32[2] parameter(2)
+    n = f32[9] negate(p)  a = f32[9] sine(p)  {"  ".join(lines)}  ROOT r = (f32[9], f32[9], f32[9]) tuple(a, b, d) }}"""
+    if is_between:
+        with pytest.raises(HloError, match="cannot fuse a and b"):
+            fuse_pair(parse_module(text), "a", "b")
+    else:
+        assert is_sound(fuse_pair(parse_module(text), "a", "b"))
 
 
 @pytest.mark.parametrize(
