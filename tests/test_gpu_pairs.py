@@ -13,7 +13,7 @@ from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
-from hlo_cli.transform.fusion.gpu_decisions import GpuPair, may_be_made, pairs_of, pairs_of_dump
+from hlo_cli.transform.fusion.gpu_decisions import GpuPair, kernels_of_dump, may_be_made, pairs_of, pairs_of_dump
 from hlo_cli.transform.fusion.gpu_fusion import ChipPair, GpuDecision, GpuFusion, gpu_decisions, gpu_fuse, pairs_by_chip
 
 ARRAY = "f32[4096,256]"
@@ -71,6 +71,47 @@ def test_a_pair_is_found_before_the_pass_and_after_it() -> None:
     assert pairs_of(parse_module(CHAIN), "h100", ("a", "d")) == [made]
     assert pairs_of(parse_module(CHAIN), "h100", ("p", "d")) == []
     _assert_sums(fused)
+
+
+ONE_STEP = FusionProcess((FusedStep("fusion", "a", "b"),))
+
+
+def _names(pairs: list[GpuPair]) -> list[tuple[str, str, bool]]:
+    return [(each.producer, each.consumer, each.is_fused) for each in pairs]
+
+
+def test_one_name_is_followed_into_the_kernels_that_it_is_fused_into() -> None:
+    left = [("fusion", "c", False), ("fusion", "d", False)]
+    module = parse_module(CHAIN)
+    assert _names(pairs_of(module, "h100", ("a",))) == [("a", "b", True), *left]
+    assert _names(pairs_of_dump(module, ONE_STEP, "h100", ("a",))) == [("a", "b", True), *left]
+    for names in (("b",), ("fusion",)):
+        assert _names(pairs_of(module, "h100", names)) == left
+        assert _names(pairs_of_dump(module, ONE_STEP, "h100", names)) == left
+    assert pairs_of(module, "h100", ("nope",)) == pairs_of_dump(module, ONE_STEP, "h100", ("nope",)) == []
+
+
+def test_what_is_not_known_or_not_allowed_has_no_time() -> None:
+    """A library call has no kernel of the model, and what may not be fused has none together."""
+    module = parse_module(CHAIN)
+    [_, to_call, to_sum] = pairs_of(module, "h100", ("a",))
+    assert (to_call.reason, to_call.blocker) == ("the consumer is not fusible", None)
+    assert [each is None for each in to_call.kernels] == [False, True, True]
+    assert (to_sum.fused_ticks, to_sum.unfused_ticks) == (None, None)
+    known = {user.name: (user.alone_ticks is None, user.fused_ticks is None) for user in to_sum.users}
+    assert known == {"c": (True, True), "d": (False, False)}
+    assert kernels_of_dump(module, ONE_STEP, "h100", ("c", "fusion", "nope")) == {}
+    found = _decisions(CHAIN)
+    assert [(each.us_fused, each.us_unfused) for each in found.values()] == [(None, None)] * 3
+    assert found["fusion", "c"].kernels is None
+    both = found["fusion", "d"].reason, found["fusion", "d"].blocker
+    assert both == ("the consumer is not fusible", "c")
+
+
+def test_tuples_and_their_elements_are_no_consumers() -> None:
+    text = APART.replace("ROOT d", "d").replace("}\n", f"  ROOT r = ({ARRAY}, {ARRAY}) tuple(b, d)\n}}\n")
+    assert _decisions(text).keys() == {("a", "b"), ("b", "c"), ("b", "d"), ("c", "d")}
+    assert ("b", "r", False) not in _names(pairs_of(parse_module(text), "h100", ("b",)))
 
 
 def test_all_decisions_on_an_instruction() -> None:
