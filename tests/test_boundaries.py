@@ -12,8 +12,9 @@ from hlo_cli import HloError, parse_module, parse_shape
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.ir.instruction import users_among
+from hlo_cli.lint.advice import argument_of
 from hlo_cli.lint.finding_facts import cost_meaning
-from hlo_cli.lint.rule import LintContext, structure_of
+from hlo_cli.lint.rule import LintContext, _threads_of, structure_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import carry_index, loop_invariants, passes_through, producer_through, transitive_uses
@@ -896,3 +897,40 @@ def test_a_group_of_one_device_is_odd_only_among_several(count: int, is_found: b
 def test_waits_are_those_of_a_schedule(header: str, is_found: bool) -> None:
     text = waited_for("copy", "").replace(", is_scheduled=true", header)
     assert ("HLO402" in codes(text, min_transfer_bytes=1, min_prefetch_bytes=1)) is is_found
+
+
+@pytest.mark.parametrize(("thread", "expected"), [("", "main"), (', async_execution_thread="host"', "host")])
+def test_all_that_an_async_start_calls_is_on_its_thread(thread: str, expected: str) -> None:
+    """`HloAsyncInstruction` sets the thread of the computation and of its callees when XLA loads a module."""
+    module = parse_module(f"""HloModule m  f {{ q = f32[] parameter(0)  ROOT r = f32[] negate(q) }}, execution_thread="own"
+    w {{ q = f32[] parameter(0)  ROOT c = f32[] call(q), to_apply=f }}
+    ENTRY e {{ p = f32[] parameter(0)  s = ((f32[]), f32[], u32[]) async-start(p), calls=w{thread}
+    ROOT d = f32[] async-done(s) }}""")
+    starts = [each for each in module.instructions if each.opcode == "async-start"]
+    threads = {each.name: thread for each, thread in _threads_of(module, starts).items()}
+    assert threads == {"f": expected, "w": expected, "e": "main"}
+
+
+@pytest.mark.parametrize(
+    ("value", "argument"),
+    [
+        ("p", "p"),
+        ("t", None),  # a tuple
+        ("q", None),  # of a fusion
+        ("c", "p"),
+        ("d", "p"),
+        ("o", "p"),
+        ("e", None),  # in another layout
+        ("w", None),  # with other tiles
+        ("n", None),
+    ],
+)
+def test_what_is_an_argument_perhaps_in_another_memory_space(value: str, argument: str | None) -> None:
+    module = parse_module("""HloModule m  f { q = f32[4,8]{1,0} parameter(0)  ROOT r = f32[4,8]{1,0} negate(q) }
+    ENTRY main { p = f32[4,8]{1,0} parameter(0)  t = (f32[4,8]{1,0}) parameter(1)  c = f32[4,8]{1,0:S(1)} copy(p)
+    s = (f32[4,8]{1,0:S(1)}, f32[4,8]{1,0}, u32[]) copy-start(p)  d = f32[4,8]{1,0:S(1)} copy-done(s)
+    o = f32[4,8]{1,0} opt-barrier(p)  e = f32[4,8]{0,1} copy(p)  w = f32[4,8]{1,0:T(8,128)} copy(p)
+    ROOT n = f32[4,8]{1,0} fusion(p), kind=kLoop, calls=f }""")
+    [given] = [each for each in module.instructions if each.name == value]
+    found = argument_of(given)
+    assert (found and found.name) == argument

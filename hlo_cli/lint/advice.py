@@ -245,7 +245,7 @@ def argument_of(value: Instruction) -> Instruction | None:
             return None
         before, given = value, value.operands[0]
         # A copy-start is a tuple of the new array, the old one, and a context (hlo_verifier.cc, HandleCopyStart).
-        written = before.shape if before.opcode == opcodes.COPY else dict(before.shape.leaves).get((0,))
+        written = dict(before.shape.leaves).get((0,)) if before.opcode == opcodes.COPY_START else before.shape
         if not isinstance(written, ArrayShape) or not isinstance(given.shape, ArrayShape):
             return None
         # Only the memory space may differ: other dimensions or tiles are a change of layout.
