@@ -12,6 +12,7 @@ from functools import wraps
 from math import prod
 from typing import Final
 
+from hlo_cli.analysis.comparison.verdict import distance
 from hlo_cli.analysis.evaluate.arguments import (
     Check,
     array_of_numbers,
@@ -22,16 +23,19 @@ from hlo_cli.analysis.evaluate.arguments import (
 )
 from hlo_cli.analysis.evaluate.devices import runs_on_devices
 from hlo_cli.analysis.evaluate.host import Stub, check_host
+from hlo_cli.analysis.evaluate.program import constant
 from hlo_cli.analysis.evaluate.run import Run
 from hlo_cli.analysis.semantics.rearranging import array_in_memory, bytes_in_memory
 from hlo_cli.analysis.semantics.typed_values import Array, Value, arrays_of
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.inputs.files import MAX_FILE_BYTES, read_bytes
+from hlo_cli.ir.attributes.value_types import Literal
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.read_snapshot import RawArray, Snapshot, read_snapshot
 
 # --- raw bytes ---
 # `--args raw:FILE@SHAPE` and `--save-raw FILE`: values as the bytes that they have in the memory of a device.
@@ -166,6 +170,9 @@ def _arrays_in_file(
         data = read_bytes(path, limit=max_bytes)
     except OSError as error:
         raise HloError(f"cannot read {path}: {error.strerror or error}") from None
+    if not data.startswith(_ARRAYS) and (snapshot := read_snapshot(data)) is not None:
+        yield from ((None, _array_of(each, path)) for each in snapshot.arguments)
+        return
     if os.path.splitext(path)[1].lower() != ".json":
         yield from arrays_in(data, path, check=check, max_bytes=max_bytes)
         return
@@ -177,6 +184,57 @@ def _arrays_in_file(
         yield from ((str(name), array_of_numbers(value)) for name, value in content.items())
     else:
         yield from ((None, array_of_numbers(value)) for value in (content if isinstance(content, list) else [content]))
+
+
+# --- snapshots ---
+# `hlo run SNAPSHOT` takes the arguments that XLA recorded, and compares with the recorded result.
+
+_ARRAYS: Final = (b"PK", b"\x93NUMPY", b"[", b"{")
+"""How archives and arrays of NumPy begin, and JSON."""
+
+
+def snapshot_of(path: str | None, *, max_bytes: int = MAX_FILE_BYTES) -> Snapshot | None:
+    """The values in the file that a module was read from; None if it is no snapshot, or has no arguments."""
+    if path is None:
+        return None
+    try:
+        return read_snapshot(read_bytes(path, limit=max_bytes))
+    except OSError:
+        return None
+
+
+def _array_of(value: Literal | RawArray, path: str) -> Array:
+    """An argument of a snapshot as an array."""
+    if isinstance(value, RawArray):
+        return array_in_memory(_bytes_of_elements(value), value.shape)
+    found = constant(value, "exact")
+    if found is None or isinstance(found, tuple):
+        raise HloError(f"{path} has a tuple as an argument; only arrays are read", hint="pass the arrays with --args")
+    return found
+
+
+def _bytes_of_elements(array: RawArray) -> bytes:
+    """The elements with a byte each if the file has predicates as bits."""
+    if array.shape.element_type.kind == "pred" and len(array.data) != array.shape.elements:
+        return bytes(
+            array.data[at >> 3] >> (at & 7) & 1 for at in range(min(array.shape.elements, 8 * len(array.data)))
+        )
+    return array.data
+
+
+def recorded_words(run: Run, module: Module, snapshot: Snapshot) -> str:
+    """How far the results of a run are from those in a snapshot, as a note; empty if it has none."""
+    root = module.entry.root
+    if snapshot.result is None or root is None:
+        return ""
+    recorded = list(arrays_of(constant(snapshot.result, "exact"), root.shape))
+    computed = list(arrays_of(run.result, root.shape))
+    if len(recorded) != len(computed):
+        return f"the snapshot has {format_count(len(recorded), 'results')}, the run {len(computed)}"
+    farthest = max((distance(old, new) for (_, old, _), (_, new, _) in zip(recorded, computed, strict=True)), default=0)
+    if not farthest:
+        return "equal to the result in the snapshot"
+    return f"the result in the snapshot differs by at most {farthest:.2g} of its largest magnitude"
 
 
 # --- --stub and --feed ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -21,7 +22,7 @@ from hlo_cli.commands.options.writing import (
 )
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.inputs.files import is_folder
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.program import Observer
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from hlo_cli.commands.modules.loading import Loaded
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
+    from hlo_cli.report.report import Report
+    from hlo_cli.syntax.proto.read_snapshot import Snapshot
 
 
 # --- bounds of the process ---
@@ -157,8 +160,6 @@ def compare(
     output: OutputOptions,
 ) -> int:
     """Compares a module with that of --against, or two stages of one dump."""
-    from dataclasses import replace
-
     from hlo_cli.commands.modules.loading import load_main, what_was_read
     from hlo_cli.commands.run.against import report_of_comparison
 
@@ -206,7 +207,8 @@ EXAMPLES = (
 )
 DETAILS = """\
 Without --args, arguments are made up by type, and are the same for the same
-seed: floats are standard normal, integers 0 to 3.
+seed: floats are standard normal, integers 0 to 3. A snapshot of XLA
+(*snapshot.pb) runs with the arguments in it, and its result is compared.
 
 --against runs both modules with the same arguments twice: with floats of their
 types, and with every float as an f64 that is never rounded. Two compilations of
@@ -250,7 +252,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     for path in (output.path, options.save_raw):
         _check_writable(path)
     with bounded(options.limits.max_bytes):
-        return _run(inputs, options, reading, output)
+        return _run(inputs, options, reading, output, takes_recorded=seed is None and not options.args)
 
 
 def _two_stages(stage: str | None) -> tuple[str, str] | None:
@@ -261,7 +263,15 @@ def _two_stages(stage: str | None) -> tuple[str, str] | None:
     return (first, second) if is_range else None
 
 
-def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
+def _run(
+    inputs: tuple[str, ...],
+    options: RunOptions,
+    reading: InputOptions,
+    output: OutputOptions,
+    *,
+    takes_recorded: bool,
+) -> int:
+    """Runs what the inputs name; with `takes_recorded`, with the arguments in them if they are a snapshot."""
     from hlo_cli.commands.modules.loading import load_main, what_was_read
 
     if options.passes:
@@ -276,6 +286,9 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
     if module.errors:
         raise HloError.of(module.errors)
     read = what_was_read(module)
+    snapshot = _snapshot_of(loaded, options) if takes_recorded else None
+    if snapshot is not None:
+        options = replace(options, args=(str(loaded.input.path),))
     if options.probe is not None:
         from hlo_cli.analysis.evaluate.run import Probe
         from hlo_cli.commands.run.report import notes_on_run, report_of_probe
@@ -301,4 +314,25 @@ def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, ou
         return print_diagnostics(notes, module.errors, output, read=read)
     from hlo_cli.commands.run.report import report_of_run
 
-    return write_report(report_of_run(loaded, run, options, watched), output, module.errors, read=read)
+    report = report_of_run(loaded, run, options, watched)
+    if snapshot is not None:
+        report = _with_recorded(report, run, module, snapshot)
+    return write_report(report, output, module.errors, read=read)
+
+
+def _snapshot_of(loaded: Loaded, options: RunOptions) -> Snapshot | None:
+    """The values recorded in the file of a module, if it is a snapshot of XLA."""
+    from hlo_cli.commands.run.argument_files import snapshot_of
+
+    path = loaded.input.path if loaded.input.proto is not None else None
+    return snapshot_of(path, max_bytes=options.limits.max_bytes)
+
+
+def _with_recorded(report: Report, run: Run, module: Module, snapshot: Snapshot) -> Report:
+    """The report with notes on the recorded arguments and result."""
+    from hlo_cli.commands.run.argument_files import recorded_words
+
+    words = recorded_words(run, module, snapshot)
+    notes = [Diagnostic("note", "the arguments are those in the snapshot; --seed N makes up others")]
+    notes += [Diagnostic("note", words)] if words else []
+    return replace(report, notes=(*notes, *report.notes))
