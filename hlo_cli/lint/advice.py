@@ -5,6 +5,7 @@ What donating an argument saves is computed as if it were donated. Tests compile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
@@ -74,9 +75,10 @@ class Donations:
 
 
 def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
-    """The arguments of at least `min_bytes` that results update and that save memory if they are donated.
+    """The arguments that results update and that save memory if they are donated.
 
-    A kernel that makes a result of the same shape reads such an argument.
+    A kernel that makes a result of the same shape reads such an array. The arrays of an argument of the user's
+    function, such as `params`, are donated together, so `min_bytes` is for the sum of them.
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> text = "HloModule m, is_scheduled=true ENTRY e { w = f32[8] parameter(0)  ROOT n = f32[8] negate(w) }"
@@ -115,7 +117,7 @@ def _donated(module: Module, donations: Sequence[Donation]) -> Module:
 
 
 def has_kept_argument(module: Module, min_bytes: int) -> bool:
-    """Whether a large enough argument is not donated; faster to check than the memory analysis.
+    """Whether the arrays that are not donated are large enough together; faster than the memory analysis.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { ROOT p = f32[8] parameter(0) }")
@@ -123,7 +125,7 @@ def has_kept_argument(module: Module, min_bytes: int) -> bool:
     (True, False)
     """
     donated = module.donated_parameters
-    return any(each.shape.padded_bytes >= min_bytes for each in module.entry.parameters if each not in donated)
+    return sum(each.shape.padded_bytes for each in module.entry.parameters if each not in donated) >= min_bytes > 0
 
 
 def has_result_for(module: Module, argument: Instruction) -> bool:
@@ -159,15 +161,18 @@ def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     arguments = tuple(
         each
         for each in arguments_of(facts)
-        if (each.parameter, each.shape) in updates
-        and each.parameter not in donated
-        and scenarios.bytes_of(each.place) >= min_bytes
+        if (each.parameter, each.shape) in updates and each.parameter not in donated
     )
-    if not arguments:
+    if sum(scenarios.bytes_of(each.place) for each in arguments) < min_bytes:
         return
-    for pair in donation.Donations(scenarios).pairs([donation.Donor("", arguments)]):
-        # Only kinds in which no other instruction has to change its place.
-        if pair.kind in ("free", "fetched", "overwritten"):
+    pairs = donation.Donations(scenarios).pairs([donation.Donor("", arguments)])
+    # Only kinds in which no other instruction has to change its place.
+    sure = [pair for pair in pairs if pair.kind in ("free", "fetched", "overwritten")]
+    sizes: Counter[str] = Counter()
+    for pair in sure:
+        sizes[pair.argument.whole] += scenarios.bytes_of(pair.argument.place)
+    for pair in sure:
+        if sizes[pair.argument.whole] >= min_bytes:
             size = scenarios.bytes_of(pair.argument.place)
             yield Donation(pair.argument.parameter, kernels[pair.result.index], size, pair.alias)
 
@@ -286,7 +291,7 @@ def is_result(context: LintContext, value: Instruction) -> bool:
 
 
 def donation_hint(context: LintContext, donations: Donations, donation: Donation) -> str:
-    """How to donate an argument, and the bytes that this saves, or that donating all arguments saves.
+    """How to donate the argument of an array, and the bytes that this saves, or that donating all arguments saves.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.advice import donations_of
@@ -297,13 +302,21 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     >>> donation_hint(context, found, found.arguments[0])
     'donate p: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less'
     """
-    saved, donors = donations.saved_by(donation), [context.user_name(each.argument) for each in donations.arguments]
-    given, needed = context.user_name(donation.argument), donations.saved_bytes if saved is None else saved
-    if saved is None and len(donors) > 1:
-        # JAX donates whole arguments of the function, not single arrays in them.
-        wholes = dict.fromkeys(found[0] if (found := _WHOLE_ARGUMENT.match(name)) else name for name in donors)
-        given = " and ".join(wholes) if len(wholes) == 2 else list_first(tuple(wholes), _MAX_DONORS)
+    # JAX donates whole arguments of the function, not single arrays in them.
+    wholes = {each: _whole_argument(context.user_name(each.argument)) for each in donations.arguments}
+    given, needed = wholes[donation], donations.saved_bytes
+    if donations.saved_by(donation) is not None:
+        needed = sum(each.padded_bytes for each, whole in wholes.items() if whole == given)
+    else:
+        names = tuple(dict.fromkeys(wholes.values()))
+        given = " and ".join(names) if len(names) == 2 else list_first(names, _MAX_DONORS)
     return f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
+
+
+def _whole_argument(name: str) -> str:
+    """The argument of the function that an array of this name is part of; the name itself if it is of no program."""
+    found = _WHOLE_ARGUMENT.match(name)
+    return name if found is None else found[0]
 
 
 def layout_hint(context: LintContext, mover: Instruction, read: ArrayShape, written: ArrayShape) -> str | None:

@@ -93,14 +93,17 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     return name + place_of(origin)
 
 
-def sized(shape: Shape) -> str:
-    """A shape without its layout, and its size, in parentheses.
+def sized(shape: Shape, name: str = "") -> str:
+    """A shape without its layout, unless the name before it has it, and its size, in parentheses.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
     >>> sized(parse_shape("f32[256,2]{1,0:T(8,128)}"))
     '(f32[256,2], 128 KiB)'
+    >>> sized(parse_shape("f32[256,2]{1,0:T(8,128)}"), "the f32[256,2] value at m.py:4")
+    '(128 KiB)'
     """
-    return f"({shape.to_string(layout=False)}, {format_bytes(shape.padded_bytes)})"
+    words, size = shape.to_string(layout=False), format_bytes(shape.padded_bytes)
+    return f"({size})" if words in name else f"({words}, {size})"
 
 
 def place_of(origin: Origin) -> str:

@@ -78,7 +78,7 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "chip": ("chip", "target chip, such as v5e (HLO104, HLO201, HLO701, HLO705)"),
         "max_peak_bytes": ("bytes", "HLO201: main memory limit, overriding that of the chip"),
         "min_value_bytes": ("bytes", "HLO202: smallest temporary to report"),
-        "min_donation_bytes": ("bytes", "HLO203: smallest argument to report"),
+        "min_donation_bytes": ("bytes", "HLO203: smallest argument to report, with all of its arrays"),
         "min_donation_fraction": (
             "fraction",
             "HLO203: smallest total saving to report, as a fraction of the main memory used",

@@ -61,6 +61,11 @@ class Argument:
         name = _IDENTIFIER.match(self.parameter.metadata.op_name)
         return name[0] if name is not None else ""
 
+    @property
+    def whole(self) -> str:
+        """What JAX donates as a whole: the argument of the user's function, or the array if that is unknown."""
+        return self.root_name or self.label
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -461,7 +466,7 @@ def donors_of(facts: OrderIndependentFacts) -> tuple[Donor, ...]:
     given |= {(donor.parameter_number, donor.parameter_index) for donor in module.buffer_donor}
     groups: dict[str, list[Argument]] = {}
     for argument in arguments_of(facts):
-        groups.setdefault(argument.root_name or argument.label, []).append(argument)
+        groups.setdefault(argument.whole, []).append(argument)
     return tuple(
         Donor(name, tuple(arguments))
         for name, arguments in groups.items()

@@ -161,7 +161,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         # Equal shapes with layouts and memory spaces: nothing is different after the copy.
         if shape == copy.operand_shape(0) and shape.padded_bytes >= least and not _is_unavoidable(context, copy):
             yield context.finding(
-                f"{context.user_name(copy)} {sized(shape)} is copied for nothing",
+                f"{(name := context.user_name(copy))} {sized(shape, name)} is copied for nothing",
                 copy,
                 shape_span(context.module, copy),
                 hint=_copy_hint(context, copy, donations),
@@ -330,9 +330,9 @@ _PREFETCHED_SPACES: Final = frozenset(space for space in TpuMemorySpace if space
 def donatable_argument(context: LintContext) -> Iterator[Finding]:
     """A result could reuse the memory of an argument that is not read afterwards.
 
-    Reported for arguments of at least min_donation_bytes, if donating all of them saves at least min_donation_fraction
-    of the memory that the module needs. Arguments are not reported if their last reader cannot write over them: the
-    compiler would copy them.
+    Reported for arguments of at least min_donation_bytes, the arrays of one argument of the function taken together, if
+    donating all of them saves at least min_donation_fraction of the memory that the module needs. Arrays are not
+    reported if their last reader cannot write over them: the compiler would copy them.
 
     Why: The result has the shape and layout of the argument, as updated weights have those of the old ones. Without
     donation, both are allocated until the end.
@@ -365,7 +365,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             shape_span(context.module, argument),
             waste=Waste(donation.padded_bytes, None),
             other=donation.kernel,
-            common=Common(f"{COUNT} arguments could be donated: {name}", "argument"),
+            common=Common(f"{COUNT} arrays of {name} could be donated", "argument"),
             hint=donation_hint(context, donations, donation),
         )
 

@@ -119,7 +119,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
             continue
         name, hint = context.user_name(copy), layout_hint(context, copy, read, written)
         yield context.finding(
-            f"{name} {sized(written)} is copied to change {kind} from {ends[0]} to {ends[1]}",
+            f"{name} {sized(written, name)} is copied to change {kind} from {ends[0]} to {ends[1]}",
             copy,
             shape_span(context.module, copy),
             hint=hint,
