@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -280,3 +281,31 @@ def test_an_argument_has_its_name_in_the_program(line: str, run_of_two: Path, hl
     assert out == same[1]
     code, _, errors = hlo(*words, "batch['label']", "--module", "0062")
     assert (code, "not found" in errors) == (2, True)
+
+
+@pytest.mark.parametrize("dump", ["tpu/v5e_conv", "tpu/7x_transformer", "gpu/h100_transformer"])
+def test_kernels_are_those_that_fuse_lists(dump: str, hlo: Callable[..., Answer]) -> None:
+    screen = hlo("overview", FIXTURES / dump, "--format", "screen")[1]
+    listed = json.loads(hlo("fuse", FIXTURES / dump, "--by", "source", "--json")[1])["answer"]["kernels"]
+    assert f"runs       {listed} kernels" in screen
+
+
+@pytest.mark.parametrize("name", ["host", "HOST", "Worker-"])
+def test_a_directory_of_hosts_is_answered_for_one_and_compared_next(
+    name: str, step_and_helper: Path, tmp_path_factory: pytest.TempPathFactory, hlo: Callable[..., Answer]
+) -> None:
+    job = tmp_path_factory.mktemp("job")
+    for number in range(4):
+        shutil.copytree(step_and_helper, job / f"{name}{number}")
+    report = json.loads(hlo("overview", job, "--json")[1])
+    assert report["answer"]["modules"] == 2
+    assert f"{job} has 4 hosts; showing {name}0" in [each["message"] for each in report["notes"]]
+    assert f"hlo diff {job}" in hlo("overview", job, "--format", "screen")[1]
+    assert (
+        hlo("diff", job)[1].startswith("Same program on 4 hosts")
+        or "hosts" in json.loads(hlo("diff", job, "--json")[1])["answer"]
+    )
+    dump = job / f"{name}2" / "module_0002.jit_step.cpu_after_optimizations.txt"
+    dump.write_text(dump.read_text().replace("add(x, x)", "multiply(x, x)"))
+    told = " ".join(hlo("diff", job, "--format", "screen")[1].split())
+    assert f"{name}2 computes other results than the other 3 hosts" in told

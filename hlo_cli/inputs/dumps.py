@@ -355,6 +355,39 @@ def read_directory(path: str) -> Directory:
     return Directory(path, dumps, others, inside)
 
 
+# --- hosts ---
+# The dumps of the hosts of a job, by subdirectory or by a process index in the names of files.
+
+
+_HOST: Final = re.compile(
+    r"(?:^|(?<=[._-]))(?:host|process|proc|worker|task|rank|node|replica|p)[_-]?(?P<index>\d{1,6})(?=[._-]|$)",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(r"\d{1,6}")
+
+
+def hosts_in(path: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The hosts in a directory, each with its paths: by subdirectory or by the process index of files; else none.
+
+    >>> hosts_in("/no/such/directory")
+    ()
+    """
+    if not is_folder(path):
+        return ()
+    directory = read_directory(path)
+    folders = [name for name in directory.subdirectories if _HOST.search(name) or _NUMBER.fullmatch(name)]
+    if len(folders) > 1 and len(folders) == len(directory.subdirectories) and not directory.dumps:
+        return tuple((name, (os.path.join(path, name),)) for name in folders)
+    files = [name for name, _ in directory.dumps] or list(directory.others)
+    indices: dict[str, list[str]] = {}
+    for name in files:
+        found = _HOST.search(name)
+        if found is None:
+            return ()
+        indices.setdefault(found[0], []).append(os.path.join(path, name))
+    return tuple((name, tuple(paths)) for name, paths in indices.items()) if len(indices) > 1 else ()
+
+
 def _may_hold_modules(name: str) -> bool:
     """Whether a file that is not named as a dump is read: by its extension, or as an entry of JAX's cache."""
     if cache_entry(name) is not None:

@@ -235,6 +235,9 @@ class Group:
         >>> causes = [Cause("", "", f"{n} is copied", (f"{COUNT} are copied",), f"m.py:{n}") for n in (3, 4, 4, 9)]
         >>> Group(tuple(Finding("note", each.message, cause=each) for each in causes)).message
         '4 are copied, at m.py:3 and 2 other lines'
+        >>> causes = [Cause("", "", f"{n} is copied", (f"{COUNT} are copied at m.py:3",), "m.py:3") for n in (3, 4)]
+        >>> Group(tuple(Finding("note", each.message, cause=each) for each in causes)).message
+        '2 are copied at m.py:3'
         """
         members, message, cause = self.members, self.worst.message, self.worst.cause
         if len(members) == 1:
@@ -250,7 +253,10 @@ class Group:
         if not common:  # the same in several layers
             words = cause.repeated if cause is not None else ""
             return _repeated(words, "", len(members)) if words else f"{general} ({len(members):,} of these)"
-        return f"{general.replace(COUNT, f'{len(members):,}')}{_places([each.place for each in causes])}"
+        words, places = general.replace(COUNT, f"{len(members):,}"), {each.place for each in causes}
+        # a message that all share may name their only line
+        is_told = len(places) == 1 and f"at {next(iter(places))}" in words
+        return words if is_told else f"{words}{_places([each.place for each in causes])}"
 
     @property
     def named_message(self) -> str:

@@ -8,7 +8,6 @@ are, then without names and metadata, and only what still differs is parsed.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +35,7 @@ from hlo_cli.commands.diff.sentences import headline
 from hlo_cli.commands.options.declaring import processes, timeout_given
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.dumps import first_dump, parse_dump_name, read_directory
+from hlo_cli.inputs.dumps import first_dump, hosts_in, parse_dump_name
 from hlo_cli.inputs.files import is_folder, read_bytes, unreadable
 from hlo_cli.inputs.forms import MAXIMUM_BYTES
 from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
@@ -56,10 +55,6 @@ from hlo_cli.transform.normalize import normalize
 # A host is an input, a subdirectory, or the files with one process index in their names.
 
 
-_INDEX = re.compile(
-    r"(?:^|(?<=[._-]))(?:host|process|proc|worker|task|rank|node|replica|p)[_-]?(?P<index>\d{1,6})(?=[._-]|$)"
-)
-_NUMBER = re.compile(r"\d{1,6}")
 _MIN_PARALLEL: Final = 32  # measured: 32 dumps of 1 MB are read in 0.3 s, which is what processes need to start
 
 
@@ -69,28 +64,6 @@ class Host:
 
     name: str
     modules: Mapping[str, ModuleRef | Input]
-
-
-def hosts_in(path: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The hosts in a directory, each with its paths: by subdirectory or by the process index of files; else none.
-
-    >>> hosts_in("/no/such/directory")
-    ()
-    """
-    if not is_folder(path):
-        return ()
-    directory = read_directory(path)
-    folders = [name for name in directory.subdirectories if _INDEX.search(name) or _NUMBER.fullmatch(name)]
-    if len(folders) > 1 and len(folders) == len(directory.subdirectories) and not directory.dumps:
-        return tuple((name, (os.path.join(path, name),)) for name in folders)
-    files = [name for name, _ in directory.dumps] or list(directory.others)
-    indices: dict[str, list[str]] = {}
-    for name in files:
-        found = _INDEX.search(name)
-        if found is None:
-            return ()
-        indices.setdefault(found[0], []).append(os.path.join(path, name))
-    return tuple((name, tuple(paths)) for name, paths in indices.items()) if len(indices) > 1 else ()
 
 
 def _read_hosts(arguments: Sequence[str], reading: InputOptions) -> list[Host]:
@@ -615,6 +588,8 @@ def _answer(found: Sequence[_Finding], hosts: int, modules: int) -> str:
     names, plural = _listed(worst.hosts), len(worst.hosts) != 1
     alike = len(worst.hosts) == len(worst.others) and len(worst.hosts) + len(worst.others) == hosts
     others = "the other half" if alike else _counted(worst.others)
+    if len(worst.others) > 2 and len(worst.hosts) + len(worst.others) == hosts and not alike:
+        others = f"the other {others}"
     place = _place(worst.instruction, worst.source)
     match worst.effect:
         case "hang" if worst.collective is None:

@@ -220,7 +220,7 @@ def _worst_first(differing: Sequence[PairResult]) -> tuple[list[PairResult], lis
 
 def _many_answer(differing: Sequence[PairResult], compared: int, alone: int) -> str:
     modules = format_count(compared, "modules")
-    words = f"No differences ({modules})"
+    words = f"{modules} {verb(compared, 'is', 'are')} the same" if alone and compared else f"No differences ({modules})"
     if differing:
         words = f"{len(differing):,} of {modules} {verb(len(differing), 'differs', 'differ')}{_most_changed(differing)}"
     return words + (f"; {alone:,} in only one input" if alone else "")

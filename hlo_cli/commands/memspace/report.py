@@ -375,15 +375,23 @@ def _place_of(loop: Instruction, module: Module) -> tuple[str | Run, ...]:
 
 def _donation_in_words(change: Donate) -> Text:
     """The arguments to donate, with the number of their arrays that then hold results."""
-    words: list[str | Run] = ["Donate "]
-    for position, donor in enumerate(change.donors[:_MAX_NAMES_IN_ADVICE]):
-        is_last = position == len(change.donors) - 1
-        words += [("" if not position else " and " if is_last else ", "), Run(_donor_name(donor), "name")]
-    if (others := len(change.donors) - _MAX_NAMES_IN_ADVICE) > 0:
-        words.append(f" and {format_count(others, 'more arguments')}")
+    names = [_donor_name(donor) for donor in change.donors]
+    words: list[str | Run] = ["Donate ", *_series(names, "more arguments")]
     if len(change.pairs) > len(change.donors):
         words.append(f" ({format_count(len(change.pairs), 'arrays')})")
     return tuple(words)
+
+
+def _series(names: Sequence[str], more: str) -> Iterator[str | Run]:
+    """The first names as a series with `and` before the last, and how many `more` there are."""
+    shown, others = names[:_MAX_NAMES_IN_ADVICE], len(names) - _MAX_NAMES_IN_ADVICE
+    comma = "," if len(shown) + (others > 0) > 2 else ""
+    for position, name in enumerate(shown):
+        is_last = position == len(names) - 1
+        yield "" if not position else f"{comma} and " if is_last else ", "
+        yield Run(name, "name")
+    if others > 0:
+        yield f"{comma} and {format_count(others, more)}"
 
 
 def _donor_name(donor: Donor) -> str:
@@ -401,10 +409,7 @@ def _order_in_words(change: ChangeLayouts, names: list[str]) -> Text:
     # Equal arguments of several layers are one name, such as layers_*, so their number is told.
     several = len(change.layouts) > len(names)
     words.append(f"{len(change.layouts):,} × " if several else "")
-    for position, name in enumerate(names[:_MAX_NAMES_IN_ADVICE]):
-        words += [("" if not position else " and " if position == len(names) - 1 else ", "), Run(name, "name")]
-    if (others := len(names) - _MAX_NAMES_IN_ADVICE) > 0:
-        words.append(f" and {format_count(others, 'more')}")
+    words += _series(names, "more")
     words.append(f" in dimension order {index_text(first.layout.minor_to_major)}")
     return tuple(words)
 

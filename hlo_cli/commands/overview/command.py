@@ -62,10 +62,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options = OverviewOptions(**given)
     from hlo_cli.analysis.cache import sharing
     from hlo_cli.commands.modules.loading import Many, one_or_many, read_one, what_was_read
-    from hlo_cli.commands.overview.report import others_of, report_of_overview
+    from hlo_cli.commands.overview.report import others_of, report_of_overview, with_hosts
+    from hlo_cli.inputs.dumps import hosts_in
 
-    chosen, others = one_or_many(inputs, reading), None
-    argument = reading.command_line(inputs)
+    hosts = hosts_in(inputs[0]) if len(inputs) == 1 and reading.module is None else ()
+    shown = hosts[0][1] if hosts else inputs
+    chosen, others = one_or_many(shown, reading), None
+    argument = reading.command_line(shown)
     if isinstance(chosen, Many):
         others = others_of(chosen, reading)
         argument = others.argument
@@ -78,6 +81,8 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     problems = () if others is None else others.problems
     with sharing():
         report = report_of_overview(loaded, options.chip, argument, others)
+        if hosts:
+            report = with_hosts(report, inputs[0], [name for name, _ in hosts])
         return write_report(report, output, problems, read=what_was_read(loaded.module))
 
 

@@ -356,6 +356,13 @@ def report_of_overview(loaded: Loaded, chip_name: str | None, argument: str, oth
     )
 
 
+def with_hosts(report: Report, path: str, hosts: Sequence[str]) -> Report:
+    """The report on the first host of a directory with several, which names the command that compares all of them."""
+    compare = f"hlo diff {format_options((('', path),))}"
+    note = Diagnostic("note", f"{path} has {len(hosts):,} hosts; showing {hosts[0]}")
+    return replace(report, next=(compare, *report.next[:1]), notes=(*report.notes, note))
+
+
 def _findings_words(findings: Report) -> str:
     counts = ((number_of(findings.numbers.get(name)) or 0, name) for name in ("errors", "warnings", "notes"))
     return ", ".join(format_count(round(number), name) for number, name in counts if number) or "no findings"
@@ -363,11 +370,13 @@ def _findings_words(findings: Report) -> str:
 
 def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others | None) -> Iterator[Fact]:
     """What runs, what it is given and returns, what is transferred, and the other modules."""
+    from hlo_cli.analysis.fusion.kernels import kernels_of
     from hlo_cli.analysis.query.main_module import cost_of_module
 
     module = loaded.module
     cost = cost_of_module(module)
-    kernels = format_count(cost.steps, "kernels")
+    launched = sum(each.executions.count for each in kernels_of(module) if not each.is_transfer)
+    kernels = format_count(launched, "kernels")
     yield Fact("runs", remark=f"{kernels}, {format_flops(cost.flops)}, {format_bytes(cost.bytes)} accessed")
     if words := _peak_words(memory):
         yield Fact("memory", remark=words, is_whole=True)
