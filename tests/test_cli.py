@@ -214,7 +214,11 @@ def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -
     ("arguments", "message"),
     [
         (["prboe", "x"], "error: unknown command 'prboe'\n  help: did you mean 'probe'?\n"),
-        (["zzz"], "error: unknown command 'zzz'\n  help: run `hlo --help` to list all commands\n"),
+        (
+            ["zzz"],
+            "error: 'zzz' is not a command, a file, or a directory\n"
+            "  help: run `hlo --help` to list all commands; `hlo help dump` shows how to create a dump\n",
+        ),
         (["--nope"], "error: unknown option '--nope'\n  help: put options after the command, or run `hlo --help`\n"),
         (["probe", "x", "--sise", "1"], "error: unknown option '--sise'\n  help: did you mean '--size'?\n"),
         (["probe", "--nope"], "error: unknown option '--nope'\n  help: run `hlo probe --help` to list all options\n"),
@@ -338,7 +342,7 @@ def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
 def test_standing_alone_it_ends_the_process_with_the_code() -> None:
     done = hlo("nothing")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: unknown command 'nothing'\n")
+    assert done.stderr.startswith("error: 'nothing' is not a command, a file, or a directory\n")
 
 
 def test_help_lists_topics(capsys: pytest.CaptureFixture[str]) -> None:

@@ -174,7 +174,11 @@ def unknown_word_error(word: str, commands: Iterable[str]) -> HloError:
     if _FILE.fullmatch(word) and type_name is None:
         return _missing_file(word)
     hint = f"for a shape of this type, run `hlo layout '{type_name}[8,128]'`" if type_name else None
-    return HloError(f"unknown command '{word}'", hint=hint or _hint_for(word, tuple(commands)))
+    hint = hint or _hint_for(word, tuple(commands))
+    if hint:
+        return HloError(f"unknown command '{word}'", hint=hint)
+    listing = "run `hlo --help` to list all commands; `hlo help dump` shows how to create a dump"
+    return HloError(f"'{word}' is not a command, a file, or a directory", hint=listing)
 
 
 def _missing_file(path: str) -> HloError:
@@ -199,7 +203,7 @@ def _hint_for(word: str, commands: tuple[str, ...]) -> str:
     hint = choice_hint("command", word, commands) if word[:1].isalpha() else None
     if hint is not None and hint.startswith("did you mean"):
         return hint
-    return _fact_about(word) or choice_hint("command", word, commands, listed_by="hlo --help") or ""
+    return _fact_about(word) or ""
 
 
 def _fact_about(word: str) -> str | None:

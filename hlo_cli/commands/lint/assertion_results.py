@@ -27,7 +27,7 @@ from hlo_cli.lint.rules.expectations import failed_assertion, misleading_asserti
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
-from hlo_cli.report.table import Cell, Column, Table, rows_from_tuples
+from hlo_cli.report.table import KEEP, Cell, Column, Table, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
@@ -151,6 +151,8 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
         *(("limit_amount",) if all(each.limit is None for each in rows) else ()),
     }
     columns = tuple(replace(each, person=False) if each.name in hidden else each for each in _COLUMNS)
+    if not is_one:  # rows of several modules are told apart by it
+        columns = tuple(replace(each, rank=KEEP) if each.name == "module" else each for each in columns)
     short = short_paths([each.path for each in rows])
     stated = ((expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
     return Table("assertions", columns, rows_from_tuples(columns, stated), noun="assertions", main=False)

@@ -309,8 +309,8 @@ class _Pages:
             paths.append(answer.unfinished)
             room -= size
         left = [at for at in read if at not in chosen]
-        share = sum(share_of[at] for at in left)
-        words = f"{format_count(len(left), 'smaller modules')} omitted ({format_percent(share)}% of the cost)"
+        share = ranking.bytes_share([place for place, at in enumerate(read) if at in left])
+        words = f"{format_count(len(left), 'smaller modules')} omitted ({format_percent(share)}% of the bytes accessed)"
         names = tuple(module_words(found, at) for at in chosen)
         return _Pages(names, tuple(paths), tuple(chosen), words if left else "")
 
