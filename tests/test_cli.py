@@ -216,8 +216,9 @@ def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -
         (["prboe", "x"], "error: unknown command 'prboe'\n  help: did you mean 'probe'?\n"),
         (
             ["zzz"],
-            "error: 'zzz' is not a command, a file, or a directory\n"
-            "  help: run `hlo --help` to list all commands; `hlo help dump` shows how to create a dump\n",
+            """error: 'zzz' is not a command, a file, or a directory
+  help: run `hlo --help` to list all commands; `hlo help dump` shows how to create a dump
+""",
         ),
         (["--nope"], "error: unknown option '--nope'\n  help: put options after the command, or run `hlo --help`\n"),
         (["probe", "x", "--sise", "1"], "error: unknown option '--sise'\n  help: did you mean '--size'?\n"),

@@ -303,7 +303,7 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     'donate p: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less'
     """
     # JAX donates whole arguments of the function, not single arrays in them.
-    wholes = {each: _whole_argument(context.user_name(each.argument)) for each in donations.arguments}
+    wholes = {each: whole_argument(context.user_name(each.argument), each.argument) for each in donations.arguments}
     given, needed = wholes[donation], donations.saved_bytes
     if donations.saved_by(donation) is not None:
         needed = sum(each.padded_bytes for each, whole in wholes.items() if whole == given)
@@ -313,9 +313,18 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     return f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
 
 
-def _whole_argument(name: str) -> str:
-    """The argument of the function that an array of this name is part of; the name itself if it is of no program."""
-    found = _WHOLE_ARGUMENT.match(name)
+def whole_argument(name: str, argument: Instruction) -> str:
+    """What JAX donates as a whole: the argument of the function that an array, known by its name, is part of.
+
+    It is the name itself if the dump does not have those of the program.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('''ENTRY e { p.1 = f32[] parameter(0), metadata={op_name="params['w']"}
+    ... p.2 = f32[] parameter(1)  ROOT a = f32[] add(p.1, p.2) }''')
+    >>> whole_argument("params['w']", module.instruction("p.1")), whole_argument("p.2", module.instruction("p.2"))
+    ('params', 'p.2')
+    """
+    found = _WHOLE_ARGUMENT.match(name) if argument.metadata.op_name else None
     return name if found is None else found[0]
 
 

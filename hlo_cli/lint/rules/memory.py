@@ -26,6 +26,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import (
+    Donation,
     Donations,
     argument_of,
     donation_hint,
@@ -36,6 +37,7 @@ from hlo_cli.lint.advice import (
     is_only_reader,
     is_result,
     needed_bytes,
+    whole_argument,
 )
 from hlo_cli.lint.finding_facts import Common, Waste, is_known, is_plumbing, sized, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
@@ -355,18 +357,26 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
     # Small savings next to large modules are no reason to change a program.
     if donations.saved_bytes < settings.min_donation_fraction * needed_bytes(memory):
         return
-    for donation in donations.arguments:
-        argument = donation.argument
-        name, taken = context.user_name(argument), format_bytes(donation.padded_bytes)
+    wholes: dict[str, list[Donation]] = {}
+    for each in donations.arguments:
+        whole = whole_argument(context.user_name(each.argument), each.argument)
+        wholes.setdefault(whole, []).append(each)
+    for whole, arrays in wholes.items():
+        largest, bytes_ = max(arrays, key=lambda each: each.padded_bytes), sum(each.padded_bytes for each in arrays)
+        name = context.user_name(largest.argument)
+        kernel, taken = context.user_name(largest.kernel), format_bytes(bytes_)
+        message = f"{name} ({taken}) could be donated: {kernel} writes a result of the same shape after its last use"
+        if len(arrays) > 1:
+            message = f"{whole} ({len(arrays):,} arrays, {taken}) could be donated: {kernel} and others write results "
+            message += "of the same shapes after their last uses"
         yield context.finding(
-            f"{name} ({taken}) could be donated: {context.user_name(donation.kernel)} writes a result of the same "
-            "shape after its last use",
-            argument,
-            shape_span(context.module, argument),
-            waste=Waste(donation.padded_bytes, None),
-            other=donation.kernel,
-            common=Common(f"{COUNT} arrays of {name} could be donated", "argument"),
-            hint=donation_hint(context, donations, donation),
+            message,
+            largest.argument,
+            shape_span(context.module, largest.argument),
+            waste=Waste(bytes_, None),
+            other=largest.kernel,
+            common=Common(f"{COUNT} arguments could be donated: {name}", "argument"),
+            hint=donation_hint(context, donations, largest),
         )
 
 
