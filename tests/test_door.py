@@ -129,11 +129,14 @@ def test_a_text_as_an_argument(hlo: Callable[..., Answer]) -> None:
         ("torch.float16", "for a shape of this type, run `hlo layout 'f16[8,128]'`"),
         ("bf16", "for a shape of this type, run `hlo layout 'bf16[8,128]'`"),
         ("exposed", "run `hlo help glossary exposed`"),
-        ("qwxz", "run `hlo --help` to list all commands"),
     ],
 )
 def test_a_word_that_is_nothing_names_a_command(word: str, hint: str, hlo: Callable[..., Answer]) -> None:
     assert hlo(word) == (2, "", f"error: unknown command '{word}'\n  help: {hint}\n")
+
+
+def test_a_word_that_may_be_a_missing_dump_is_called_neither(hlo: Callable[..., Answer]) -> None:
+    assert hlo("qwxz")[2].startswith("error: 'qwxz' is not a command, a file, or a directory\n  help: run `hlo --help`")
 
 
 @pytest.mark.parametrize("word", ["no_such_dump.txt", "no/such/dump", "no_such*"])
