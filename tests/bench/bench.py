@@ -24,6 +24,7 @@ from random import Random
 from statistics import median
 
 from evaluate import evaluate_rows
+from fusion_growth import exponents
 from gpu_module import gpu_module
 from pages import page_rows
 from synthetic import FIXTURES, overwriting, synthetic, text_of
@@ -118,6 +119,12 @@ def growth(rounds: int) -> Iterator[Measured]:
         rate = min(_seconds(lambda text=text: parse_module(text)) for _ in range(max(2, rounds // 2))) / len(text)  # type: ignore[misc]
         first = first or rate
         yield Measured(f"growth, {size} MB", f"{rate * 1e9:.1f} ns/B", f"{first * 1e9:.1f} ns/B", rate / first, 1.3)
+
+
+def fusing(rounds: int) -> Iterator[Measured]:
+    """The exponent with which the time of GPU fusion grows: last and first time, in processor seconds."""
+    for what, seconds, exponent in exponents(rounds):
+        yield Measured(f"fused, {what}", f"{seconds[-1]:.2f} s", f"{seconds[0]:.2f} s", exponent, 1.2)
 
 
 def memory(rounds: int) -> Iterator[Measured]:
@@ -321,6 +328,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "protos": protos,
     "values": values,
     "growth": growth,
+    "fusing": fusing,
     "memory": memory,
     "analyses": analyses,
     "fuse": fuse,
