@@ -597,7 +597,7 @@ class KernelModel:
 
     def merged_analysis(self, producer: Node, consumer: Node) -> Analysis:
         """Emitter of the kernel of a producer fused into a consumer."""
-        return self._merge(self._part(producer), self._part(consumer))[0]
+        return self._merge(self.part(producer), self.part(consumer))[0]
 
     def time(self, node: Node) -> KernelTime:
         """Time of the kernel of a node (`EstimateRunTimeForInstruction`)."""
@@ -667,7 +667,8 @@ class KernelModel:
             kernel.read_times[blocks, coalesced] = times
         return times
 
-    def _part(self, node: Node) -> Part:
+    def part(self, node: Node) -> Part:
+        """The operations of a node."""
         found = self._parts.get(node)
         if found is None:
             found = self._parts[node] = Part(node)
@@ -693,7 +694,7 @@ class KernelModel:
         return kernel
 
     def _new_kernel(self, node: Node) -> _Kernel:
-        part, work, operands = self._part(node), self._counter.of(node), list(node.operands)
+        part, work, operands = self.part(node), self._counter.of(node), list(node.operands)
         places, sizes = _places(operands), tuple([self._sizes.of(operand.shape) for operand in operands])
         view = View(part)
         analysis = analyze(view, self.device.threads_per_warp)

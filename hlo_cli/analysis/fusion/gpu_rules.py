@@ -240,6 +240,7 @@ _MAX_UNNESTED_REDUCTIONS: Final = 8
 _MAX_OPERANDS_AND_OUTPUTS: Final = 96  # gpu_fusible.h: parameters of a kernel are limited, and many need many registers
 _MAX_SIZE: Final = 10_000  # `kMaxIRSize` of gpu_hlo_cost_analysis.h, an estimate of the size of the code
 _MAX_COLUMN_VECTOR: Final = 4  # gpu_fusible.cc: a column reduction reads up to 4 elements a thread at once
+_BUDGETED: Final = (opcodes.REDUCE, opcodes.TRANSPOSE)  # gpu_fusible.cc: no other operation has tiles
 _TILE: Final = 32  # reduction.cc: a tile has as many rows and columns as a warp has threads
 
 
@@ -369,8 +370,10 @@ class GpuFusionRules:
     def _budget(self, node: Node) -> _Budget:
         budget = self._budgets.get(node)
         if budget is None:
-            inside = [node] if node.body is None else node.body.operations
-            inside = [hero for hero in inside if hero.opcode in (opcodes.REDUCE, opcodes.TRANSPOSE)]
+            part = self._model.part(node)
+            inside: list[Node] = []
+            if not part.opcodes.isdisjoint(_BUDGETED):
+                inside = [hero for hero in part.operations if hero.opcode in _BUDGETED]
             warp = self._model.device.threads_per_warp
             shared = reductions = 0
             for hero in inside:

@@ -507,7 +507,8 @@ class _GrowingWork:
     def work(self, body: FusionBody) -> Work:
         """Work of the body as it is now."""
         for parameter, node, operands in self.insertions[self._seen :]:
-            self._replace(parameter, node)
+            if node is not parameter:
+                self._replace(parameter, node)
             self._add(node, operands, self._order.insert(node, operands))
         self._seen = len(self.insertions)
         found = [self._known.get(parameter) or self._of_parameter(parameter) for parameter in body.parameters]

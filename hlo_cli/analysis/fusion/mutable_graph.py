@@ -170,7 +170,10 @@ class Node:
 
 
 class Insertion(NamedTuple):
-    """An operation that was fused into a body, in place of a parameter; its operands were parameters then."""
+    """An operation that was fused into a body, in place of a parameter; its operands were parameters then.
+
+    Of a fusion that was fused, an operation stands for the parameter that it replaces.
+    """
 
     parameter: Node
     node: Node

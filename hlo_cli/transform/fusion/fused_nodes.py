@@ -62,27 +62,77 @@ def merge_fusion(graph: MutableGraph, fusion: Node, producer: Node, names: Modul
 
     The producer is removed from the graph if it has no other users.
     """
-    body = producer.body
+    body, into = producer.body, fusion.body
     assert body is not None
+    assert into is not None
     outside = dict(zip(body.parameters, producer.operands, strict=False))
     order = [node for node in users_first(body) if node.opcode != opcodes.PARAMETER]
-    # Outside copies are made operands first; the fusing below goes users first, as XLA does, which numbers the
-    # parameters.
+    # XLA copies the operations into the graph, operands first; until the end, the copies are users there. An operation
+    # stands for its copy, and a clone for the parameter that the copy would have in the fusion.
     for node in reversed(order):
-        copy = Node(node.instruction, [outside[operand] for operand in node.operands], opcode=node.opcode)
-        copy.name, copy.shape, copy.body, copy.kind = node.name, node.shape, node.body, node.kind
-        outside[node] = copy
-    result = outside[body.root]
+        for operand in node.operands:
+            if operand in outside:
+                outside[operand].users.add(node)
     for position, operand in enumerate(fusion.operands):
-        if operand is producer:
-            fusion.replace_operand(position, result)
+        if operand is producer and body.root in outside:
+            fusion.replace_operand(position, outside[body.root])
+        elif operand is producer:
+            fusion.operands[position] = body.root
+            producer.users.remove(fusion)
+    # The fusing goes users first, which numbers the parameters.
     for node in order:
-        _clone_into_fusion(fusion, outside[node], names)
+        number = fusion.operands.index(node)
+        parameter = clone = into.parameters[number]
+        if parameter.opcode == opcodes.PARAMETER:
+            clone = _copy_of(node)
+            parameter.replace_by(clone)
+            into.root = clone if into.root is parameter else into.root
+        clone.name = names.instructions.new(node.name)
+        into.nodes[clone] = None
+        _remove_operand(fusion, number, names)
+        for operand in node.operands:
+            clone.operands.append(_operand_inside(fusion, outside.get(operand), operand, names))
+            clone.operands[-1].users.add(clone)
+        _note_insertion(into, parameter, clone)
+    into.computation = None
     for node in order:
-        outside[node].detach()
+        for operand in node.operands:
+            if operand in outside:
+                outside[operand].users.remove(node)
     if not producer.users and producer is not graph.root:
         graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
+
+
+def _operand_inside(fusion: Node, given: Node | None, inner: Node, names: ModuleNames) -> Node:
+    """The parameter for an operand, or the clone for an operation that is still to be fused, if none is given."""
+    assert fusion.body is not None
+    wanted, parameters = given or inner, fusion.body.parameters
+    if wanted in fusion.operands:
+        return parameters[fusion.operands.index(wanted)]
+    fusion.operands.append(wanted)
+    if given is None:
+        names.instructions.new(f"param_{len(parameters)}")
+        parameters.append(_copy_of(inner))
+    else:
+        given.users.add(fusion)
+        parameters.append(_parameter(fusion, len(parameters), names))
+    return parameters[-1]
+
+
+def _copy_of(node: Node) -> Node:
+    """A copy of a fused operation without operands; its name is still to be given."""
+    copy = Node(node.instruction, (), opcode=node.opcode)
+    copy.shape, copy.body, copy.kind = node.shape, node.body, node.kind
+    return copy
+
+
+def _note_insertion(body: FusionBody, parameter: Node | None, clone: Node) -> None:
+    is_result = body.root is clone or any(user.opcode == opcodes.TUPLE for user in clone.users)
+    if parameter is None or is_result:
+        body.insertions = []
+    else:
+        body.insertions.append(Insertion(parameter, clone, tuple(clone.operands)))
 
 
 def _clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node:
@@ -100,11 +150,7 @@ def _clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node
         _remove_operand(fusion, number, names)
     _connect(clone, producer.operands, fusion, names)
     body.computation = None
-    is_result = body.root is clone or any(user.opcode == opcodes.TUPLE for user in clone.users)
-    if parameter is None or is_result:
-        body.insertions = []
-    else:
-        body.insertions.append(Insertion(parameter, clone, tuple(clone.operands)))
+    _note_insertion(body, parameter, clone)
     return clone
 
 
@@ -153,12 +199,18 @@ def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
     fusion.aliasing = tuple(_renumbered(number, alias) for alias in fusion.aliasing)
     if gone not in fusion.operands:
         gone.users.remove(fusion)
-    del body.nodes[body.parameters.pop(number)]
+    removed = body.parameters.pop(number)
+    # In place of a parameter there may be a clone: see `merge_fusion`.
+    if removed.opcode == opcodes.PARAMETER:
+        del body.nodes[removed]
     # hlo_computation.cc makes a new parameter for each after a removed one, with another number and name.
     for place in range(number, len(body.parameters)):
         parameter, operand = body.parameters[place], fusion.operands[place]
+        name = names.instructions.new(f"param_{place}")
+        if parameter.opcode != opcodes.PARAMETER:
+            continue
         parameter.instruction, parameter.shape, parameter.number = operand.instruction, operand.shape, place
-        parameter.name = names.instructions.new(f"param_{place}")
+        parameter.name = name
         del body.nodes[parameter]
         body.nodes[parameter] = None
 

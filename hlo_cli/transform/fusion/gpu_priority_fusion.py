@@ -375,8 +375,13 @@ class PriorityFusion:
         """The first reason against fusing a producer into one of its users."""
         if not users:
             return gpu_rules.NO_USERS
-        # The order of users decides which reason is printed: the first that forbids.
         found: str | None = gpu_rules.ONLY_BITCASTS
+        known = self._reasons.get(producer, {})
+        # Where nothing forbade, only users that are new have to be asked.
+        new_users = tuple([user for user in users if user not in known])
+        if len(new_users) < len(users) and not any(known.values()):
+            users, found = new_users, None
+        # The order of users decides which reason is printed: the first that forbids.
         for user in users:
             if not is_fusible_bitcast(user) and (found := self._reason(producer, user)) is not None:
                 return found
