@@ -28,6 +28,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace, memory_space
+from hlo_cli.ir.module import Module
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.occupancy_columns import Placed
@@ -819,3 +820,37 @@ def _listed_with(result: int, user: Instruction, dataflow: Dataflow) -> Iterator
             other = operand_leaf(user, position, places.index(place))
             if any(leaf in together and other in together for together in listed):
                 yield dataflow.value[place]
+
+
+# --- scratch of kernels ---
+# Memory that a TPU kernel has for itself while it runs: `scoped_memory_configs` in its backend_config. Memory-space
+# assignment reserves it in the address space of the values, so that allocations exceed what values need.
+
+
+_SCOPED: Final = "scoped_memory_configs"
+
+
+def scratch_bytes(module: Module, space: int) -> int:
+    """Returns how far the scratch of any one kernel extends in a memory space, in bytes from its beginning.
+
+    >>> from hlo_cli import parse_module
+    >>> config = '{"scoped_memory_configs":[{"memory_space":"1","offset":"8192","size":"1024"}]}'
+    >>> text = f"ENTRY e {{ p = f32[8] parameter(0)  ROOT n = f32[8] negate(p), backend_config={config} }}"
+    >>> scratch_bytes(parse_module(text), 1), scratch_bytes(parse_module(text), 0)
+    (9216, 0)
+    """
+    return max((end for each in module.instructions for number, end in _scratch_of(each) if number == space), default=0)
+
+
+def _scratch_of(instruction: Instruction) -> Iterator[tuple[int, int]]:
+    """The memory spaces in which an instruction has scratch, each with the end of it."""
+    # The text first: parsing the JSON of every instruction takes longer than all the rest.
+    if _SCOPED not in instruction.raw[1] or (config := instruction.backend_config) is None:
+        return
+    listed = config.get(_SCOPED)
+    for each in listed if isinstance(listed, tuple) else ():
+        if isinstance(each, Mapping):
+            numbers = [str(each.get(name, "0")) for name in ("memory_space", "offset", "size")]
+            if all(number.isdecimal() and len(number) < 20 for number in numbers):  # int64 has at most 19 digits
+                space, offset, size = map(int, numbers)
+                yield space, (offset + size if size else 0)
