@@ -9,7 +9,6 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.donation import Argument, Donor
-from hlo_cli.analysis.memory.heaps import scratch_bytes
 from hlo_cli.analysis.memory.memory_analysis import (
     LiveValue,
     MemoryAnalysis,
@@ -42,6 +41,7 @@ from hlo_cli.commands.memspace.usage import (
     memory_spaces_table,
     memory_timeline,
     named_space,
+    scratch_notes,
     step_label,
     step_of,
 )
@@ -811,23 +811,11 @@ def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
         yield Diagnostic("warning", warning)
     if memory.order == "text":
         yield text_order_note()
-    yield from _scratch_notes(memory)
+    yield from scratch_notes(memory)
     if other := mismatch(chip, memory.target):
         yield Diagnostic("note", f"{other}; sizes are for {(memory.target or '').upper()}")
     if chip is not None and chip.target == "tpu" and memory.target is None:
         yield Diagnostic("note", "shapes are not tiled; TPU padding is not included")
-
-
-def _scratch_notes(memory: MemoryAnalysis) -> Iterator[Diagnostic]:
-    """Why a TPU allocates far more of a memory than its values need: each kernel has its scratch there as it runs."""
-    for space in memory.spaces if memory.target == "tpu" else ():
-        if space.number == MemorySpace.MAIN:
-            continue
-        unused = (allocated_bytes(memory, space) or 0) - space.peak_bytes
-        # where values fill the memory, scratch explains nothing
-        if unused > space.peak_bytes and (scratch := min(scratch_bytes(memory.module, space.number), unused)):
-            words = f"{format_bytes(scratch)} of the allocated {space.name} are scratch of kernels (scoped memory)"
-            yield Diagnostic("note", f"{words}; the live peak counts values only")
 
 
 # --- many dumps ---

@@ -7,11 +7,13 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.value_sets import FirstUsers, first_users, value_at
+from hlo_cli.analysis.memory.heaps import scratch_bytes
 from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
 from hlo_cli.commands.memspace.options import EVERY_SPACE
 from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.memory_space import space_number
+from hlo_cli.ir.memory_space import MemorySpace, space_number
+from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.table import (
     Cell,
     Column,
@@ -26,7 +28,7 @@ from hlo_cli.report.table import (
 )
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 # --- the chart ---
 # Of `hlo memspace` and `hlo schedule`: memory usage at every step by kind of value.
@@ -265,3 +267,15 @@ def format_kind(memory: MemoryAnalysis, value: LiveValue) -> str:
 def _source(memory: MemoryAnalysis, value: LiveValue) -> str | None:
     location = memory.module.location(value.instruction)
     return str(location) if location is not None else None
+
+
+def scratch_notes(memory: MemoryAnalysis) -> Iterator[Diagnostic]:
+    """Why a TPU allocates far more of a memory than its values need: each kernel has its scratch there as it runs."""
+    for space in memory.spaces if memory.target == "tpu" else ():
+        if space.number == MemorySpace.MAIN:
+            continue
+        unused = (allocated_bytes(memory, space) or 0) - space.peak_bytes
+        # where values fill the memory, scratch explains nothing
+        if unused > space.peak_bytes and (scratch := min(scratch_bytes(memory.module, space.number), unused)):
+            words = f"{format_bytes(scratch)} of the allocated {space.name} are scratch of kernels (scoped memory)"
+            yield Diagnostic("note", f"{words}; the live peak counts values only")
