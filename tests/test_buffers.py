@@ -336,3 +336,28 @@ def value_offsets(module: Module) -> dict[str, int | None]:
     """The offsets of the results of `f` and `g`."""
     values = memory_analysis(module, target="cpu").values
     return {value.instruction.name: value.offset for value in values if value.instruction.name in ("a", "b")}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_shared"),
+    [
+        ("ROOT n = f32[1024] negate(a)", True),
+        ("ROOT n = s32[1024] bitcast-convert(a)", True),
+        ("ROOT n = f16[1024] convert(a)", False),
+        ("ROOT n = f32[1024] reverse(a), dimensions={0}", False),  # elements are read after their place is written
+        ("n = f32[8] slice(a), slice={[0:8]}  ROOT d = f32[1024] dynamic-update-slice(a, n, i)", True),
+    ],
+)
+def test_a_fusion_on_gpu_overwrites_what_it_has_read(body: str, is_shared: bool) -> None:
+    """As xla/service/gpu/alias_info.cc has it; a fusion that updates a slice is in place in every program."""
+    kind = body.partition("ROOT")[2].split()[2].partition("[")[0]
+    text = f"""HloModule m, is_scheduled=true, frontend_attributes={{fingerprint_before_lhs="0f"}}
+f {{ a = f32[1024] parameter(0)  i = s32[] parameter(1)  {body} }}
+g {{ b = f32[1024] parameter(0)  ROOT n = f32[1024] negate(b) }}
+h {{ c = {kind}[1024] parameter(0)  ROOT t = {kind}[8] slice(c), slice={{[0:8]}} }}
+ENTRY e {{ x = f32[1024] parameter(0)  k = s32[] parameter(1)
+  y = f32[1024] fusion(x), kind=kLoop, calls=g
+  z = {kind}[1024] fusion(y, k), kind=kLoop, calls=f
+  ROOT r = {kind}[8] fusion(z), kind=kLoop, calls=h }}"""
+    own = 0 if is_shared else 2048 if kind == "f16" else 4096
+    assert memory_analysis(parse_module(text)).spaces[0].totals.temporary_bytes == 4096 + own

@@ -491,3 +491,11 @@ def test_a_product_is_one_however_it_is_spelled() -> None:
     ]
     assert chosen("product and logical_bytes == 320", module) == ["g"]
     assert chosen("not product and dtype == f32", module) == ["a", "t", "s"]
+
+
+def test_the_saving_of_a_value_is_that_of_its_best_order() -> None:
+    """1024 rows of 128 words; the other way round, 4 rows of 1024 words in tiles of 4 rows."""
+    shapes = "f32[1024,4]{1,0:T(8,128)}, f32[8,128]{1,0:T(8,128)}, f32[]"
+    module = parse_module(f"HloModule m, is_scheduled=true  ENTRY e {{ ROOT p = ({shapes}) parameter(0) }}")
+    saving = value_fields(module).readers["saving_bytes"]
+    assert [saving.read(value) for value in data_values(module)] == [4 * 1024 * 128 - 4 * 4 * 1024, 0, 0]
