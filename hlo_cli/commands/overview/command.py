@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -80,7 +81,8 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return write_report(summary_of(loaded, inputs, reading), output, loaded.module.errors)
     problems = () if others is None else others.problems
     with sharing():
-        report = report_of_overview(loaded, options.chip, argument, others)
+        folder = inputs[0] if len(inputs) == 1 and os.path.isdir(inputs[0]) else ""
+        report = report_of_overview(loaded, options.chip, argument, others, folder=folder)
         if hosts:
             report = with_hosts(report, inputs[0], [name for name, _ in hosts])
         return write_report(report, output, problems, read=what_was_read(loaded.module))

@@ -45,9 +45,12 @@ from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.inputs.input import Input, target_texts
+from hlo_cli.inputs.pasted.envelopes import NOUNS
+from hlo_cli.inputs.pasted.read import kinds_in
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.findings import Group as FindingGroup
 from hlo_cli.report.numbers import (
@@ -134,6 +137,21 @@ def _compiled_again(others: Others, helpers: Collection[int]) -> Iterator[Fact]:
 
 _MAX_COMPILED_AGAIN: Final = 2  # of each a line; `hlo parse` lists all modules
 
+
+def _file_facts(folder: str) -> Iterator[Fact]:
+    """What else lies in the folder that the command was given, by kind."""
+    kinds = kinds_in(folder) if folder else {}
+    named = [
+        f"{_ARTICLE.sub('', NOUNS[kind])} ({count:,})"
+        for kind, count in sorted(kinds.items(), key=lambda each: -each[1])
+    ]
+    if named:
+        more = f", and {format_count(len(named) - _MAX_KINDS, 'more kinds')}" if len(named) > _MAX_KINDS else ""
+        yield Fact("files", remark=f"{', '.join(named[:_MAX_KINDS])}{more}; `hlo FILE` answers each", is_whole=True)
+
+
+_ARTICLE: Final = lazy_regex(r"^an? ")
+_MAX_KINDS: Final = 6  # two lines of 80 columns
 
 # --- memory and time ---
 
@@ -321,8 +339,10 @@ def _worst_finding(groups: Sequence[FindingGroup]) -> Passage | None:
 # --- the report ---
 
 
-def report_of_overview(loaded: Loaded, chip_name: str | None, argument: str, others: Others | None) -> Report:
-    """The most important about a module, in one screen."""
+def report_of_overview(
+    loaded: Loaded, chip_name: str | None, argument: str, others: Others | None, *, folder: str = ""
+) -> Report:
+    """The most important about a module, in one screen; `folder` is the one that was given, if it was a folder."""
     chip = _chip_of(loaded, chip_name)
     spec, module = _spec_of(chip), loaded.module
     memory = compiler_memory(loaded, chip=None if chip is None else chip.name)
@@ -338,7 +358,7 @@ def report_of_overview(loaded: Loaded, chip_name: str | None, argument: str, oth
     words = (_memory_words(loaded, memory, chip), _time_words(steps, chip), _findings_words(findings))
     number = None if others is None else number_of_module(others.results[others.main].path)
     title = title_of(loaded, chip_name)
-    facts = Facts("module", tuple(_facts(loaded, memory, pairs, others)))
+    facts = Facts("module", tuple(_facts(loaded, memory, pairs, others, folder)))
     worst = _worst_finding(groups)
     parts: list[Part] = [facts]
     parts += [lines] if lines is not None else [_largest_values(loaded)]
@@ -368,7 +388,7 @@ def _findings_words(findings: Report) -> str:
     return ", ".join(format_count(round(number), name) for number, name in counts if number) or "no findings"
 
 
-def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others | None) -> Iterator[Fact]:
+def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others | None, folder: str) -> Iterator[Fact]:
     """What runs, what it is given and returns, what is transferred, and the other modules."""
     from hlo_cli.analysis.fusion.kernels import kernels_of
     from hlo_cli.analysis.query.main_module import cost_of_module
@@ -384,6 +404,7 @@ def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others
     if number_of(pairs.numbers.get("pairs")) or number_of(pairs.numbers.get("synchronous")):
         yield Fact("transfers", remark=pairs.answer, is_whole=True)
     yield from _other_facts(others)
+    yield from _file_facts(folder)
 
 
 def _signature(loaded: Loaded) -> str:

@@ -303,6 +303,7 @@ GPU_HEADS: Final = (
     ),
     Head("gpu-driver", "run", "gpu", r"Failed to allocate device memory of (?P<used><BYTES>)"),
     Head("gpu-driver", "run", "gpu", r"failed to alloc (?P<used><NUMBER>) bytes on host", "host"),
+    Head("gpu-driver", "run", "gpu", r"ailed to allocate (?P<used><NUMBER>) bytes of (?:pinned )?host memory", "host"),
     Head("gpu-driver", "run", "gpu", r"failed to alloc (?P<used><NUMBER>) bytes unified memory", "unified"),
     Head("gpu-driver", "run", "gpu", r"could not allocate pinned host memory of size: (?P<used><BYTES>)", "host"),
     Head("gpu-driver", "run", "gpu", r"could not allocate (?:CUDA|ROCM) stream for device (?P<device>[0-9]{1,3}): \w+"),
