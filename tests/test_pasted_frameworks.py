@@ -321,9 +321,11 @@ ANSWERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "pinned memory",
-        ("RESOURCE_EXHAUSTED: Failed to allocate 68719476736 bytes of pinned host memory: "
-        "CUDA_ERROR_OUT_OF_MEMORY: out of "
-        "memory\n"),
+        (
+            "RESOURCE_EXHAUSTED: Failed to allocate 68719476736 bytes of pinned host memory: "
+            "CUDA_ERROR_OUT_OF_MEMORY: out of "
+            "memory\n"
+        ),
         ("Out of pinned host memory", "64 GiB requested"),
     ),
     ("pprof", PPROF, ("12.5 GiB in use", "init_params 8 GiB (64%), [executable] jit_train_step 4.5 GiB (36%)")),

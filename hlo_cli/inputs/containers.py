@@ -725,9 +725,10 @@ def _answered(answers: queue.Queue[tuple[Item | None, Exception | None]], url: s
         try:
             item, error = answers.get(timeout=max(min(_STALLED, end - time.monotonic()), 0))
         except queue.Empty:
-            is_late = time.monotonic() >= end
-            words = f"takes more than {_LONGEST:g} seconds" if is_late else f"sent nothing for {_STALLED:g} seconds"
-            raise HloError(f"{shown(url)} {words}", hint="download it first, and pass the file") from None
+            if time.monotonic() < end:
+                raise _silent_error(url) from None
+            words = f"{shown(url)} takes more than {_LONGEST:g} seconds"
+            raise HloError(words, hint="download it first, and pass the file") from None
         if isinstance(error, StopIteration):
             return
         if error is not None:
@@ -737,12 +738,20 @@ def _answered(answers: queue.Queue[tuple[Item | None, Exception | None]], url: s
             raise HloError(f"{shown(url)} takes more than {_LONGEST:g} seconds", hint="download it first") from None
 
 
+def _silent_error(url: str) -> HloError:
+    """The error of a server that accepts the connection and sends nothing."""
+    hint = "download it first, and pass the file"
+    return HloError(f"{shown(url)} sent nothing for {_STALLED:g} seconds", hint=hint)
+
+
 def _remote_error(error: Exception, url: str) -> HloError:
     """The error of a server, or of the way to it, as one line."""
     if isinstance(error, HloError):
         return error
     if isinstance(error, FileNotFoundError):
         return HloError(f"{shown(url)} not found")
+    if isinstance(error, TimeoutError):  # the socket noticed it before the reader did
+        return _silent_error(url)
     code = getattr(error, "code", None)
     reason = getattr(error, "reason", None) or str(error) or type(error).__name__
     reason = (getattr(reason, "strerror", None) or str(reason)).partition("\n")[0]
