@@ -144,7 +144,7 @@ def test_an_error_about_a_sharding_names_its_axis_and_a_fix(
         "Received incompatible devices for jitted computation. Got argument x of f with shape float32[8] and with dev",
         "in_specs passed to shard_map: P('a') does not match the specs of the in",
         "shard_map was given out_specs which require replication which",
-        "PartitionSpec('a') has duplicate entries for `b`",
+        "A single NamedSharding can map every mesh axis to one dimension, but P('a', 'a') has duplicate entries for `b`",
     ],
 )
 def test_an_error_that_is_cut_is_no_answer(text: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

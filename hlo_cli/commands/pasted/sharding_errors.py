@@ -306,23 +306,19 @@ def _repeated_axis(pasted: PastedText, text: str) -> Report | None:
     spec = _entries(match["spec"], 0)
     axis = match["axes"].split(",")[0].strip(" '\"")
     places = [at for at, entry in enumerate(spec) for each in entry if each == axis]
+    if not places:
+        return None
     unused = [name for name in _mesh(text) if all(name not in entry for entry in spec)]
     where = f"dimensions {' and '.join(map(str, places))}" if len(set(places)) > 1 else f"dimension {places[0]} twice"
     fix = f"Name {axis} once: leave the other dimension None"
     fix += f", or divide it by {unused[0]}." if unused else ", or divide it by another axis of the mesh."
-    return (
-        text_report(
-            pasted,
-            f"The spec divides {where} by {axis}; a mesh axis divides one dimension at most",
-            means=(
-                "Each device has one coordinate along an axis, so it can select one of the parts along one dimension.",
-            ),
-            advice=(fix, _NO_DUMP),
-            numbers={"axis": axis, "dimensions": ", ".join(map(str, places))},
-            next=("hlo help sharding",),
-        )
-        if places
-        else None
+    return text_report(
+        pasted,
+        f"The spec divides {where} by {axis}; a mesh axis divides one dimension at most",
+        means=("Each device has one coordinate along an axis, so it can select one of the parts along one dimension.",),
+        advice=(fix, _NO_DUMP),
+        numbers={"axis": axis, "dimensions": ", ".join(map(str, places))},
+        next=("hlo help sharding",),
     )
 
 
