@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import AS_TEXT, is_elsewhere, is_file, is_folder, names_in, open_bounded, unreadable
-from hlo_cli.inputs.forms import is_archive_name
+from hlo_cli.inputs.forms import ELF, is_archive_name
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from hlo_cli.inputs.pasted.envelopes import PastedKind
 
 # --- names of dump files ---
 # Names of XLA's dump files: module, stage, and the auxiliary files of a module.
@@ -650,3 +653,71 @@ def first_dump(path: str, dump: DumpName) -> str | None:
         if dumps:
             return os.path.normpath(os.path.join(folder, dumps[0]))
     return None
+
+
+# --- what lies in a folder ---
+
+_LOOKED_INTO: Final = 64
+"""Kinds of names of which one file is looked into: a dump has some twenty."""
+_READ_BYTES: Final = 1 << 14
+"""Bytes that show the kind of a file: PTX and LLVM IR begin with comments, reports with a title."""
+_MOST_FILES: Final = 100_000  # dumps of all passes of a large job; more are not counted
+
+
+def kinds_in(folder: str) -> dict[PastedKind, int]:
+    """How many files of each kind lie in a folder; of files with the same ending, one is looked into.
+
+    Modules, and the files on their memory that answers on modules use anyway, do not count.
+
+    >>> kinds_in("/nowhere")
+    {}
+    """
+    endings: dict[str, list[str]] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, _MOST_FILES):
+                if entry.is_file() and not _is_used(entry.name):
+                    endings.setdefault(_ending(entry.name), []).append(entry.path)
+    except OSError:
+        return {}
+    found: dict[PastedKind, int] = {}
+    for paths in sorted(endings.values(), key=len, reverse=True)[:_LOOKED_INTO]:
+        if (kind := _kind_of_file(min(paths))) is not None:
+            found[kind] = found.get(kind, 0) + len(paths)
+    return found
+
+
+def _is_used(name: str) -> bool:
+    """Whether a file is a module, or one that is read with it; JSON is of other tools."""
+    stem, _, extension = name.rpartition(".")
+    if extension == "json" or stem.endswith(tuple(f"-{kind}" for kind in SIBLING_KINDS)):
+        return True
+    return parse_dump_name(name) is not None and not is_auxiliary_file(name)
+
+
+def _ending(name: str) -> str:
+    """What names of files of one kind have in common: the word before the extension only if it is one of XLA's.
+
+    >>> _ending("module_0001.jit_f.thunk_sequence.txt"), _ending("a-live-range.txt"), _ending("k.ptx")
+    ('thunk_sequence.txt', 'live-range.txt', 'ptx')
+    """
+    stem, _, extension = name.rpartition(".")
+    word = stem.rpartition(".")[2]
+    if extension not in ("txt", "pb", "pbtxt", "textproto"):
+        return extension
+    _, dash, kind = word.partition("-")
+    return f"{kind if dash else word}.{extension}"
+
+
+def _kind_of_file(path: str) -> PastedKind | None:
+    """The kind of a file by its first bytes; None for a module, and for what no envelope is about."""
+    from hlo_cli.inputs.pasted.read import document_of  # only directories need it
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_READ_BYTES)
+    except OSError:
+        return None
+    if head.startswith(ELF):
+        return "object-file"
+    return None if b"\0" in head else document_of(head.decode("utf-8", "replace"))

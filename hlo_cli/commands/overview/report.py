@@ -43,10 +43,10 @@ from hlo_cli.commands.report.page import title_of
 from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.dumps import kinds_in
 from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.inputs.input import Input, target_texts
 from hlo_cli.inputs.pasted.envelopes import NOUNS
-from hlo_cli.inputs.pasted.read import kinds_in
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module

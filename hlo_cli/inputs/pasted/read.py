@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from shlex import quote
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.dumps import SIBLING_KINDS, is_auxiliary_file, parse_dump_name
-from hlo_cli.inputs.forms import ELF
 from hlo_cli.inputs.logs import AFTER_BLOCK, EmbeddedModule, find_modules, has_odd_characters, is_cut_header
 from hlo_cli.inputs.pasted.envelopes import (
     ENVELOPES,
@@ -232,76 +229,10 @@ def kinds_of(text: str) -> tuple[PastedKind, ...]:
     return () if (value := _value_of(text)) is None else (value,)
 
 
-# --- what lies in a folder ---
-
-_LOOKED_INTO: Final = 64
-"""Kinds of names of which one file is looked into: a dump has some twenty."""
-_READ_BYTES: Final = 1 << 14
-"""Bytes that show the kind of a file: PTX and LLVM IR begin with comments, reports with a title."""
-_MOST_FILES: Final = 100_000  # dumps of all passes of a large job; more are not counted
-
-
-def kinds_in(folder: str) -> dict[PastedKind, int]:
-    """How many files of each kind lie in a folder; of files with the same ending, one is looked into.
-
-    Modules, and the files on their memory that answers on modules use anyway, do not count.
-
-    >>> kinds_in("/nowhere")
-    {}
-    """
-    endings: dict[str, list[str]] = {}
-    try:
-        with os.scandir(folder) as entries:
-            for entry in islice(entries, _MOST_FILES):
-                if entry.is_file() and not _is_used(entry.name):
-                    endings.setdefault(_ending(entry.name), []).append(entry.path)
-    except OSError:
-        return {}
-    found: dict[PastedKind, int] = {}
-    for paths in sorted(endings.values(), key=len, reverse=True)[:_LOOKED_INTO]:
-        if (kind := _kind_of_file(min(paths))) is not None:
-            found[kind] = found.get(kind, 0) + len(paths)
-    return found
-
-
-def _is_used(name: str) -> bool:
-    """Whether a file is a module, or one that is read with it; JSON is of other tools."""
-    stem, _, extension = name.rpartition(".")
-    if extension == "json" or stem.endswith(tuple(f"-{kind}" for kind in SIBLING_KINDS)):
-        return True
-    return parse_dump_name(name) is not None and not is_auxiliary_file(name)
-
-
-def _ending(name: str) -> str:
-    """What names of files of one kind have in common: the word before the extension only if it is one of XLA's.
-
-    >>> _ending("module_0001.jit_f.thunk_sequence.txt"), _ending("a-live-range.txt"), _ending("k.ptx")
-    ('thunk_sequence.txt', 'live-range.txt', 'ptx')
-    """
-    stem, _, extension = name.rpartition(".")
-    word = stem.rpartition(".")[2]
-    if extension not in ("txt", "pb", "pbtxt", "textproto"):
-        return extension
-    _, dash, kind = word.partition("-")
-    return f"{kind if dash else word}.{extension}"
-
-
-def _kind_of_file(path: str) -> PastedKind | None:
-    """The kind of a file by its first bytes; None for a module, and for what no envelope is about."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_READ_BYTES)
-    except OSError:
-        return None
-    if head.startswith(ELF):
-        return "object-file"
-    return None if b"\0" in head else _document_of(head.decode("utf-8", "replace"))
-
-
-def _document_of(text: str) -> PastedKind | None:
+def document_of(text: str) -> PastedKind | None:
     """The kind of a text that begins as a file or a print of XLA, in which instructions are not a program; else None.
 
-    >>> _document_of("HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n"), _document_of("a = f32[] add(b, c)")
+    >>> document_of("HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n"), document_of("a = f32[] add(b, c)")
     ('live-range', None)
     """
     return next((envelope.kind for envelope in ENVELOPES if envelope.is_document and envelope.is_in(text)), None)
@@ -711,7 +642,7 @@ def _as_copied(text: str) -> str:
 
 
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
-    document = _document_of(text[:_LOOKED_AT])
+    document = document_of(text[:_LOOKED_AT])
     text = text if document is not None and len(text) <= _LONGEST_COPIED else relevant_parts(text)
     plain = plain_lines(text)
     is_source = is_source_code(text)
