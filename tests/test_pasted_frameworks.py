@@ -349,3 +349,10 @@ def test_times_of_torch_are_answered_in_place_of_a_trace(tmp_path: Path, capsys:
     path.write_text(TORCH)
     assert cli.main(["profile", str(path), "--format", "screen"], standalone=False) == 0
     assert "20.0 ms on the device (CUDA)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_table_without_its_columns_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text(TORCH.replace("  Self CPU  ", "  CPU  "))
+    assert cli.main([str(path), "--format", "screen"], standalone=False) == 2
+    assert "error: " in capsys.readouterr().err
