@@ -306,3 +306,11 @@ def test_a_directory_of_hosts_is_answered_for_one_and_compared_next(
     dump.write_text(dump.read_text().replace("add(x, x)", "multiply(x, x)"))
     told = " ".join(hlo("diff", job, "--format", "screen")[1].split())
     assert f"{name}2 computes other results than the other 3 hosts" in told
+
+
+def test_an_archive_is_answered_as_its_directory(step_and_helper: Path, hlo: Callable[..., Answer]) -> None:
+    """Sizes of members are unknown, and a helper may come first: one without a line that tells who wrote it."""
+    text = "HloModule jit_stage\n\nENTRY main {\n  ROOT p = f32[2]{0} parameter(0)\n}\n"
+    (step_and_helper / "module_0000.jit_stage.cpu_after_optimizations.txt").write_text(text)
+    archive = shutil.make_archive(str(step_and_helper / "dump"), "zip", step_and_helper)
+    assert "using jit_step, one of 3 modules" in hlo("memspace", archive, "--json")[1]

@@ -189,12 +189,12 @@ def _only_program(many: Many, reading: InputOptions) -> Input | None:
     # Helpers are small, so the two largest modules are the user's if any two are, and the rest need not be read.
     many = replace(many, pieces=tuple(sorted(many.pieces, key=lambda piece: _file_size(piece.path), reverse=True)))
     found: list[ScanResult[ModuleCost]] = []
-    others = -1
+    others, largest = -1, 2 if many.pieces and _file_size(many.pieces[0].path) else 0
     for each in _costs_of(many, reading):
         if each.answer is None or each.problem:
             return None
         # one of unknown origin is the user's if it is large: dumps of other frameworks do not show who wrote a module
-        others += each.answer.is_users or (each.answer.is_users is None and len(found) < 2)
+        others += each.answer.is_users or (each.answer.is_users is None and len(found) < largest)
         if others > 0:
             return None
         found.append(each)
