@@ -934,3 +934,26 @@ def test_what_is_an_argument_perhaps_in_another_memory_space(value: str, argumen
     [given] = [each for each in module.instructions if each.name == value]
     found = argument_of(given)
     assert (found and found.name) == argument
+
+
+@pytest.mark.parametrize(
+    ("is_fused", "share", "is_found"), [(False, 128, True), (True, 128, False), (False, 129, False)]
+)
+def test_an_all_reduce_is_only_sliced_by_the_share_of_a_device(is_fused: bool, share: int, is_found: bool) -> None:
+    """The TPU compiler represents a reduce-scatter as a fusion of both."""
+    lines = f"""x = f32[512,512] parameter(0)  i = s32[] parameter(1)
+    s = f32[512,512] all-reduce(x), replica_groups={{{{0,1,2,3}}}}, to_apply=add
+    ROOT y = f32[{share},512] dynamic-slice(s, i, i), dynamic_slice_sizes={{{share},512}}"""
+    call = f"p = f32[512,512] parameter(0)  q = s32[] parameter(1)  ROOT r = f32[{share},512] fusion(p, q), kind=kCustom, calls=f"
+    bodies = f"f {{ {lines} }}  ENTRY e {{ {call} }}" if is_fused else f"ENTRY e {{ {lines} }}"
+    assert speaks("HLO502", ALONE + SUMS + bodies) == is_found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"), [("bf16", "f32", True), ("f32", "bf16", False), ("f16", "bf16", False)]
+)
+def test_only_what_was_converted_to_more_bits_is_sent_wide(before: str, after: str, is_found: bool) -> None:
+    text = f"""{ALONE}ENTRY e {{ t = f32[8,128]{{1,0:T(8,128)}} parameter(1)  x = {before}[512,512] parameter(0)
+    w = {after}[512,512] convert(x)
+    ROOT y = {after}[2048,512] all-gather(w), dimensions={{0}}, replica_groups={{{{0,1,2,3}}}} }}"""
+    assert speaks("HLO507", text) == is_found
