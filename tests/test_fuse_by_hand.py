@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.analysis.comparison.two_runs import compare_runs
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.fusion.by_request import fuse_pair, unfuse
 from hlo_cli.transform.fusion.cpu_fusion import fuse
+from hlo_cli.transform.fusion.gpu_fusion import gpu_fuse
 from running import same_results
 
 CHAIN = """HloModule m
@@ -68,6 +70,24 @@ def test_a_fusion_into_a_fusion() -> None:
     assert "y" not in names(made)
     assert [computation.name for computation in made.computations] == ["two", "g", "e"]
     assert is_sound(made)
+
+
+TWICE = """HloModule m
+f { a = f32[8] parameter(0)  ROOT b = f32[8] multiply(a, a) }
+g { c = f32[8] parameter(0)  d = f32[8] parameter(1)  k = f32[8] cosine(d)  ROOT l = f32[8] subtract(c, k) }
+ENTRY e { p = f32[8] parameter(0)  x = f32[8] fusion(p), kind=kLoop, calls=f
+  ROOT y = f32[8] fusion(x, x), kind=kLoop, calls=g }"""
+
+
+@pytest.mark.parametrize("by", ["hand", "XLA:GPU"])
+def test_a_fusion_that_is_an_operand_twice_is_merged_once(by: str) -> None:
+    """XLA makes no such operands, but texts have them."""
+    before = parse_module(TWICE)
+    after = fuse_pair(before, "x", "y") if by == "hand" else gpu_fuse(before, "h100").module
+    assert names(after) == ["p", "y"]
+    assert inside(after, "y") == ["multiply", "cosine", "subtract"]
+    assert is_sound(after)
+    assert compare_runs(before, after).verdict == "identical"
 
 
 def test_a_producer_without_other_users_is_no_result() -> None:

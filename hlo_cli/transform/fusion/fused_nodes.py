@@ -65,6 +65,7 @@ def merge_fusion(graph: MutableGraph, fusion: Node, producer: Node, names: Modul
     body, into = producer.body, fusion.body
     assert body is not None
     assert into is not None
+    _join_repeats(fusion, producer, names)
     outside = dict(zip(body.parameters, producer.operands, strict=False))
     order = [node for node in users_first(body) if node.opcode != opcodes.PARAMETER]
     # XLA copies the operations into the graph, operands first; until the end, the copies are users there. An operation
@@ -102,6 +103,20 @@ def merge_fusion(graph: MutableGraph, fusion: Node, producer: Node, names: Modul
     if not producer.users and producer is not graph.root:
         graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
+
+
+def _join_repeats(fusion: Node, producer: Node, names: ModuleNames) -> None:
+    """Makes a producer that is an operand several times one only once, as in all fusions that XLA makes."""
+    body = fusion.body
+    assert body is not None
+    aliased = {alias.operand_number for alias in fusion.aliasing}
+    places = [at for at, operand in enumerate(fusion.operands) if operand is producer]
+    kept = next((at for at in places if at in aliased), places[0])
+    for number in reversed(places):
+        if number != kept:
+            body.parameters[number].replace_by(body.parameters[kept])
+            _remove_operand(fusion, number, names)
+            body.insertions = []
 
 
 def _operand_inside(fusion: Node, given: Node | None, inner: Node, names: ModuleNames) -> Node:
