@@ -17,15 +17,17 @@ from hlo_cli.inputs.input import list_modules, read_inputs, select_module
 from timing import soon
 
 Capture = pytest.CaptureFixture[str]
-MODULE = "HloModule {name}\n\nENTRY e {{\n  p = f32[2]{{0}} parameter(0)\n  ROOT n = f32[2]{{0}} {opcode}(p)\n}}\n"
+MODULE = (
+    "HloModule {name}\n\nENTRY e {{\n  p = f32[{size}]{{0}} parameter(0)\n  ROOT n = f32[{size}]{{0}} {opcode}(p)\n}}\n"
+)
 AFTER, BEFORE = "after_optimizations.txt", "before_optimizations.txt"
 
 
-def write(folder: Path, *names: str, opcode: str = "negate") -> Path:
+def write(folder: Path, *names: str, opcode: str = "negate", size: int = 2) -> Path:
     """Creates dumps of modules that have the name of their directory."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        (folder / name).write_text(MODULE.format(name=folder.name, opcode=opcode))
+        (folder / name).write_text(MODULE.format(name=folder.name, opcode=opcode, size=size))
     return folder
 
 
@@ -54,7 +56,7 @@ def test_each_subdirectory_is_a_directory_of_dumps(tmp_path: Path) -> None:
 
 def test_the_library_loads_the_largest_module_of_all_subdirectories(tmp_path: Path) -> None:
     write(tmp_path / "small", AFTER)
-    write(tmp_path / "large", AFTER, opcode="exponential")
+    write(tmp_path / "large", AFTER, size=4096)
     assert load(tmp_path).name == "large"
     note = select_module(read_inputs([str(tmp_path)])).module_choice
     assert note == f"using large, the largest of 2 modules in {tmp_path}/; use --module to select another"

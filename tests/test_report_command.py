@@ -282,7 +282,7 @@ def test_pipe_has_the_verdicts() -> None:
     [
         ("f32[3]", "run `hlo layout 'f32[3]'`"),
         ("empty.txt", "empty.txt is empty"),
-        ("binary.txt", "is not HLO text; it looks like an ELF object file"),
+        ("binary.txt", "binary.txt has no functions"),
         ("missing.txt", "file 'missing.txt' not found"),
     ],
 )

@@ -54,7 +54,7 @@ def test_what_cannot_be_read_is_a_record(tmp_path: Path) -> None:
     records = list(scan(paths))
     problems = [record.problem for record in records]
     assert [bool(problem) for problem in problems] == [True, False, True, True, True]
-    for problem, word in zip(problems, ("ELF", "", "empty", "not found", "line"), strict=True):
+    for problem, word in zip(problems, ("object file", "", "empty", "not found", "line"), strict=True):
         assert word in problem
     assert records[1].numbers == module_summary(load(whole))
     assert 0 < _count(records[4].numbers) < _count(records[1].numbers)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.files import AS_TEXT, is_elsewhere, is_file, is_folder, names_in, open_bounded, unreadable
+from hlo_cli.inputs.files import AS_TEXT, is_elsewhere, is_file, is_folder, names_in, open_bounded, opened, unreadable
 from hlo_cli.inputs.forms import ELF, is_archive_name
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, did_you_mean, nearest
@@ -714,9 +714,9 @@ def _kind_of_file(path: str) -> PastedKind | None:
     from hlo_cli.inputs.pasted.read import document_of  # only directories need it
 
     try:
-        with open(path, "rb") as file:
-            head = file.read(_READ_BYTES)
-    except OSError:
+        with opened(path) as file:
+            head = file.stream.read(_READ_BYTES) or b""
+    except (OSError, HloError):
         return None
     if head.startswith(ELF):
         return "object-file"

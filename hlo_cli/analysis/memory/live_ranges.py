@@ -626,7 +626,7 @@ class OperandSharing:
         if kind in ("kLoop", "kInput"):
             return _all_elementwise(users, parameter)
         # hlo_dataflow_analysis.cc: of kOutput fusions, only the addend of a dot or convolution may be overwritten.
-        if kind == "kOutput" and root is not None and root.opcode == "add":
+        if kind == "kOutput" and root is not None and root.opcode == opcodes.ADD:
             product = next((o for o in root.operands if o.opcode in (opcodes.DOT, opcodes.CONVOLUTION)), None)
             if product is None:
                 return False

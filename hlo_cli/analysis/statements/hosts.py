@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
+from hlo_cli.analysis.matching.changes import FUSED
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.sharding.collectives import Collective, collectives_of, groups_text
@@ -293,9 +294,9 @@ def divergence_of(expected: Module, found: Module, ignored: Sequence[str] = ()) 
 
 _NAMES_OF_A_RUN: Final = frozenset(("frontend_attributes",))
 """Attributes of a header that hold fingerprints of the text, which has names and lines."""
-_OF_COMPILATION: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", "fusion", "computation"))
+_OF_COMPILATION: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", FUSED, "computation"))
 """Kinds of changes that do not change which values are computed."""
-_FUSED: Final = frozenset(("fusion", "computation"))
+_FUSED: Final = frozenset((FUSED, "computation"))
 
 
 def _first_difference(comparison: ModuleDiff) -> tuple[Instruction | None, Instruction | None, str] | None:

@@ -271,7 +271,8 @@ def _violated(error: CompilerError) -> str:
         return ", ".join(counts)
     words = " ".join(error.rule.violated.format_map(fields).partition(" @ 0x")[0].split())
     words = words.replace(", S()", "")  # memory of the device has no number in a layout
-    return words.strip().rstrip(".: ").replace("  ", " ")
+    words = words.strip().rstrip(".: ").removesuffix("; its last warning")  # which a message of NCCL may lack
+    return words.replace("  ", " ")
 
 
 def _element_counts(fields: Mapping[str, str]) -> list[str]:

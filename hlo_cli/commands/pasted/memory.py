@@ -632,7 +632,7 @@ def _top_of_pprof(pasted: PastedText) -> Report | None:
     total = _pprof_bytes(head["total"])
     nodes.sort(key=lambda node: -_pprof_bytes(node["flat"]))
     listed = ", ".join(
-        f"{node['name'].strip()} {format_bytes(size)} ({size / max(1, total):.0%})"
+        f"{node['name'].strip()} {format_bytes(size)} ({format_percent(size / max(1, total))}%)"
         for node in nodes[:3]
         if (size := _pprof_bytes(node["flat"]))
     )

@@ -15,7 +15,7 @@ from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_count, format_seconds, verb
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError
@@ -302,7 +302,7 @@ def _times(pasted: PastedText) -> Report | None:
     total = stated.get(device.removeprefix("Self ")) or sum(seconds for _, seconds, _ in found)
     found.sort(key=lambda each: -each[1])
     listed = ", ".join(
-        f"{name} {format_seconds(seconds)} ({seconds / total:.0%}, {format_count(calls, 'calls')})"
+        f"{name} {format_seconds(seconds)} ({format_percent(seconds / total)}%, {format_count(calls, 'calls')})"
         for name, seconds, calls in found[:_MOST_NAMED]
     )
     where = "on the CPU" if device == "Self CPU" else f"on the device ({device.removeprefix('Self ')})"

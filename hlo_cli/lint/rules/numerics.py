@@ -104,7 +104,7 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
     for reduce in context.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if is_checked else ():
         called = reduce.called_computations
         root = called[0].root if called else None
-        if root is None or root.opcode != "add" or not isinstance(root.shape, ArrayShape) or not reduce.operands:
+        if root is None or root.opcode != opcodes.ADD or not isinstance(root.shape, ArrayShape) or not reduce.operands:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
         # pred sums are counts of a logical or.
