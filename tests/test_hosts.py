@@ -58,8 +58,9 @@ def test_planted_divergences(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_planted_divergences(tmp_path: Path, kind: str) -> None:
-    for seed in range(1, 101):
+@pytest.mark.parametrize("seeds", [range(1, 21), pytest.param(range(21, 101), marks=pytest.mark.long)], ids=len)
+def test_many_planted_divergences(tmp_path: Path, kind: str, seeds: range) -> None:
+    for seed in seeds:
         check(tmp_path / str(seed), seed, kind)
 
 
