@@ -93,7 +93,7 @@ BYTECODE: Final = b"ML\xefR"
 """How MLIR bytecode begins; a varint with its version and the name of the producer, which ends with a zero, follow."""
 _VERSION, _NAME_AT, _ARGUMENTS, _RESULTS, _OLD_DEVICES, _PLATFORMS = 4, 6, 10, 14, 16, 22
 _DISABLED_CHECKS, _MODULE, _CALLING_CONVENTION, _KEPT, _GRADIENT, _DEVICES, _JAX = 28, 30, 32, 34, 38, 40, 56
-_CHECK_KIND, _CHECK_TARGET = 4, 6
+_CHECK_TARGET = 6  # of `DisabledSafetyCheck` in jax/_src/export/serialization.fbs
 _SIZES, _TYPE = 6, 8
 _UNIQUE, _ARGUMENT_INDICES, _RESULT_INDICES = 42, 48, 50
 """Newer versions list each type once, and refer to them by number."""
