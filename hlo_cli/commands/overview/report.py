@@ -46,7 +46,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import kinds_in
 from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.inputs.input import Input, target_texts
-from hlo_cli.inputs.pasted.envelopes import NOUNS
+from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
@@ -142,7 +142,7 @@ def _file_facts(folder: str) -> Iterator[Fact]:
     """What else lies in the folder that the command was given, by kind."""
     kinds = kinds_in(folder) if folder else {}
     named = [
-        f"{_ARTICLE.sub('', NOUNS[kind])} ({count:,})"
+        f"{_ARTICLE.sub('', ENVELOPE_OF[kind].noun)} ({count:,})"
         for kind, count in sorted(kinds.items(), key=lambda each: -each[1])
     ]
     if named:

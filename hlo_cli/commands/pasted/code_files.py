@@ -9,7 +9,7 @@ from contextlib import suppress
 from shlex import quote
 from typing import Final
 
-from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.commands.pasted.text_report import text_report
 from hlo_cli.inputs.dumps import read_directory
 from hlo_cli.inputs.files import is_file
 from hlo_cli.inputs.input import read_inputs
@@ -30,30 +30,44 @@ from hlo_cli.syntax.compiler_files.code_files import (
     read_ptx,
 )
 
-_READERS: Final = {"ptx": read_ptx, "llvm-ir": read_llvm, "emitter-mlir": read_emitter}
-_LANGUAGES: Final = {
-    "ptx": "PTX",
-    "llvm-ir": "LLVM IR",
-    "emitter-mlir": "MLIR of an emitter",
-    "object-file": "Machine code",
-}
-_WITHOUT_FUNCTIONS: Final = ("ptx", "llvm-ir")
-"""Languages of files that may hold constants alone."""
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
-def code_report(pasted: PastedText) -> Report:
-    """The report on generated code; HloError if it has no functions."""
-    code = read_object(pasted.data) if pasted.kind == "object-file" else _READERS[pasted.kind](_original(pasted))
-    if code is None or (not code.functions and pasted.kind not in _WITHOUT_FUNCTIONS):
+def ptx_report(pasted: PastedText) -> Report:
+    """The report on PTX, which may hold constants alone."""
+    return _code_report(pasted, read_ptx(_original(pasted)), "PTX")
+
+
+def llvm_report(pasted: PastedText) -> Report:
+    """The report on LLVM IR, which may hold constants alone."""
+    return _code_report(pasted, read_llvm(_original(pasted)), "LLVM IR")
+
+
+def emitter_report(pasted: PastedText) -> Report:
+    """The report on MLIR of XLA's emitters; HloError if it has no functions."""
+    return _code_report(pasted, _with_functions(pasted, read_emitter(_original(pasted))), "MLIR of an emitter")
+
+
+def object_report(pasted: PastedText) -> Report:
+    """The report on an object file; HloError if it has no functions."""
+    return _code_report(pasted, _with_functions(pasted, read_object(pasted.data)), "Machine code")
+
+
+def _with_functions(pasted: PastedText, code: CodeFile | None) -> CodeFile:
+    """The code; HloError if it has no functions."""
+    if code is None or not code.functions:
         raise HloError(f"{pasted.name} has no functions", hint="pass the HLO dump next to it")
+    return code
+
+
+def _code_report(pasted: PastedText, code: CodeFile, language: str) -> Report:
     kernels = [function for function in code.functions if function.is_kernel]
     computed, module = _instructions_beside(pasted.name)
     rows = [(function, computed.get(_symbol(function.name))) for function in code.functions]
     joined = sum(instruction is not None for _, instruction in rows)
     return text_report(
         pasted,
-        _answer(code, kernels, _LANGUAGES[pasted.kind]),
+        _answer(code, kernels, language),
         means=_meaning(code, module if joined else ""),
         tables=(_table(rows),) if rows else (),
         numbers={

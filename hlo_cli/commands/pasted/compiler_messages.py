@@ -13,7 +13,7 @@ from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference
 from hlo_cli.analysis.sharding.placement import describe_sharding
 from hlo_cli.commands.layout.shape import shapes_table
 from hlo_cli.commands.modules.quoted import FoundInstruction, instructions_in, one_line, read_instruction
-from hlo_cli.commands.pasted.answer import explained_parts
+from hlo_cli.commands.pasted.text_report import explained_parts
 from hlo_cli.commands.shard.reshard import AnySharding, first_warned, warning_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -18,7 +18,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.profile.compile_times import times_of_passes
-from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.commands.pasted.text_report import text_report
 from hlo_cli.commands.profile.compiling import compile_answer
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.stablehlo import AS_PROGRAM, Artifact, artifact_in
@@ -27,32 +27,15 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import nearest
 from hlo_cli.syntax.compiler_files.flags import Settings, changed_settings, compiler_flags, settings_in_text
 from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
-
-
-def dump_file_report(pasted: PastedText) -> Report:
-    """The report on a file; HloError if it has nothing of its kind."""
-    readers: dict[str, Callable[[PastedText], Report | None]] = {
-        "pass-times": _pass_times,
-        "compile-options": _compile_options,
-        "thunk-names": _thunk_names,
-        "target": _target,
-        "transfer-stats": _transfers,
-        "program-facts": _program_facts,
-        "exported": _exported,
-    }
-    report = readers[pasted.kind](pasted)
-    if report is None:
-        raise HloError(f"{pasted.name} is empty or truncated", hint="copy the complete file")
-    return report
-
 
 # --- passes ---
 
 
-def _pass_times(pasted: PastedText) -> Report | None:
+def pass_times_report(pasted: PastedText) -> Report | None:
+    """The report on the passes of a compilation; None if it has none of its numbers."""
     message = read_text_message(pasted.text)
     runs = tuple(_run(each) for each in message.messages("pass_metadata"))
     times = times_of_passes(runs)
@@ -103,7 +86,8 @@ _FLAG_IN_LINE: Final = lazy_regex(r"--(xla_\w+|libtpu_\w+|megascale_\w+)(?:=([^\
 _MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
 
 
-def _compile_options(pasted: PastedText) -> Report | None:
+def compile_options_report(pasted: PastedText) -> Report | None:
+    """The report on the flags of a compilation; None if it has none of its numbers."""
     settings = _settings(pasted.text)
     if not settings:
         return None
@@ -166,7 +150,8 @@ def _partitions(message: TextMessage) -> Iterator[str]:
         yield f"{format_count(replicas, 'replicas')}, {format_count(partitions, 'partitions')}{shardy}."
 
 
-def _program_facts(pasted: PastedText) -> Report | None:
+def program_facts_report(pasted: PastedText) -> Report | None:
+    """The report on the facts of a compiled program; None if it has none of its numbers."""
     message = read_text_message(pasted.text)
     facts = tuple(message.values())
     if not facts:
@@ -185,7 +170,7 @@ def _program_facts(pasted: PastedText) -> Report | None:
 # --- exported programs ---
 
 
-def _exported(pasted: PastedText) -> Report | None:
+def exported_report(pasted: PastedText) -> Report | None:
     """What a program of `jax.export` or MLIR bytecode says of itself, without the program."""
     artifact = artifact_in(pasted.data)
     if artifact is None:
@@ -233,7 +218,8 @@ def _of_export(artifact: Artifact) -> Iterator[str]:
 _UNNAMED: Final = "-"
 
 
-def _thunk_names(pasted: PastedText) -> Report | None:
+def thunk_names_report(pasted: PastedText) -> Report | None:
+    """The report on the instructions of thunks; None if it has none of its numbers."""
     thunks = read_text_message(pasted.text).messages("thunk_metadata")
     if not thunks:
         return None
@@ -263,7 +249,8 @@ def _annotation(thunk: TextMessage) -> str:
 # --- the target ---
 
 
-def _target(pasted: PastedText) -> Report | None:
+def target_report(pasted: PastedText) -> Report | None:
+    """The report on the target of a compilation; None if it has none of its numbers."""
     chip = chip_in([pasted.text])
     message = read_text_message(pasted.text)
     facts = dict(_facts(message))
@@ -332,7 +319,8 @@ _TRANSFERS: Final = {
 }
 
 
-def _transfers(pasted: PastedText) -> Report | None:
+def transfers_report(pasted: PastedText) -> Report | None:
+    """The report on transfers with the host; None if it has none of its numbers."""
     message = read_text_message(pasted.text)
     rows = list(_buckets(message))
     columns: tuple[Column[str, str, str, str], ...] = (

@@ -6,12 +6,12 @@ The messages are those of jax/_src and of XLA.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
 from typing import Final
 from unicodedata import name as character_name
 
-from hlo_cli.commands.pasted.answer import around_message, text_report
+from hlo_cli.commands.pasted.text_report import around_message, text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
@@ -30,23 +30,6 @@ from hlo_cli.syntax.scanning.shape_reader import parse_shape
 #
 # The messages are those of jax/_src (array.py, pjit.py), xla/pjrt (common_pjrt_client.cc,
 # abstract_tracked_device_buffer.cc), and xla/stream_executor.
-
-
-def failure_report(pasted: PastedText) -> Report:
-    """The report on an error; HloError if its numbers are not in the text."""
-    readers: dict[str, Callable[[PastedText, str], Report | None]] = {
-        "missing-symbol": _missing_symbol,
-        "kernel-launch": _kernel_launch,
-        "library-launch": _library_launch,
-        "argument-size": _argument_size,
-        "donated-argument": _donated_argument,
-        "compile-time-constant": _compile_time_constant,
-        "nan": _nan,
-    }
-    report = readers[pasted.kind](pasted, around_message(pasted))
-    if report is None:
-        raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
-    return report
 
 
 # --- arguments and arrays at run time ---
@@ -72,7 +55,9 @@ _COUNTS: Final = lazy_regex(
 )
 
 
-def _argument_size(pasted: PastedText, text: str) -> Report | None:
+def argument_size_report(pasted: PastedText) -> Report | None:
+    """The report on an argument that does not fit; None if it has none of its numbers."""
+    text = around_message(pasted)
     match = _BUFFER.search(text) or _HOST.search(text)
     if match is None:
         return _argument_count(pasted, text)
@@ -170,7 +155,9 @@ _PASSED: Final = lazy_regex(r"passed to Execute\(\) as argument (?P<number>\d{1,
 _TWICE: Final = lazy_regex(r"flattened argument (?P<second>\d{1,18}),[^()]{0,80}first use: (?P<first>\d{1,18})")
 
 
-def _donated_argument(pasted: PastedText, text: str) -> Report | None:
+def donated_argument_report(pasted: PastedText) -> Report | None:
+    """The report on an array that is gone; None if it has none of its numbers."""
+    text = around_message(pasted)
     shape = _DELETED.search(text)
     name = f" {shape['shape']}" if shape else ""
     name += f" (argument {number['number']})" if (number := _PASSED.search(text)) else ""
@@ -220,7 +207,13 @@ _MOST_SHARED: Final = 227 << 10
 """The most shared memory of a block on any NVIDIA GPU: that of H100 and B200 (CUDA Programming Guide)."""
 
 
-def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
+_BAD_ACCESS: Final = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED")
+"""Errors of what a kernel did before, not of its launch."""
+
+
+def kernel_launch_report(pasted: PastedText) -> Report | None:
+    """The report on an error of a GPU kernel; None if it has none of its numbers."""
+    text = around_message(pasted)
     launch, error = _LAUNCH.search(text), _CUDA.search(text)
     code = error["code"] if error else ""
     what = _CUDA_WORDS.get(code, "") or (
@@ -247,12 +240,7 @@ def _kernel_launch(pasted: PastedText, text: str) -> Report | None:
         )
     answer = f"A GPU kernel failed{words}" if not kernel else f"The kernel {kernel}{size} failed{words}"
     means = list[str]()
-    if (
-        "ILLEGAL_ADDRESS" in code
-        or "illegal memory access" in text
-        or "LAUNCH_FAILED" in code
-        or "IllegalAddress" in what
-    ):
+    if any(mark in code for mark in _BAD_ACCESS) or "illegal memory access" in text or "IllegalAddress" in what:
         means.append(_LATE)
     if blocks and max(blocks[1:]) > _LIMIT_YZ:
         means.append(f"The grid has {max(blocks[1:]):,} blocks along y or z; CUDA allows {_LIMIT_YZ:,} there.")
@@ -323,7 +311,9 @@ _LIBRARIES: Final = (
 )
 
 
-def _library_launch(pasted: PastedText, text: str) -> Report | None:
+def library_launch_report(pasted: PastedText) -> Report | None:
+    """The report on an error of a GPU library; None if it has none of its numbers."""
+    text = around_message(pasted)
     match, status, versions = _LIBRARY.search(text), _STATUS.search(text), _VERSIONS.search(text)
     if versions is not None and match is None and status is None:
         return _version_mismatch(pasted, versions)
@@ -394,7 +384,9 @@ def _version_mismatch(pasted: PastedText, versions: re.Match[str]) -> Report:
 _UNRESOLVED: Final = lazy_regex(r"runtime symbol: '?(?P<name>[\w.$@]+)'?|Symbols not found: \[ ?(?P<names>[^\]]+?) ?\]")
 
 
-def _missing_symbol(pasted: PastedText, text: str) -> Report | None:
+def missing_symbol_report(pasted: PastedText) -> Report | None:
+    """The report on a function that a program lacks; None if it has none of its numbers."""
+    text = around_message(pasted)
     names = dict.fromkeys(
         name.strip(" '\"")
         for match in _UNRESOLVED.finditer(text)
@@ -433,7 +425,9 @@ _CONSTANT: Final = lazy_regex(
 )
 
 
-def _compile_time_constant(pasted: PastedText, text: str) -> Report | None:
+def compile_time_constant_report(pasted: PastedText) -> Report | None:
+    """The report on a value that TensorFlow must know; None if it has none of its numbers."""
+    text = around_message(pasted)
     match = _CONSTANT.search(text)
     op = (match["op"] if match else None) or "an operation"
     name = f" ({match['node']})" if match else ""
@@ -487,7 +481,9 @@ _INF_CAUSES: Final = {
 """What makes an infinite value of finite ones; exp overflows above ln(largest value)."""
 
 
-def _nan(pasted: PastedText, text: str) -> Report | None:
+def nan_report(pasted: PastedText) -> Report | None:
+    """The report on a value that is not a number; None if it has none of its numbers."""
+    text = around_message(pasted)
     match = _NAN.search(text)
     if match is None:
         return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from hlo_cli.commands.memspace.oom import report_of_message
-from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.commands.pasted.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
@@ -34,23 +34,9 @@ _MEMORY_SPACE: Final = "Memory Space: "
 _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` names instructions, sources, and the peak"
 
 
-def memory_report(pasted: PastedText) -> Report:
-    """The report on the memory that a text lists; HloError if it lists none."""
-    readers: dict[str, Callable[[PastedText], Report | None]] = {
-        "out-of-memory": lambda error: report_of_message(Source(error.name, error.text)),
-        "memory-report": _usage_report,
-        "buffer-assignment": _assignment,
-        "live-range": _live_range,
-        "buffer-values": _values,
-        "memory-stats": _program_statistics,
-        "allocator-stats": _allocator_statistics,
-        "memory-profile": _held_memory,
-        "memory-top": _top_of_pprof,
-    }
-    report = readers[pasted.kind](pasted)
-    if report is None:
-        raise HloError(f"{pasted.name} has no sizes", hint="paste the complete text")
-    return report
+def out_of_memory_report(pasted: PastedText) -> Report:
+    """The report on a message about memory that ran out; HloError if it has no sizes."""
+    return report_of_message(Source(pasted.name, pasted.text))
 
 
 # --- memory usage reports: one table an allocation since 2024, one list of allocations before ---
@@ -65,7 +51,8 @@ _USAGE: Final = (
 )
 
 
-def _usage_report(pasted: PastedText) -> Report | None:
+def usage_report(pasted: PastedText) -> Report | None:
+    """The report on XLA's memory usage report, new or old; None if it has none of its numbers."""
     spaces = parse_memory_usage_report(Source(pasted.name, pasted.text), is_part=True).spaces
     is_old = _MEMORY_SPACE not in pasted.text and _OLD_ALLOCATION.search(pasted.text) is not None
     if is_old or not any(space.allocations for space in spaces):
@@ -277,7 +264,8 @@ class _Allocation:
     values: tuple[_Buffer, ...]
 
 
-def _assignment(pasted: PastedText) -> Report | None:
+def assignment_report(pasted: PastedText) -> Report | None:
+    """The report on a buffer assignment; None if it has none of its numbers."""
     allocations = list(_listed_allocations(pasted.text))
     if not allocations:
         return _assignment_statistics(pasted)
@@ -372,7 +360,8 @@ _LIVE: Final = (
 )
 
 
-def _live_range(pasted: PastedText) -> Report | None:
+def live_range_report(pasted: PastedText) -> Report | None:
+    """The report on a table of live ranges; None if it has none of its numbers."""
     text = pasted.text
     head = _PEAK_HEAD.search(text)
     steps = len(_SEQUENCE.findall(text))
@@ -420,7 +409,8 @@ _LISTED_VALUES: Final = (
 )
 
 
-def _values(pasted: PastedText) -> Report | None:
+def values_report(pasted: PastedText) -> Report | None:
+    """The report on the values of a buffer assignment; None if it has none of its numbers."""
     total = stated_total(pasted.text)
     values = list[tuple[str, int, str | None]]()
     for match in _USED.finditer(pasted.text):
@@ -465,7 +455,8 @@ _FIELD: Final = lazy_regex(
 _PARTS: Final = (("argument", "arguments"), ("output", "results"), ("alias", "aliased"), ("temp", "temporaries"))
 
 
-def _program_statistics(pasted: PastedText) -> Report | None:
+def program_statistics_report(pasted: PastedText) -> Report | None:
+    """The report on the memory of a compiled program; None if it has none of its numbers."""
     prints = _prints(pasted.text)
     if not prints:
         return None
@@ -537,7 +528,8 @@ _NAMES: Final = {
 """The statistic that each spelling of a name means, of tsl::AllocatorStats, libtpu, and Device.memory_stats()."""
 
 
-def _allocator_statistics(pasted: PastedText) -> Report | None:
+def allocator_statistics_report(pasted: PastedText) -> Report | None:
+    """The report on the memory of a device; None if it has none of its numbers."""
     devices = list[dict[str, int]]()
     listed = list[tuple[str, str, int]]()
     for match in _STAT.finditer(pasted.text):
@@ -624,7 +616,8 @@ def _pprof_bytes(text: str) -> int:
     return size_of(text.replace("k", "K"))
 
 
-def _top_of_pprof(pasted: PastedText) -> Report | None:
+def pprof_report(pasted: PastedText) -> Report | None:
+    """The report on a table of pprof; None if it has none of its numbers."""
     head = _TOP_TOTAL.search(pasted.text)
     nodes = list(_TOP_ROW.finditer(pasted.text))
     if head is None or not nodes:
@@ -681,7 +674,7 @@ class _HeldLine:
         return self.size_bytes - self.bytes_before
 
 
-def _held_memory(pasted: PastedText) -> Report:
+def held_memory_report(pasted: PastedText) -> Report:
     """The report on a profile: the lines that hold most, each device apart."""
     held = read_memory_profile(pasted.data, pasted.name)
     lines = _by_line(_held_arrays(held))

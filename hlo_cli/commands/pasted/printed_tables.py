@@ -8,15 +8,15 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
-from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.commands.pasted.shape_text import shape_text
+from hlo_cli.commands.pasted.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
@@ -30,26 +30,6 @@ from hlo_cli.syntax.scanning.shape_reader import parse_shape
 _MOST_NAMED: Final = 3  # the answer is one line
 _LARGEST: Final = 1e30
 """Larger numbers are not measured: the text is damaged."""
-
-
-def table_report(pasted: PastedText) -> Report:
-    """The report on a table or a print; HloError if it has no rows."""
-    readers: dict[str, Callable[[PastedText], Report | None]] = {
-        "cost-analysis": _cost_analysis,
-        "autotune-results": _autotuning,
-        "thunks": _thunks,
-        "execution-profile": _execution_profile,
-        "kernel-times": _kernel_times,
-        "operation-times": _operation_times,
-        "residuals": _residuals,
-        "pallas-kernel": _pallas,
-        "stablehlo": _stablehlo,
-        "cut-header": _cut_header,
-    }
-    report = readers[pasted.kind](pasted)
-    if report is None:
-        raise HloError(f"{pasted.name} has no rows of its kind", hint="paste the complete text")
-    return report
 
 
 def _bytes_of(shape: str) -> int | None:
@@ -71,7 +51,8 @@ _FEWEST_COSTS: Final = 2
 """A program has at least flops or transcendentals besides its bytes, or the bytes of an operand or a result."""
 
 
-def _cost_analysis(pasted: PastedText) -> Report | None:
+def cost_analysis_report(pasted: PastedText) -> Report | None:
+    """The report on the numbers of `cost_analysis()`; None if it has none of its numbers."""
     dicts = _cost_dicts(pasted.text)
     if not dicts:
         return None
@@ -223,7 +204,8 @@ class _Tuned:
         return f"the {self.operation} by {self.provider}{config}{time}{rate}"
 
 
-def _autotuning(pasted: PastedText) -> Report | None:
+def autotuning_report(pasted: PastedText) -> Report | None:
+    """The report on the times of autotuning; None if it has none of its numbers."""
     text = pasted.text
     starts = [match.start() for match in _RESULT.finditer(text)]
     blocks = [text[at:end] for at, end in pairwise([*starts, len(text)])]
@@ -326,7 +308,8 @@ class _Thunk(NamedTuple):
     name: str | None
 
 
-def _thunks(pasted: PastedText) -> Report | None:
+def thunk_report(pasted: PastedText) -> Report | None:
+    """The report on a thunk sequence; None if it has none of its numbers."""
     thunks = list[_Thunk]()
     nested = 0
     for match in _THUNK.finditer(pasted.text):
@@ -407,7 +390,8 @@ class _ProfileLine(NamedTuple):
     name: str
 
 
-def _execution_profile(pasted: PastedText) -> Report | None:
+def execution_profile_report(pasted: PastedText) -> Report | None:
+    """The report on an execution profile of XLA; None if it has none of its numbers."""
     lines = list[_ProfileLine]()
     for match in _PROFILED.finditer(pasted.text):
         best = float(match["best"]) * 1e-6 if (match["best"] or "").strip(".") else None
@@ -455,7 +439,8 @@ class _Timed:
         return self.total / self.count if self.count else self.total
 
 
-def _kernel_times(pasted: PastedText) -> Report | None:
+def kernel_times_report(pasted: PastedText) -> Report | None:
+    """The report on a table of kernels; None if it has none of its numbers."""
     found = list(
         _timed(_cells(_kernel_section(pasted.text)), ("total time", "totaldurationns"), ("instances", "calls", "count"))
     )
@@ -485,7 +470,8 @@ def _kernel_section(text: str) -> str:
     return text[: table.end()] if table else text
 
 
-def _operation_times(pasted: PastedText) -> Report | None:
+def operation_times_report(pasted: PastedText) -> Report | None:
+    """The report on a table of operations; None if it has none of its numbers."""
     times = ("total self time", "self time", "total time", "total_time", "total_self_time", "self_time", "time")
     found = list(_timed(_cells(pasted.text), times, ("occurrences", "count", "calls")))
     return _times_report(pasted, found, "instructions", "instruction") if found else None
@@ -589,7 +575,8 @@ _HEADER_SHAPE: Final = lazy_regex(r"\b[a-z]\w*\[[\d,]*\]")
 _SIGNATURE: Final = "entry_computation_layout={"
 
 
-def _cut_header(pasted: PastedText) -> Report | None:
+def cut_header_report(pasted: PastedText) -> Report | None:
+    """The report on the beginning of a module; None if it has none of its numbers."""
     match = _HEADER.search(pasted.text)
     if match is None:
         return None
@@ -653,7 +640,8 @@ class _SavedValue(NamedTuple):
     source: str | None
 
 
-def _residuals(pasted: PastedText) -> Report | None:
+def residuals_report(pasted: PastedText) -> Report | None:
+    """The report on what JAX saves for the backward pass; None if it has none of its numbers."""
     values = list[_SavedValue]()
     kinds = defaultdict[str, int](int)
     places = defaultdict[tuple[str, str], int](int)
@@ -717,7 +705,8 @@ _REFERENCE: Final = lazy_regex(r"\b\w+:(?:MemRef|Ref)(?:<(?P<space>\w*)>)?\{(?P<
 _BITS: Final = lazy_regex(r"^[a-z]{1,12}(\d{1,9})")
 
 
-def _pallas(pasted: PastedText) -> Report | None:
+def pallas_report(pasted: PastedText) -> Report | None:
+    """The report on the print of a Pallas kernel; None if it has none of its numbers."""
     found = list(_PALLAS.finditer(pasted.text))
     if not found:
         return None
@@ -801,7 +790,8 @@ _REDUCTIONS: Final = {
 }
 
 
-def _stablehlo(pasted: PastedText) -> Report | None:
+def stablehlo_report(pasted: PastedText) -> Report | None:
+    """The report on operations of StableHLO; None if it has none of its numbers."""
     operations = Counter(name for name in _STABLEHLO.findall(pasted.text) if name != "return")
     if not operations:
         return None

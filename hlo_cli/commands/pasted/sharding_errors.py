@@ -6,34 +6,17 @@ The messages are those of jax/_src: sharding.py, named_sharding.py, mesh.py, sha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Final
 
-from hlo_cli.commands.pasted.answer import around_message, text_report
+from hlo_cli.commands.pasted.text_report import around_message, text_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from
-from hlo_cli.source import HloError, nearest
-
-
-def sharding_error_report(pasted: PastedText) -> Report:
-    """The report on an error about a sharding; HloError if its numbers are not in the text."""
-    readers: dict[str, tuple[Callable[[PastedText, str], Report | None], ...]] = {
-        "indivisible": (_indivisible,),
-        "sharding-rank": (_sharding_rank,),
-        "mesh-axis": (_repeated_axis, _missing_axis),
-        "other-devices": (_other_devices,),
-        "other-sharding": (_other_sharding, _not_replicated),
-    }
-    text = around_message(pasted)
-    report = next((found for read in readers[pasted.kind] if (found := read(pasted, text)) is not None), None)
-    if report is None:
-        raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
-    return report
-
+from hlo_cli.source import nearest
 
 _NO_DUMP: Final = "JAX checks this before it lowers the program, so no dump exists."
 
@@ -75,7 +58,9 @@ _SPEC: Final = lazy_regex(r"(?:PartitionSpec|\bP)\(")
 _FULL: Final = lazy_regex(r"(?:full|Got) shape: \((?P<sizes>[\d, ]*)\)")
 
 
-def _indivisible(pasted: PastedText, text: str) -> Report | None:
+def indivisible_report(pasted: PastedText) -> Report | None:
+    """The report on a dimension that does not divide; None if it has none of its numbers."""
+    text = around_message(pasted)
     found = list(_MAPPED.finditer(text))
     patterns = (_GLOBAL, _TILED, _UNEVEN, _DIM_SIZE, _OTHER)
     match = found[0] if found else next((m for each in patterns if (m := each.search(text)) is not None), None)
@@ -256,7 +241,9 @@ _LONG: Final = lazy_regex(
 )
 
 
-def _sharding_rank(pasted: PastedText, text: str) -> Report | None:
+def sharding_rank_report(pasted: PastedText) -> Report | None:
+    """The report on a spec for another rank; None if it has none of its numbers."""
+    text = around_message(pasted)
     match = _RANK.search(text) or _LONG.search(text)
     if match is None:
         return None
@@ -297,6 +284,12 @@ _NOT_FOUND: Final = lazy_regex(
     r"[Rr]esource axis: (?P<axis>\w{1,80}) of (?P<spec>(?:PartitionSpec|P)\(.{0,400}?\)) is not found in mesh: "
     r"\((?P<names>[^()]{0,400})\)"
 )
+
+
+def mesh_axis_report(pasted: PastedText) -> Report | None:
+    """The report on an axis that a spec names twice, or that the mesh lacks; None if it has none of its numbers."""
+    text = around_message(pasted)
+    return _repeated_axis(pasted, text) or _missing_axis(pasted, text)
 
 
 def _repeated_axis(pasted: PastedText, text: str) -> Report | None:
@@ -357,7 +350,9 @@ _PLACED: Final = lazy_regex(
 _ARGUMENT: Final = lazy_regex(r"^ (?P<name>\S+) of (?P<function>\S+) with shape (?P<shape>\w+\[[^\]]*\])")
 
 
-def _other_devices(pasted: PastedText, text: str) -> Report | None:
+def other_devices_report(pasted: PastedText) -> Report | None:
+    """The report on arguments on several devices; None if it has none of its numbers."""
+    text = around_message(pasted)
     if "incompatible devices for" not in text:
         return None
     found = list(_PLACED.finditer(text[text.index("incompatible devices for") :]))
@@ -440,10 +435,12 @@ _AXES: Final = lazy_regex(r"@(?:\w+|\([^()]*\))")
 """Mesh axes in a type, which JAX prints after the size that they divide."""
 
 
-def _other_sharding(pasted: PastedText, text: str) -> Report | None:
+def other_sharding_report(pasted: PastedText) -> Report | None:
+    """The report on an argument or result with another sharding; None if it has none of its numbers."""
+    text = around_message(pasted)
     match = _DIFFERENT.search(text)
     if match is None:
-        return None
+        return _not_replicated(pasted, text)
     wanted, given = match["wanted"] or match["wanted_spec"], match["given"] or match["given_spec"]
     aval = match["aval"] or match["argument"]
     function = match["function"] or "shard_map"

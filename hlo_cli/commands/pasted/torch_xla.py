@@ -7,36 +7,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from hlo_cli.commands.pasted.answer import text_report
+from hlo_cli.commands.pasted.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
-from hlo_cli.source import HloError
 from hlo_cli.syntax.compiler_files.compiler_warnings import seconds_of
 
 _DUMP: Final = (
     "XLA_FLAGS=--xla_dump_to=DIR writes the HLO of each graph; `hlo memspace DIR` shows what is in its memory."
 )
-
-
-def torch_report(pasted: PastedText) -> Report:
-    """The report on a print; HloError if it has no numbers."""
-    readers: dict[str, Callable[[PastedText], Report | None]] = {
-        "torch-graphs": _graphs,
-        "torch-metrics": _metrics,
-        "torch-times": _times,
-    }
-    report = readers[pasted.kind](pasted)
-    if report is None:
-        raise HloError(f"{pasted.name} has no numbers of PyTorch/XLA", hint="paste the complete print")
-    return report
 
 
 # --- graphs ---
@@ -70,7 +56,8 @@ class _Graph:
         return sum(size for part, size in self.sizes.items() if part != "aliased") - self.sizes.get("aliased", 0.0)
 
 
-def _graphs(pasted: PastedText) -> Report | None:
+def graphs_report(pasted: PastedText) -> Report | None:
+    """The report on the graphs of PT_XLA_DEBUG; None if it has none of its numbers."""
     graphs = list(_graphs_in(pasted.text))
     causes = Counter(found.strip() for found in _CAUSE.findall(pasted.text))
     reasons = Counter(found.strip() for found in _EXECUTION.findall(pasted.text))
@@ -183,7 +170,8 @@ class _Metric:
     seconds: float | None = None
 
 
-def _metrics(pasted: PastedText) -> Report | None:
+def metrics_report(pasted: PastedText) -> Report | None:
+    """The report on the metrics of PyTorch/XLA; None if it has none of its numbers."""
     metrics = [_Metric(name, int(count), _seconds(total)) for name, count, total in _METRIC.findall(pasted.text)]
     counters = [_Metric(name, int(value)) for name, value in _COUNTER.findall(pasted.text)]
     if not metrics and not counters:
@@ -276,7 +264,7 @@ _SPANNED: Final[tuple[Column[str, float, int, float], ...]] = (
 )
 
 
-def _times(pasted: PastedText) -> Report | None:
+def times_report(pasted: PastedText) -> Report | None:
     """The operations with the most time on the device; of the CPU if there is none.
 
     Kernels have rows of their own with no time on the CPU: the operation that launched them counts the same time.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.commands.pasted.answer import text_report
 from hlo_cli.commands.pasted.shape_text import shape_text
+from hlo_cli.commands.pasted.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
@@ -24,22 +24,6 @@ from hlo_cli.syntax.byte_sizes import size_of
 from hlo_cli.syntax.compiler_files.code_files import AssembledKernel, read_ptxas
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
-
-def warning_report(pasted: PastedText) -> Report:
-    """The report on the warnings of a text; HloError if none is whole."""
-    readers: dict[str, Callable[[PastedText], Report | None]] = {
-        "donation": _donation,
-        "spills": _spills,
-        "stuck-collective": _stuck,
-        "host-compute": _host_compute,
-        "captured-constants": _captured_constants,
-    }
-    report = readers[pasted.kind](pasted)
-    if report is None:
-        raise HloError(f"{pasted.name} has no message of its kind", hint="paste the complete message")
-    return report
-
-
 # --- donated arguments that no result can use ---
 
 _UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S)){0,20000})", 0)
@@ -47,7 +31,8 @@ _AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*(?:<\w+>)?)\[[\d, ]*
 _PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
 
 
-def _donation(pasted: PastedText) -> Report | None:
+def donation_report(pasted: PastedText) -> Report | None:
+    """The report on donated arguments that no result can use; None if it has none of its numbers."""
     platform = _PLATFORM.search(pasted.text)
     avals = [aval for match in _UNUSED.finditer(pasted.text) for aval in _AVAL.findall(match[1])]
     if not avals and platform is None:
@@ -85,10 +70,9 @@ def _donation(pasted: PastedText) -> Report | None:
             "not reused"
         )
         fix = (
-            "Return a new value of the same shape and type for each donated argument (a state that is "
-            "updated), or leave "
-            "these arguments out of donate_argnums. Batches usually have no such result; shapes are "
-            "those of one device."
+            "Return a new value of the same shape and type for each donated argument (a state that is updated), or "
+            "leave these arguments out of donate_argnums. Batches usually have no such result; shapes are those of one "
+            "device."
         )
     return text_report(
         pasted,
@@ -128,7 +112,8 @@ _SPILLS: Final[tuple[Column[AssembledKernel], ...]] = (
 _TRITON: Final = ("gemm_fusion", "triton", "nested_gemm", "__triton", "softmax_fusion")
 
 
-def _spills(pasted: PastedText) -> Report | None:
+def spills_report(pasted: PastedText) -> Report | None:
+    """The report on registers that kernels spill; None if it has none of its numbers."""
     kernels = read_ptxas(pasted.text)
     found = [kernel for kernel in kernels if kernel.stores or kernel.loads]
     if not found:
@@ -255,7 +240,8 @@ class _Wait:
         return self.unstuck_after is not None and not self.ended_after
 
 
-def _stuck(pasted: PastedText) -> Report | None:
+def stuck_report(pasted: PastedText) -> Report | None:
+    """The report on a collective that waits; None if it has none of its numbers."""
     waits = list(_waits(pasted.given or pasted.text))
     if not waits:
         return _watchdog(pasted)
@@ -497,7 +483,8 @@ _ON_HOST: Final = lazy_regex(
 )
 
 
-def _host_compute(pasted: PastedText) -> Report | None:
+def host_compute_report(pasted: PastedText) -> Report | None:
+    """The report on computations on the host; None if it has none of its numbers."""
     text = " ".join(pasted.text.split())
     counts = Counter(match["name"].strip() for match in _ON_HOST.finditer(text))
     if not counts:
@@ -542,7 +529,8 @@ _CONSTANT: Final = lazy_regex(
 )
 
 
-def _captured_constants(pasted: PastedText) -> Report | None:
+def captured_constants_report(pasted: PastedText) -> Report | None:
+    """The report on constants in a program; None if it has none of its numbers."""
     match = _CAPTURED.search(pasted.text)
     if match is None:
         return None

@@ -11,13 +11,8 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.logs import AFTER_BLOCK, EmbeddedModule, find_modules, has_odd_characters, is_cut_header
-from hlo_cli.inputs.pasted.envelopes import (
-    ENVELOPES,
-    MARKS,
-    NOUNS,
-    PastedKind,
-    PastedText,
-    PastedTextError,
+from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF, ENVELOPES, PastedKind, PastedText, PastedTextError
+from hlo_cli.inputs.pasted.languages import (
     is_source_code,
     known_text_error,
     language_error,
@@ -222,7 +217,7 @@ def kinds_of(text: str) -> tuple[PastedKind, ...]:
     >>> kinds_of('a = f32[] add(b, c), metadata={op_name="out of memory"}')
     ()
     """
-    if any(mark in text for marks in MARKS.values() for mark in marks):
+    if any(mark in text for envelope in ENVELOPES for mark in envelope.marks):
         plain = _ORIGIN.sub("", text)
         if kinds := tuple(envelope.kind for envelope in ENVELOPES if envelope.is_in(plain)):
             return kinds
@@ -571,13 +566,6 @@ _MOST_LANGUAGES = 3  # an error is one line; a text that mixes more is named by 
 _FENCE = lazy_regex(r"^[ \t]*+(?:```|~~~)[^\n]*+$", re.MULTILINE)
 _LONGEST_MENTION = 120  # a line and a half of a terminal: enough to find the words in the text
 _LOOKED_AT = 1 << 16  # marks of encodings are in the first lines, if a text has them
-_WITH_HLO: Final = frozenset(("out-of-memory", "slow-operation", "resharding", "compiler-error", "diff"))
-"""Kinds whose messages have instructions that their answers explain; those of others are not a program."""
-_ARE_VALUES: Final = frozenset(("shape", "shapes", "layout", "sharding", "replica-groups"))
-_BESIDE_HLO: Final = frozenset(
-    ("donation", "spills", "host-compute", "captured-constants", "stuck-collective", "compile-log")
-)
-"""Warnings: a program in the same log is what the reader asks about."""
 _PROGRAM = lazy_regex(r"^(?:ENTRY )?%?[\w.\-]++ (?:\([^\n]*->[^\n]*)?\{[ \t]*$", re.MULTILINE)
 _LONGEST_COPIED = 1 << 24  # repairs of copied text copy it several times; nobody copies more from a screen
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
@@ -648,10 +636,10 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     is_source = is_source_code(text)
     kinds = () if is_source else kinds_of(plain)
     kind = next(iter(kinds), None)
-    if kind is not None and (kind == document or kind not in _WITH_HLO):
-        if not (kind in _BESIDE_HLO and _PROGRAM.search(plain)):
+    if kind is not None and (kind == document or not ENVELOPE_OF[kind].explains_hlo):
+        if not (ENVELOPE_OF[kind].is_beside_hlo and _PROGRAM.search(plain)):
             others = tuple(other for other in kinds if other != kind)
-            plain = value_text(plain) if kind in _ARE_VALUES else plain
+            plain = value_text(plain) if ENVELOPE_OF[kind].is_value else plain
             raise PastedTextError(PastedText(kind, name, plain, others=others, given=text))
         kind = None
     if kind is None and not is_source and _is_diff(plain):
@@ -699,7 +687,7 @@ def _without_hlo(plain: str, name: str, given: str) -> HloError:
     kind, words = value
     what = "text" if plain.strip().count("\n") else "log line" if plain.strip() != given.strip() else "line"
     command = f"hlo layout {quote(words)}" if kind == "shape" else f"echo {quote(words)} | hlo"
-    noun = NOUNS[kind].removeprefix("a ")
+    noun = ENVELOPE_OF[kind].noun.removeprefix("a ")
     if words.startswith(("sharding=", "replica_groups=", "source_target_pairs=")):
         noun = "attribute"
     return HloError(
