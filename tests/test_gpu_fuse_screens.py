@@ -15,8 +15,10 @@ from hlo_cli.analysis.fusion.gpu_rules import MEANINGS, meaning_of
 from hlo_cli.analysis.fusion.unfused_pairs import fusion_outcome
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
+from hlo_cli.transform.fusion import gpu_priority_fusion
 from hlo_cli.transform.fusion.gpu_decisions import GpuPair, kernels_of_dump, pairs_of, pairs_of_dump
-from hlo_cli.transform.fusion.gpu_fusion import gpu_decisions
+from hlo_cli.transform.fusion.gpu_fusion import gpu_decisions, gpu_fuse
+from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED
 from in_process import Answer, run
 
 TICK = 1 / 4e9
@@ -283,3 +285,27 @@ def _device_info() -> str:
 
 def _before(program: Program) -> str:
     return f"hlo_module_before_fusion: {json.dumps(program.text('before_priority_fusion'))}\n"
+
+
+def test_a_pass_that_takes_too_many_steps_is_ended_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = [f"v{k} = f32[64] {'negate' if k % 2 else 'tanh'}({f'v{k - 1}' if k else 'p'})" for k in range(30)]
+    text = "\n".join(["p = f32[64] parameter(0)", *lines, "ROOT r = f32[64] copy(v29)"])
+    path = tmp_path / "chain.hlo"
+    path.write_text(f"HloModule m\nENTRY e {{\n{text}\n}}", encoding="utf-8")
+    whole = gpu_fuse(parse_module(path.read_text()), "h100")
+    assert set(whole.certainty.values()) == {"exact"}
+    monkeypatch.setattr(gpu_priority_fusion, "MAX_STEPS", 40)
+    part = gpu_fuse(parse_module(path.read_text()), "h100")
+    assert 0 < len(part.fused) < len(whole.fused)
+    assert part.fused == whole.fused[: len(part.fused)], "what was fused is as without a limit"
+    assert set(part.certainty.values()) == {UNDECIDED}
+    output, _, _ = run(["fuse", str(path), "--run-pass", "--chip", "h100", "--json"], folder=tmp_path, settings={})
+    count = len(part.certainty)
+    assert json.loads(output)["answer"]["undecided_fusions"] == count
+    assert f"{count} of {count} fusions are {UNDECIDED}, and may grow" in output
+    apart = gpu_decisions(parse_module(path.read_text()), "h100")
+    assert UNDECIDED in {each.reason for each in apart}
+    _, notes, _ = run(["fuse", str(path), "--why-not", "--chip", "h100,a100-80gb"], folder=tmp_path, settings={})
+    assert f"h100: {count} fusions are {UNDECIDED}, and may grow" in notes
+    last = apart[-1].names
+    assert [pair.reason for pair in pairs_of(parse_module(path.read_text()), "h100", last)] == [UNDECIDED]

@@ -30,6 +30,7 @@ from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfus
 from hlo_cli.transform.fusion.cpu_fusion import FusionDecision, fuse
 from hlo_cli.transform.fusion.gpu_decisions import pairs_of
 from hlo_cli.transform.fusion.gpu_fusion import EXACT, TIE, GpuFusion, GpuKernelTimes, gpu_fuse, gpu_kernel_times
+from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED
 from hlo_cli.transform.in_place_hazards import copies_note
 
 # --- fusions of XLA:GPU ---
@@ -42,6 +43,7 @@ _CERTAINTY_WORDS: Final = {
         "depends on a tie, decided by names and the order of the file; protos decide it exactly",
         "depend on a tie, decided by names and the order of the file; protos decide it exactly",
     ),
+    UNDECIDED: (f"is {UNDECIDED}, and may grow", f"are {UNDECIDED}, and may grow"),
     TRITON: (
         "is next to a Triton fusion, whose decisions are not modeled",
         "are next to a Triton fusion, whose decisions are not modeled",
@@ -302,6 +304,11 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
             "fusions_before": before[2],
             "fusions_after": after[2],
             "is_input_of_cpu_fusion": options.apply and options.gpu is None and _is_before_the_pass(loaded),
+            **(
+                {}
+                if result.gpu is None
+                else {"undecided_fusions": list(result.gpu.certainty.values()).count(UNDECIDED)}
+            ),
             **({} if times is None or options.gpu is None else _time_numbers(*times, options.gpu)),
         },
         parts=(*parts, diff),

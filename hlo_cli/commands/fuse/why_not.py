@@ -67,6 +67,7 @@ from hlo_cli.transform.fusion.gpu_fusion import (
     gpu_decisions,
     pairs_by_chip,
 )
+from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED
 
 # --- computed for a GPU ---
 # `hlo fuse DUMP --why-not --chip GPU`: reasons and times of XLA:GPU's priority fusion, computed for a chip.
@@ -614,7 +615,7 @@ def report_of_compared_chips(
         numbers={"pairs": len(pairs), "chips": tuple(chips)},
         parts=(_fusions_table(fusions), *nothing, table),
         next=(command,) if first is not None and argument and argument != "-" else (),
-        notes=(*_chips_notes(loaded, chips), *notes_of(loaded)),
+        notes=(*_undecided_notes(fusions), *_chips_notes(loaded, chips), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -626,6 +627,14 @@ def _chips_answer(pairs: int, chips: Sequence[str], fusions: dict[str, GpuFusion
     counts = ", ".join(f"{len(fusion.certainty):,} on {chip}" for chip, fusion in fusions.items())
     some = f"{verb(pairs, 'is', 'are')} fused on some of {listed} only"
     return f"{format_count(pairs, 'producer–consumer pairs')} {some} (fusions: {counts})"
+
+
+def _undecided_notes(fusions: dict[str, GpuFusion]) -> Iterator[Diagnostic]:
+    """Notes on chips for which some fusions may grow."""
+    for chip, fusion in fusions.items():
+        if count := list(fusion.certainty.values()).count(UNDECIDED):
+            open_ = f"{format_count(count, 'fusions')} {verb(count, 'is', 'are')} {UNDECIDED}, and may grow"
+            yield Diagnostic("note", f"{chip}: {open_}")
 
 
 def _fusions_table(fusions: dict[str, GpuFusion]) -> Table:

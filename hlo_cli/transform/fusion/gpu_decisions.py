@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusion.gpu_fusion import gpu_computations
-from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, Replay, identities_of
+from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED, PriorityFusion, Replay, identities_of
 from hlo_cli.transform.rewriting import ModuleNames
 from hlo_cli.transform.sugar import desugar
 
@@ -193,7 +194,9 @@ def _pairs_in_pass(
             each or {node for node in graph.nodes if node.name == name}
             for each, name in zip(holders, wanted, strict=True)
         ]
-    yield from _pairs(graph, model, holders)
+    for pair in _pairs(graph, model, holders):
+        is_open = not fusion.is_decided and pair.reason is None and pair.emitted_in is None
+        yield replace(pair, reason=UNDECIDED) if is_open else pair
 
 
 def _pairs(graph: MutableGraph, model: KernelBreakdown, holders: Sequence[set[Node]]) -> Iterator[GpuPair]:

@@ -20,7 +20,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.fusion.fused_nodes import rebuild, uncalled_names, without_uncalled
 from hlo_cli.transform.fusion.gpu_passes import GpuPasses
-from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, identities_of
+from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED, PriorityFusion, identities_of
 from hlo_cli.transform.rewriting import ModuleNames, check_rewritable
 from hlo_cli.transform.sugar import desugar
 
@@ -54,6 +54,7 @@ class GpuFused(NamedTuple):
 class GpuFusion:
     """A module with the fusions of XLA:GPU, the steps, and for each fusion how certain it is: `EXACT`, `TIE`, `TRITON`.
 
+    All fusions of a computation are `UNDECIDED` if priority fusion was ended there, and may grow.
     `times` is the time of all kernels in microseconds, each run once, before and after, by XLA's model.
     """
 
@@ -147,8 +148,11 @@ class _Pipeline:
         after = sum(self._time(graph) for graph in graphs.values())
         certainty: dict[str, str] = {}
         for graph in graphs.values():
+            fusions = [node for node in graph.nodes if node.body is not None and node.kind != "kCustom"]
+            if graph in self.run_passes.undecided:
+                certainty.update((node.name, UNDECIDED) for node in fusions)
+                continue
             ties = self.run_passes.ties(graph)
-            fusions = (node for node in graph.nodes if node.body is not None and node.kind != "kCustom")
             certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
         # Without the second pass, only what fusion has made uncalled is removed.
         kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
@@ -185,14 +189,17 @@ def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
         names = ModuleNames(module)
         for computation in gpu_computations(module):
             graph = mutable_graph_of(computation, module.source.text)
+            fusion = PriorityFusion(graph, model, names, identities_of(graph)[0])
             if not module.is_scheduled:
-                PriorityFusion(graph, model, names, identities_of(graph)[0]).run()
-            decisions += _apart(graph, GpuFusionRules(model, graph.root), model)
+                fusion.run()
+            decisions += _apart(graph, GpuFusionRules(model, graph.root), model, is_decided=fusion.is_decided)
     return sorted(decisions, key=lambda each: (-each.saved_bytes, *each.names))
 
 
-def _apart(graph: MutableGraph, rules: GpuFusionRules, model: KernelModel) -> Iterator[GpuDecision]:
-    """Decisions on the pairs of kernels that are left."""
+def _apart(
+    graph: MutableGraph, rules: GpuFusionRules, model: KernelModel, *, is_decided: bool
+) -> Iterator[GpuDecision]:
+    """Decisions on the pairs of kernels that are left; `UNDECIDED` where nothing forbids what a run did not get to."""
     for producer in graph.nodes:
         if not _is_producer(producer):
             continue
@@ -210,7 +217,9 @@ def _apart(graph: MutableGraph, rules: GpuFusionRules, model: KernelModel) -> It
             kernels = None
             if reason is None:
                 kernels = model.time(producer), model.time(user), model.fused_time(producer, user)
-            shown = reason if reason is not None or blocker is None else reasons[blocker]
+            shown = reasons[user if reason is not None or blocker is None else blocker]
+            if shown is None and not is_decided:
+                shown = UNDECIDED
             yield GpuDecision(
                 producer.instruction,
                 user.instruction,

@@ -24,7 +24,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES, COMMUTATIVE
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.transform.fusion.fused_nodes import create_fusion, make_multi_output, without_dead
-from hlo_cli.transform.fusion.gpu_priority_fusion import PriorityFusion, identities_of
+from hlo_cli.transform.fusion.gpu_priority_fusion import MAX_STEPS, PriorityFusion, identities_of
 from hlo_cli.transform.rewriting import ModuleNames
 from hlo_cli.transform.schedule.constraints import effects_of
 
@@ -620,7 +620,7 @@ _MAX_INSTRUCTIONS: Final = 1000
 
 
 class GpuPasses:
-    """Fusion passes over the graphs of a module; `names` are those of the module.
+    """Fusion passes over the graphs of a module; `undecided` are those in which priority fusion was ended.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
@@ -644,7 +644,7 @@ class GpuPasses:
             "_module",
             "_names",
         ),
-        *("_scratch_names", "_tied"),
+        *("_scratch_names", "_steps", "_tied", "undecided"),
     )
 
     def __init__(self, module: Module, model: KernelModel, *, is_priority: bool, is_multi_output: bool) -> None:
@@ -657,6 +657,8 @@ class GpuPasses:
         self._equal = CommonSubexpressions()
         self._effects = effects_of(module.computations)
         self._tied: dict[MutableGraph, set[Node]] = {}
+        self._steps: dict[MutableGraph, int] = {}
+        self.undecided: set[MutableGraph] = set()
         self._before: dict[MutableGraph, MutableGraph | None] = {}
         self._merged: dict[MutableGraph, list[Node]] = {}
 
@@ -665,6 +667,9 @@ class GpuPasses:
         identities, are_exact = identities_of(graph)
         fusion = PriorityFusion(graph, self._model, self._names, identities)
         fusion.run()
+        self._steps[graph] = fusion.steps
+        if not fusion.is_decided:
+            self.undecided.add(graph)
         # With ids of a proto, ties are decided as XLA decides them.
         if not are_exact:
             self._tied[graph] = _touched(fusion)
@@ -673,12 +678,15 @@ class GpuPasses:
 
     def fuse_with_several_results(self, graph: MutableGraph) -> list[tuple[Node, Node]]:
         """Runs multi-output fusion; returns the merged nodes: one, and the fusion that computes it now."""
+        # Its producers and siblings would be kernels that may still grow.
+        if graph in self.undecided:
+            return []
         if self._is_priority:
             self._merge_equal(graph)
         else:
             # The order of users after priority fusion is in no text, so it is made by running the pass again.
             _restore_users(graph, KernelModel(self._model.device), self._other_names)
-        self._before[graph] = _copy_graph(graph) if _is_small(graph) else None
+        self._before[graph] = _copy_graph(graph) if self._may_repeat(graph) else None
         fusion = GpuMultiOutputFusion(graph, self._model, self._names)
         fusion.run()
         self._merged[graph] = [into for _, into in fusion.fused]
@@ -689,7 +697,7 @@ class GpuPasses:
         """Fusions that another order of producers of equal priority, or of users, would change."""
         tied = self._tied.get(graph, set())
         merged = self._merged.get(graph, [])
-        if _is_small(graph):
+        if self._may_repeat(graph):
             return _uncertain_fusions(graph, self._made_again(graph, is_tied=bool(tied), is_merged=bool(merged)))
         # Without a run, all near a tie are uncertain, too.
         nearby = {other for node in tied for other in (*node.operands, *node.users)}
@@ -722,6 +730,10 @@ class GpuPasses:
         without_dead(graph, self._effects)
         return graph
 
+    def _may_repeat(self, graph: MutableGraph) -> bool:
+        """Whether passes may be run again: in both other orders together they take no longer than one run may."""
+        return len(graph.computation.instructions) <= _MAX_INSTRUCTIONS and 2 * self._steps.get(graph, 0) <= MAX_STEPS
+
     @property
     def _other_names(self) -> ModuleNames:
         """Names for graphs that are thrown away."""
@@ -735,10 +747,6 @@ class GpuPasses:
         for node in graph.nodes:
             if node.body is not None:
                 self._model.forget(node)
-
-
-def _is_small(graph: MutableGraph) -> bool:
-    return len(graph.computation.instructions) <= _MAX_INSTRUCTIONS
 
 
 def _is_shared(node: Node) -> bool:

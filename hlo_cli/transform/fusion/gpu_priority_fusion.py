@@ -146,6 +146,11 @@ def _number(node: Node) -> int:
 _NEVER_QUEUED: Final = frozenset((opcodes.PARAMETER, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
 # All emitters but that of loops are input fusions.
 _KINDS: Final = {LOOP: "kLoop"}
+MAX_STEPS: Final = 500_000
+"""Steps of one run, each the fusing of an operation. XLA fuses all operations of a producer again into each consumer,
+which is quadratic in a kernel that grows by its consumers. Measured: 8 µs a step, and 60,000 steps in a transformer of
+20,000 instructions."""
+UNDECIDED: Final = f"not decided within {MAX_STEPS:,} steps"
 
 
 class Times(NamedTuple):
@@ -169,7 +174,7 @@ class PriorityFusion:
     """Pass over one computation; `fused` and `updates` are the steps that XLA writes to its dump.
 
     `identities` order producers of equal priority: the greatest is fused first. `ties` are the producers whose order
-    only they decide.
+    only they decide. After `MAX_STEPS` the pass ends where it is: then `is_decided` is false.
     """
 
     graph: MutableGraph
@@ -179,6 +184,8 @@ class PriorityFusion:
     fused: list[tuple[Node, Node, Node]] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     ties: set[Node] = field(default_factory=set)
+    steps: int = 0
+    is_decided: bool = True
     rules: GpuFusionRules = field(init=False)
     priorities: dict[Node, float] = field(default_factory=dict)
     _last_identity: int = 0
@@ -199,7 +206,8 @@ class PriorityFusion:
         self.start()
         while (producer := self.next_producer()) is not None:
             self.fuse_into(producer, self.consumers_of(producer))
-        self.fuse_constants()
+        if self.is_decided:
+            self.fuse_constants()
 
     def start(self) -> None:
         """Computes the priorities of all producers."""
@@ -212,7 +220,7 @@ class PriorityFusion:
         self._update_priorities()
 
     def next_producer(self) -> Node | None:
-        """Removes the producer of the greatest priority from the queue and returns it; None at the end."""
+        """Removes the producer of the greatest priority from the queue and returns it; None at the end of the pass."""
         while self._heap:
             priority, _, _, producer = heapq.heappop(self._heap)
             if self.priorities.get(producer) != -priority:
@@ -221,8 +229,10 @@ class PriorityFusion:
             if self._heap and self._heap[0][0] == priority and self.priorities.get(self._heap[0][3]) == -priority:
                 self.ties.update((producer, self._heap[0][3]))
             del self.priorities[producer]
-            if self.consumers_of(producer):
-                return producer
+            if not self.consumers_of(producer):
+                continue
+            self.is_decided = self.steps < MAX_STEPS
+            return producer if self.is_decided else None
         return None
 
     def consumers_of(self, producer: Node) -> list[Node]:
@@ -276,6 +286,7 @@ class PriorityFusion:
             # XLA gives ids upward, so a new fusion wins ties against all older ones.
             self.identities[fusion] = self._last_identity
         fusion.kind = kind
+        self.steps += 1 if producer.body is None else len(producer.body.nodes) - len(producer.body.parameters)
         merge = merge_producer if producer.body is None else merge_fusion
         merge(self.graph, fusion, producer, self.names)
         return fusion
