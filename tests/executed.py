@@ -70,8 +70,8 @@ class Session:
 def executed(copy: Path, among: Sequence[str] = (), *, anew: bool = False) -> Executed:
     """What each test executes, or each in some files, measured in a copy of the tree as far as it is not known."""
     known = pickle.loads(_KEPT.read_bytes()) if _KEPT.exists() and not anew else Executed({}, {}, {}, frozenset())
-    modules, tests = ROOT.glob("hlo_cli/**/*.py"), ROOT.glob("tests/test_*.py")
-    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted((*modules, *tests))}
+    modules, tests = copy.glob("hlo_cli/**/*.py"), copy.glob("tests/test_*.py")
+    texts = {str(path.relative_to(copy)): path.read_text(encoding="utf-8") for path in sorted((*modules, *tests))}
     if among:  # what is not measured now stays as it was
         others = {path for path in texts if path.startswith("tests/") and path not in among}
         texts |= {path: known.texts.get(path, "") for path in others}

@@ -23,7 +23,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from random import Random
@@ -92,8 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         copy = Path(directory) / "tree"
         _copy_tree(copy)
         known = executed(copy, options.tests_in, anew=options.measure)
-        chosen, possible = _chosen(options)
-        trials = [_trial(path, mutant, known, options) for path, mutant in chosen]
+        texts = _texts(copy)
+        chosen, possible = _chosen(texts, options)
+        trials = [_trial(path, mutant, texts, known, options) for path, mutant in chosen]
         by = Counter[str]()
         prepared = time.monotonic()
         for trial, test in _tried(copy, trials, options):
@@ -113,25 +114,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- what is tried ---
 
 
-def _chosen(options: argparse.Namespace) -> tuple[list[tuple[str, Mutant]], int]:
+Texts = dict[str, str]
+"""The modules of the package by their paths, as they are in the copy: the tree may change while mutants are tried."""
+
+
+def _chosen(texts: Texts, options: argparse.Namespace) -> tuple[list[tuple[str, Mutant]], int]:
     """A sample of the mutants of modules and lines, in the order of the tree, and how many there could be."""
     candidates = []
     for given in options.paths:
         path, _, line = given.partition(":")
-        for module in _modules(path):
-            edits = edits_of((ROOT / module).read_text(encoding="utf-8"))
+        for module in _modules(texts, path):
+            edits = edits_of(texts[module])
             candidates += [(module, edit) for edit in edits if not line or edit[0].lineno == int(line)]
     Random(options.seed).shuffle(candidates)
     chosen: list[tuple[str, Mutant]] = []
     for module, edit in candidates:
         if len(chosen) == options.sample:
             break
-        mutant = planted((ROOT / module).read_text(encoding="utf-8"), edit)
+        mutant = planted(texts[module], edit)
         chosen += [(module, mutant)] if mutant is not None else []
     return sorted(chosen, key=lambda each: (each[0], each[1].line)), len(candidates)
 
 
-def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespace) -> Trial:
+def _trial(path: str, mutant: Mutant, texts: Texts, known: Executed, options: argparse.Namespace) -> Trial:
     line = bits([mutant.line])
     among = {
         name: execution
@@ -139,7 +144,7 @@ def _trial(path: str, mutant: Mutant, known: Executed, options: argparse.Namespa
         if not options.tests_in or name.startswith(tuple(options.tests_in))
     }
     tests = [name for name, execution in among.items() if execution.lines.get(path, 0) & line]
-    where = _uses(path, mutant.line, is_executed=bool(tests))
+    where = _uses(texts, path, mutant.line, is_executed=bool(tests))
     uses = [
         name
         for name, execution in (among.items() if where else ())
@@ -169,20 +174,19 @@ def _quick_first(tests: Iterable[str], known: Executed) -> list[str]:
     return sorted(price, key=lambda name: (price[name], name))
 
 
-def _uses(path: str, line: int, *, is_executed: bool) -> dict[str, int]:
+def _uses(texts: Texts, path: str, line: int, *, is_executed: bool) -> dict[str, int]:
     """The lines that name what is defined on a line when its module is imported.
 
     All lines of the module if nothing is and no test executes the line: it is part of a class or of a decorator.
     """
-    names = set(_defined(ast.parse(_text(path)), line))
+    names = set(_defined(ast.parse(texts[path]), line))
     if not names:
         return {} if is_executed else {path: -1}
     named = re.compile(r"\b(?:" + "|".join(map(re.escape, names)) + r")\b")
     found = {}
-    for module in _modules("hlo_cli"):
-        text = _text(module)
+    for module, text in texts.items():
         if named.search(text):
-            found[module] = bits([at for at, text in enumerate(text.splitlines(), 1) if named.search(text)])
+            found[module] = bits([at for at, line_text in enumerate(text.splitlines(), 1) if named.search(line_text)])
     return found
 
 
@@ -200,15 +204,19 @@ def _defined(tree: ast.Module | ast.ClassDef, line: int) -> Iterator[str]:
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-@cache
-def _text(path: str) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
+def _texts(copy: Path) -> Texts:
+    files = sorted(copy.glob("hlo_cli/**/*.py"))
+    return {
+        str(file.relative_to(copy)): file.read_text(encoding="utf-8") for file in files if file.name != "__init__.py"
+    }
 
 
-def _modules(given: str) -> list[str]:
-    path = ROOT / given
-    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    return [str(file.relative_to(ROOT)) for file in files if file.name != "__init__.py"]
+def _modules(texts: Texts, given: str) -> list[str]:
+    """A module, or all modules below a package."""
+    found = [path for path in texts if path == given or path.startswith(f"{given.rstrip('/')}/")]
+    if not found:
+        raise SystemExit(f"error: module or package '{given}' not found")
+    return found
 
 
 def _copy_tree(copy: Path) -> None:
