@@ -90,6 +90,21 @@ def test_a_fusion_that_is_an_operand_twice_is_merged_once(by: str) -> None:
     assert compare_runs(before, after).verdict == "identical"
 
 
+@pytest.mark.parametrize("operands", ["x, q", "q, x", "x, x"])
+def test_a_fusion_of_nothing_but_its_parameter_is_merged(operands: str) -> None:
+    text = f"""HloModule m
+    f {{ ROOT a = f32[8] parameter(0) }}
+    g {{ c = f32[8] parameter(0)  d = f32[8] parameter(1)  ROOT l = f32[8] subtract(c, d) }}
+    ENTRY e {{ p = f32[8] parameter(0)  q = f32[8] parameter(1)  x = f32[8] fusion(p), kind=kLoop, calls=f
+      ROOT y = f32[8] fusion({operands}), kind=kLoop, calls=g }}"""
+    before = parse_module(text)
+    after = fuse_pair(before, "x", "y")
+    assert names(after) == ["p", "q", "y"]
+    assert {operand.name for operand in after.instruction("y").operands} == set(operands.replace("x", "p").split(", "))
+    assert is_sound(after)
+    assert compare_runs(before, after).verdict == "identical"
+
+
 def test_a_producer_without_other_users_is_no_result() -> None:
     """With `keep` too: the two need no common shape, as they would as two results of one loop."""
     text = """ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  b = f32[2,9] broadcast(t), dimensions={1}
@@ -155,9 +170,12 @@ def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) 
 def test_on_cpu_both_are_loops(consumer: str, is_fused: bool, users: str) -> None:
     """Of fusions those of loops alone, whether the compiler would compute them again for another user or not."""
     less = "less { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = pred[] compare(x, y), direction=LT }"
+    less += "  plus { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }"
     shapes = ", ".join("f32[9]" for _ in users.split(","))
-    for inside, is_loop in (("cosine(x)", True), ("sort(x), dimensions={0}, to_apply=less", False)):
-        text = f"""{less}  f {{ x = f32[9] parameter(0)  ROOT y = f32[9] {inside} }}
+    window = "k = f32[] constant(0)  ROOT y = f32[9] reduce-window(x, k), window={size=1}, to_apply=plus"
+    sort = "ROOT y = f32[9] sort(x), dimensions={0}, to_apply=less"
+    for inside, is_loop in (("ROOT y = f32[9] cosine(x)", True), (window, True), (sort, False)):
+        text = f"""{less}  f {{ x = f32[9] parameter(0)  {inside} }}
         ENTRY e {{ p = f32[9] parameter(0)  a = f32[9] fusion(p), kind=kLoop, calls=f  b = f32[9] {consumer}
         c = f32[9] negate(a)  ROOT r = ({shapes}) tuple({users}) }}"""
         if is_fused and is_loop:
@@ -216,6 +234,11 @@ def test_two_updates_of_one_array_are_taken_apart_in_their_order() -> None:
     assert [name for name in names(made) if "copy" not in name] == ["p", "q", "i", "n", "v", "w", "s"]
     assert made.instruction("v").operands[0] is not made.instruction("w").operands[0]
     assert is_sound(made)
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    fused = parse_module(CHAIN.replace("z", "wave"))
+    assert str(unfuse(fused, "wave")) == str(unfuse(fused, ["wave"]))
 
 
 def test_what_is_no_fusion_cannot_be_taken_apart() -> None:

@@ -24,6 +24,7 @@ from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.reorder import Goal, moved_blocks, reorder, reorder_with_peaks
+from hlo_cli.transform.schedule.constraints import ExecutedComputations
 from hlo_cli.transform.schedule.latency_scheduler import LatencyModel, _times_by_bytes, times_on_chip
 from judge import ask_xla
 from running import same_results
@@ -398,8 +399,10 @@ def test_with_the_times_of_a_chip_no_execution_is_longer(folder: str, chip: str)
 
 @goals
 def test_computations_with_uses_before_definitions_stay(goal: Goal) -> None:
-    text = "HloModule m  ENTRY e { a = f32[8] negate(b)  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }"
+    text = "HloModule m  ENTRY e { a = f32[8] iota(), iota_dimension=0, control-predecessors={b}"
+    text += "  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }"
     assert names(reorder(parse_module(text), goal).entry) == ["a", "b", "c"]
+    assert not list(ExecutedComputations(parse_module(text)).computations())
 
 
 def test_few_instructions_move() -> None:

@@ -181,6 +181,14 @@ def test_a_computation_with_another_caller_stays() -> None:
     assert module.entry.root.called_computations == (module.computation("w"),)
 
 
+@pytest.mark.parametrize("other", ["o = (f32[8]{0}) tuple(d)", "o = (((f32[8]{0}), f32[8]{0})) tuple(s)"])
+def test_a_chain_of_which_others_take_the_start_stays_expanded(other: str) -> None:
+    text = "HloModule m  w { x = f32[8]{0} parameter(0)  ROOT r = f32[8]{0} negate(x) }  ENTRY e { a = f32[8]{0} parameter(0)"
+    text += f"  s = ((f32[8]{{0}}), f32[8]{{0}}) async-start(a), calls=w  d = f32[8]{{0}} async-done(s)  ROOT {other} }}"
+    module = parse_module(text)
+    assert (sugar(module) is module) == ("tuple(s)" in other)
+
+
 def test_operands_bound_later_come_from_the_called_computation() -> None:
     text = "HloModule m  f { x = f32[8]{0} parameter(0)  y = s8[2]{0} parameter(1)  ROOT r = f32[8]{0} negate(x) }  "
     text += (

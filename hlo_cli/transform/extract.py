@@ -52,14 +52,14 @@ def extract(module: Module, instruction: Instruction | str, *, operands: int = 1
     return extracted(module, module.instruction(instruction), operands=operands, users=users).module
 
 
-def extracted(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> RewrittenModule:
+def extracted(module: Module, instruction: Instruction, *, operands: int, users: int) -> RewrittenModule:
     """Extracted part as by `extract`, with the copies that protect its arguments from in-place updates.
 
     If copies are not sufficient, the part is not scheduled, so that XLA inserts copies.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = s8[9] parameter(0)  ROOT n = s8[9] negate(p) }")
-    >>> extracted(module, module.entry.root).copies
+    >>> extracted(module, module.entry.root, operands=1, users=1).copies
     ()
     """
     computation = instruction.computation

@@ -74,7 +74,7 @@ def _with(module: Module, orders: Mapping[Computation, Sequence[Instruction]]) -
     for old, copy in copies.items():
         for instruction in orders.get(old, old.instructions):
             copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
-        computations.append(copy.finish(None if old.root is None else copy.copies[old.root]))
+        computations.append(copy.finish())
     return with_computations(module, computations, copies)
 
 
@@ -222,7 +222,7 @@ def _with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[F
             continue
         for instruction in old.instructions:
             copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
-        computations.append(copy.finish(None if old.root is None else copy.copies[old.root]))
+        computations.append(copy.finish())
     return with_computations(module, computations, copies), added
 
 
@@ -233,10 +233,10 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
     if fix.reader is None:
         assert root is not None
         first = places.first_of(root)
-        for ordinal, index in enumerate(places.parts(root).indices):
-            if value_at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+        for place, index in enumerate(places.parts(root).indices, first):
+            if value_at[place] == fix.value and (not fix.places or place in fix.places):
                 # With places, each gets a copy of its own, as elements must not share a buffer; else one for all.
-                own = first + ordinal if fix.places else None
+                own = place if fix.places else None
                 if root.opcode == opcodes.TUPLE and index:
                     _plan(plan, root, index[0], index[1:], fix.before, own)
                 else:
@@ -247,9 +247,9 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
         if number in fix.spared_operands:
             continue
         first = places.operand_place(fix.reader, number)
-        for ordinal, index in enumerate(places.parts(operand).indices):
-            if value_at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
-                own = first + ordinal if fix.places else None
+        for place, index in enumerate(places.parts(operand).indices, first):
+            if value_at[place] == fix.value and (not fix.places or place in fix.places):
+                own = place if fix.places else None
                 _plan(plan, fix.reader, number, index, fix.before, own)
 
 
@@ -313,11 +313,9 @@ class _Rewriter:
                     operands[number] = self._with_parts(operand, (), operands[number][0], parts, instruction), ()
             copy.copy(instruction, operands, copied_calls(instruction, copies))
         root = old.root
-        if root is None:
-            return copy.finish(None)
+        if root is None or not plan.root:
+            return copy.finish()
         self._write_copies(sources_before.get(len(old.instructions), ()), root)
-        if not plan.root:
-            return copy.finish(copy.copies[root])
         return copy.finish(self._with_parts(root, (), copy.copies[root], plan.root, root))
 
     def _write_copies(self, sources: Sequence[_Source], place: Instruction) -> None:
@@ -402,6 +400,8 @@ def copies_note(copies: Sequence[str]) -> tuple[str, ...]:
 
     >>> copies_note(("copy.1",))
     ('1 copy added (copy.1), because an in-place update would overwrite an operand before its last read',)
+    >>> [copies_note("abcdefg"[:count])[0].partition("), because")[0] for count in (4, 5)]
+    ['4 copies added (a, b, c, d', '5 copies added (a, b, c, d, …']
     """
     if not copies:
         return ()
@@ -434,7 +434,7 @@ def fix_in_place_hazards(module: Module, original: Module) -> RewrittenModule:
         return RewrittenModule(module)
     facts = order_independent_facts(module)
     walk = overwritten_values(facts)
-    if not walk.count:
+    if not walk.count:  # only faster
         return RewrittenModule(module)
     # Hazards that the input has are its own: a rewrite must not add any.
     known_hazards = _known_hazards(original)
@@ -483,7 +483,7 @@ def _known_hazards(original: Module) -> frozenset[Key]:
 
 def _new_hazards(facts: OrderIndependentFacts, walk: Walk, known_hazards: frozenset[Key]) -> Walk:
     """Hazards that the given module does not have."""
-    if not known_hazards:
+    if not known_hazards:  # only faster
         return walk
     return Walk(
         walk.accesses,

@@ -58,7 +58,7 @@ def with_trip_counts(module: Module, trips: Mapping[str, int]) -> Module:
         for each in computation.instructions:
             attributes = _attributes(each, chosen[each]) if each in chosen else None
             copy.copy(each, copy.operands(each), copied_calls(each, copies), attributes=attributes)
-        computations.append(copy.finish(None if computation.root is None else copy.copies[computation.root]))
+        computations.append(copy.finish())
     return with_computations(module, computations, copies)
 
 

@@ -178,7 +178,7 @@ class _Normalizer:
                 [self.copies[c].computation for c in i.called_computations if c in self.copies]
             )
             copy.copies[i] = added
-        return copy.finish(None if old.root is None else copy.copies[old.root])
+        return copy.finish()
 
     def _attributes(self, instruction: Instruction, names: Mapping[str, str]) -> tuple[Attribute, ...]:
         computations = {

@@ -184,8 +184,7 @@ def _rewrite(
 ) -> Computation:
     for instruction in order:
         copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
-    root = copy.original.root
-    return copy.finish(None if root is None else copy.copies[root])
+    return copy.finish()
 
 
 # --- blocks that moved ---

@@ -167,10 +167,10 @@ def name_of_clone(name: str) -> str:
     >>> [name_of_clone(name) for name in ("add.3", "add.3.clone", "add.3.clone2", "add.3.clone.1")]
     ['add.3.clone', 'add.3.clone2', 'add.3.clone3', 'add.3.clone.1.clone']
     """
-    stem, mark, suffix = name.rpartition(".clone")
     # Clone avoids names such as `add.clone.clone`: it counts in the suffix, without a dot.
-    if mark and not suffix:
+    if name.endswith(".clone"):
         return f"{name}2"
+    stem, mark, suffix = name.rpartition(".clone")
     if mark and suffix.isdecimal():
         return f"{stem}.clone{int(suffix) + 1}"
     return f"{name}.clone"
@@ -307,12 +307,12 @@ class ComputationCopy:
         self._sources.append(source)
         return new
 
-    def finish(self, root: Instruction | None) -> Computation:
-        """Completes and returns the new computation."""
-        computation = self.computation
+    def finish(self, root: Instruction | None = None) -> Computation:
+        """Completes and returns the new computation; its root is the copy of the old root unless another is given."""
+        computation, old = self.computation, self.original.root
         computation.instructions = Items(self._instructions)
         computation.parameters = tuple(self.copies[parameter] for parameter in self.original.parameters)
-        computation.root = root
+        computation.root = self.copies[old] if root is None and old is not None else root
         computation.operand_indices = self._elements
         return computation
 

@@ -171,7 +171,7 @@ class _Desugarer:
                 copy.copy(instruction, operands, called, opcode=opcode, attributes=_not_repeated(instruction, wrapped))
             else:
                 self._start(copy, instruction, operands, wrapped, users)
-        self.computations.append(copy.finish(copy.copies[original.root] if original.root is not None else None))
+        self.computations.append(copy.finish())
 
     def _start(
         self, copy: ComputationCopy, start: Instruction, operands: list[Operand], wrapped: str, users: Users
@@ -398,8 +398,7 @@ class _Sugarer:
             called = () if wrapped is None else copied_calls(wrapped, self.copies)
             attributes = _attributes(instruction, wrapped)
             copy.copy(instruction, operands, called, opcode=opcode, attributes=attributes)
-        root = copy.original.root
-        return copy.finish(None if root is None else copy.copies[root])
+        return copy.finish()
 
     def _operands(self, instruction: Instruction, copy: ComputationCopy) -> Iterator[Operand]:
         for position, operand in enumerate(instruction.operands):

@@ -503,7 +503,7 @@ def _after(writer: Node) -> set[Node]:
     waiting = [writer]
     while waiting:
         for user in waiting.pop().users:
-            if user not in reached:
+            if user not in reached:  # only faster
                 reached.add(user)
                 waiting.append(user)
     return reached

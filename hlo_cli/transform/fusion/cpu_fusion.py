@@ -235,7 +235,10 @@ def _before_softmax(order: list[Node]) -> Iterator[Node]:
 
 def _takes_maximum(reduce: Node) -> bool:
     called = reduce.instruction.called_computations
-    return bool(called) and called[0].root is not None and called[0].root.opcode == "maximum"
+    if not called:
+        return False
+    assert called[0].root is not None
+    return called[0].root.opcode == opcodes.MAXIMUM
 
 
 # --- reachability ---

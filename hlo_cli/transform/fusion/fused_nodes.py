@@ -505,7 +505,8 @@ class _Writer:
             operands = [copies[operand] for operand in instruction.operands]
             called = [self.new[each] for each in instruction.called_computations]
             copies[instruction] = lines.add(instruction, instruction.name, operands, called)
-        lines.finish(None if old.root is None else copies[old.root], (copies[each] for each in old.parameters))
+        assert old.root is not None  # `check_rewritable` refuses a module with a computation without root
+        lines.finish(copies[old.root], (copies[each] for each in old.parameters))
         self.new[old].operand_indices = old.operand_indices
         self.computations.append(self.new[old])
 
@@ -518,12 +519,12 @@ class _Writer:
             written[node] = self._write(
                 node, lines, written, [other.name for other in graph.control_predecessors.get(node, ())]
             )
-        root = None if graph.root is None else written[graph.root]
         # By number, as parameters may stand in any order in the text.
         by_number = {
             node.number: instruction for node, instruction in written.items() if node.opcode == opcodes.PARAMETER
         }
-        lines.finish(root, (by_number[number] for number in sorted(by_number)))
+        assert graph.root is not None
+        lines.finish(written[graph.root], (by_number[number] for number in sorted(by_number)))
         self.computations.append(self.new[old])
 
     def _write(
@@ -604,7 +605,7 @@ class _Lines:
         self.sources.append(source)
         return new
 
-    def finish(self, root: Instruction | None, parameters: Iterable[Instruction]) -> None:
+    def finish(self, root: Instruction, parameters: Iterable[Instruction]) -> None:
         self.computation.instructions = Items(self.instructions)
         self.computation.parameters = tuple(parameters)
         self.computation.root = root

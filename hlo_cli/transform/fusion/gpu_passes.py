@@ -464,9 +464,9 @@ def _copy_graph(graph: MutableGraph) -> MutableGraph:
     copies = _copies(graph.nodes)
     before = {copies[node]: [copies[other] for other in others] for node, others in graph.control_predecessors.items()}
     order: list[Node | None] = list(copies.values())
-    root = None if graph.root is None else copies[graph.root]
+    assert graph.root is not None
     position = {node: place for place, node in enumerate(copies.values())}
-    return MutableGraph(graph.computation, order, root, position, before, graph.text)
+    return MutableGraph(graph.computation, order, copies[graph.root], position, before, graph.text)
 
 
 def _copies(nodes: Iterable[Node]) -> dict[Node, Node]:

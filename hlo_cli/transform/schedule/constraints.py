@@ -243,9 +243,11 @@ def buffer_uses(module: Module) -> BufferUses:
     space = {name: buffer.space for name, buffer in movable.items()}
     overwritten: dict[Computation, frozenset[int]] = {}
     uses = BufferUses(facts, runs, size, space, _homes(facts, runs), overwritten)
+    if not aliases.members:  # only faster
+        return uses
     for run in reversed(runs):
         written = (uses.buffers_written(instruction) for instruction in run.computation.instructions)
-        overwritten[run.computation] = frozenset[int]().union(*written) if aliases.members else frozenset()
+        overwritten[run.computation] = frozenset[int]().union(*written)
     return uses
 
 
@@ -472,7 +474,17 @@ def _groups(computation: Computation, text: str) -> list[list[int]]:
 def _grouped(
     count: int, before: Sequence[Iterable[int]], groups: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
-    """Node of each instruction, and instructions of each node; groups are split if others must run between."""
+    """Node of each instruction, and instructions of each node; groups are split if others must run between.
+
+    A group comes where its first member was, or later if it needs what is between.
+
+    >>> _grouped(4, ((), (), (), ()), [(1, 3)])
+    ([0, 1, 2, 1], [[0], [1, 3], [2]])
+    >>> _grouped(4, ((), (), (), (2,)), [(1, 3)])
+    ([0, 2, 1, 2], [[0], [2], [1, 3]])
+    >>> _grouped(4, ((), (), (1,), (2,)), [(1, 3)])
+    ([0, 1, 2, 3], [[0], [1], [2], [3]])
+    """
     leader = list(range(count))
     if not groups:
         return leader, [[index] for index in leader]
@@ -606,9 +618,7 @@ class PeakMeasure:
     def peak_of(self, order: Sequence[int]) -> tuple[int, list[int]]:
         """Peak of live bytes in an order, and for each node the bytes that it adds minus those that it frees."""
         size, live_out, callee_bytes = self._graph.size, self._graph.live_out, self._graph.callee_bytes
-        place = [0] * len(order)
-        for number, node in enumerate(order):
-            place[node] = number
+        place = {node: number for number, node in enumerate(order)}
         begins, ends = [0] * len(order), [0] * len(order)
         for buffer, nodes in self._nodes.items():
             places = [place[node] for node in nodes]

@@ -183,6 +183,8 @@ def _schedule_by_latency(
     >>> graph = ScheduleGraph(((),) * 4, before, ((), (2,), (), ()), ((),) * 4, {}, frozenset(), (0,) * 4)
     >>> _schedule_by_latency(graph, AsyncLatencies((9, 0, 0, 9), {1: 18}, {2: (1,)}), {}, {})
     [1, 0, 3, 2]
+    >>> _schedule_by_latency(graph, AsyncLatencies((9, 0, 0, 9), {1: 9}, {2: (1,)}), {}, {})
+    [1, 0, 2, 3]
     """
     return _Scheduler(graph, latencies, _MemoryLimits(graph, space, limits, reserved or {})).order()
 
