@@ -257,7 +257,9 @@ def test_async_operations_read_until_their_done() -> None:
     assert not kept.copies
 
 
-@pytest.mark.parametrize("depends", ["b = f32[8] add(m, e)", "f = f32[8] tanh(e)  g = f32[8] tan(f)  b = f32[8] add(m, g)"])
+@pytest.mark.parametrize(
+    "depends", ["b = f32[8] add(m, e)", "f = f32[8] tanh(e)  g = f32[8] tan(f)  b = f32[8] add(m, g)"]
+)
 def test_one_that_can_move_moves_where_another_needs_a_copy(depends: str) -> None:
     """The reader of `m` depends on the update of it, that of `n` does not."""
     text = entry(f"""p = f32[8] parameter(0)  u = f32[2] slice(p), slice={{[1:3]}}  i = s32[] constant(2)

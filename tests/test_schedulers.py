@@ -93,7 +93,9 @@ def random_order(graph: ScheduleGraph, random: Random) -> list[int]:
     order: list[int] = []
     while len(order) < len(graph):
         done = set(order)
-        order.append(random.choice([n for n in range(len(graph)) if n not in done and done.issuperset(graph.before[n])]))
+        order.append(
+            random.choice([n for n in range(len(graph)) if n not in done and done.issuperset(graph.before[n])])
+        )
     return order
 
 
@@ -112,8 +114,12 @@ def test_the_order_by_buffers_is_that_of_a_search(text: str) -> None:
 def by_definition(graph: ScheduleGraph, order: Sequence[int]) -> tuple[list[int], list[int]]:
     """Live bytes while each node of an order runs, and behind it: from the first that uses a buffer to the last."""
     uses = {buffer: [at for at, node in enumerate(order) if buffer in graph.buffers[node]] for buffer in graph.size}
-    ranges = {buffer: (min(at), len(order) if buffer in graph.live_out else max(at)) for buffer, at in uses.items() if at}
-    during = [sum(graph.size[b] for b, (begin, end) in ranges.items() if begin <= at <= end) for at in range(len(order))]
+    ranges = {
+        buffer: (min(at), len(order) if buffer in graph.live_out else max(at)) for buffer, at in uses.items() if at
+    }
+    during = [
+        sum(graph.size[b] for b, (begin, end) in ranges.items() if begin <= at <= end) for at in range(len(order))
+    ]
     after = [sum(graph.size[b] for b, (begin, end) in ranges.items() if begin <= at < end) for at in range(len(order))]
     return [live + graph.callee_bytes[node] for live, node in zip(during, order, strict=True)], after
 

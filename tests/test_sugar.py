@@ -184,7 +184,9 @@ def test_a_computation_with_another_caller_stays() -> None:
 @pytest.mark.parametrize("other", ["o = (f32[8]{0}) tuple(d)", "o = (((f32[8]{0}), f32[8]{0})) tuple(s)"])
 def test_a_chain_of_which_others_take_the_start_stays_expanded(other: str) -> None:
     text = "HloModule m  w { x = f32[8]{0} parameter(0)  ROOT r = f32[8]{0} negate(x) }  ENTRY e { a = f32[8]{0} parameter(0)"
-    text += f"  s = ((f32[8]{{0}}), f32[8]{{0}}) async-start(a), calls=w  d = f32[8]{{0}} async-done(s)  ROOT {other} }}"
+    text += (
+        f"  s = ((f32[8]{{0}}), f32[8]{{0}}) async-start(a), calls=w  d = f32[8]{{0}} async-done(s)  ROOT {other} }}"
+    )
     module = parse_module(text)
     assert (sugar(module) is module) == ("tuple(s)" in other)
 

@@ -238,7 +238,7 @@ def _takes_maximum(reduce: Node) -> bool:
     if not called:
         return False
     assert called[0].root is not None
-    return called[0].root.opcode == opcodes.MAXIMUM
+    return called[0].root.opcode == "maximum"
 
 
 # --- reachability ---

@@ -708,8 +708,9 @@ class GpuPasses:
 
     def _made_again(self, graph: MutableGraph, *, is_tied: bool, is_merged: bool) -> Iterator[MutableGraph]:
         """Graphs of the same computation that the passes make with other orders."""
-        before = self._before.get(graph)
-        if is_merged and before is not None:
+        if is_merged:
+            before = self._before[graph]
+            assert before is not None
             for remade in _with_other_users(before):
                 yield self._merge_again(remade)
         if is_tied:

@@ -336,9 +336,6 @@ class PriorityFusion:
 
     def _update_priorities(self) -> None:
         """Computes the priorities of the nodes that changed, or whose users did."""
-        for node in self._changed:
-            if can_be_fused(node):
-                self.model.time(node)
         for node, priority in [(node, self._priority(node)) for node in self._changed]:
             # An unchanged priority stays in the queue as it is.
             if self.priorities.pop(node, None) == priority:
