@@ -126,7 +126,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "help": {"front", "options"},
         "report": {"fuse", "layout", "lint", "memspace", "modules", "options", "profile", "schedule", "shard"},
         "overview": {"fuse", "lint", "memspace", "modules", "options", "parse", "report", "schedule"},
-        "pasted": {"diff", "layout", "memspace", "modules", "options", "parse", "profile", "shape", "shard"},
+        "prints": {"layout", "modules", "options", "parse", "profile", "shape", "shard"},
+        "pasted": {"diff", "layout", "memspace", "modules", "options", "parse", "prints", "profile", "shape", "shard"},
     },
 }
 FREE = {

@@ -13,7 +13,7 @@ import pytest
 
 from hlo_cli.analysis.profile.compile_times import times_of_passes
 from hlo_cli.commands.help.terms import _of_flag
-from hlo_cli.commands.pasted.dump_files import _settings
+from hlo_cli.commands.prints.dump_files import _settings
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.syntax.compiler_files.flags import changed_settings, compiler_flags, settings_in_bytes
 from hlo_cli.syntax.compiler_files.text_format import read_text_message

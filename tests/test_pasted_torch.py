@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hlo_cli.commands.pasted.torch_xla import _seconds
+from hlo_cli.commands.prints.torch_xla import _seconds
 from in_process import run
 
 RULE = "=" * 80

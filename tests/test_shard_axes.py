@@ -226,7 +226,7 @@ def test_meshes_with_listed_devices() -> None:
 )  # fmt: skip
 def test_axes_of_pasted_groups(text: str, note: str | None) -> None:
     """Groups alone tell of a mesh only if it has several axes."""
-    from hlo_cli.commands.pasted.sharding_text import replica_groups_report
+    from hlo_cli.commands.prints.sharding_text import replica_groups_report
     from hlo_cli.inputs.pasted.envelopes import PastedText
 
     messages = [each.message for each in replica_groups_report(PastedText("replica-groups", "<stdin>", text)).notes]

@@ -22,10 +22,11 @@ from hlo_cli.source import Diagnostic, HloError
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
 _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if each.marks and not each.is_document) - {
-    "out-of-memory",
-    "compiler-error",
+    *("out-of-memory", "framework-error", "compiler-error", "exception"),
 }
-"""Kinds of messages that a note names next to another one; words of the two left out are in many messages."""
+"""Kinds of messages that a note names next to another one; words of those left out are in many messages."""
+_UNRECOGNIZED: Final = "mentions"
+"""The kind of a text of which only parts are understood: an error, although an answer shows these."""
 _JUDGES: Final = frozenset(("lint", "diff"))
 """Commands whose exit code judges a module: a text that is not one never passes."""
 _DEFECTS: Final = "defects"
@@ -64,6 +65,8 @@ def answer_error(error: HloError, context: click.Context) -> int:
     limit = context.params.get("limit")
     if limit and report.numbers.get("total_bytes") is not None:
         return _write_limited(report, str(limit), output)
+    if error.pasted.kind == _UNRECOGNIZED:
+        return write_report(report, output, (error.diagnostic,))
     errors: tuple[Diagnostic, ...] = ()
     given = [option for option in _LIMITS if context.params.get(option) and not (option == "chip" and chip)]
     if name == "lint" and not context.params.get("expect") and report.numbers.get(_DEFECTS):
@@ -89,9 +92,9 @@ def _growth(paths: Sequence[str]) -> Report:
 
 
 def _function(name: str) -> Callable[[PastedText], Report | None]:
-    """The function of a module here that answers a kind of text; its module is imported now."""
-    module, _, function = name.partition(".")
-    found: Callable[[PastedText], Report | None] = getattr(import_module(f"hlo_cli.commands.pasted.{module}"), function)
+    """The function that answers a kind of text; its module is imported now."""
+    module, _, function = name.rpartition(".")
+    found: Callable[[PastedText], Report | None] = getattr(import_module(f"hlo_cli.commands.{module}"), function)
     return found
 
 
@@ -113,7 +116,7 @@ def _in_place_of_a_trace(error: HloError, arguments: Sequence[str]) -> HloError:
     try:
         read_inputs([arguments[0]])
     except PastedTextError as pasted:
-        return error if _is_trace(arguments[0]) else pasted
+        return error if pasted.pasted.kind == _UNRECOGNIZED or _is_trace(arguments[0]) else pasted
     except HloError:
         return error
     return error

@@ -13,7 +13,7 @@ from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference
 from hlo_cli.analysis.sharding.placement import describe_sharding
 from hlo_cli.commands.layout.shape import shapes_table
 from hlo_cli.commands.modules.quoted import FoundInstruction, instructions_in, one_line, read_instruction
-from hlo_cli.commands.pasted.text_report import explained_parts
+from hlo_cli.commands.prints.text_report import explained_parts
 from hlo_cli.commands.shard.reshard import AnySharding, first_warned, warning_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
@@ -265,6 +265,12 @@ def _violated(error: CompilerError) -> str:
     if error.rule is None or not error.rule.violated:
         return ""
     fields = defaultdict(str, error.fields)
+    fields |= {
+        name: f"{format_bytes(int(size))} ({int(size):,} bytes)"
+        for name, size in error.fields.items()
+        if name.endswith("_bytes") and size
+    }
+    fields |= {name: f"{int(each):,}" for name, each in error.fields.items() if name.endswith("_count") and each}
     if error.rule.key.startswith("shared memory"):
         return f"The kernel needs {int(fields['used'], 16):,} bytes, and {int(fields['limit'], 16):,} are available"
     if error.rule.key == opcodes.RESHAPE and len(counts := _element_counts(fields)) > 1:

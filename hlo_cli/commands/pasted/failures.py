@@ -11,13 +11,13 @@ from math import prod
 from typing import Final
 from unicodedata import name as character_name
 
-from hlo_cli.commands.pasted.text_report import around_message, text_report
+from hlo_cli.commands.prints.text_report import around_message, text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_count, verb
+from hlo_cli.report.numbers import format_count, format_percent, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, nearest
@@ -720,3 +720,72 @@ def _of_libtpu(name: str, more: str) -> _Verdict:
         f"is a flag of libtpu: it belongs in LIBTPU_INIT_ARGS, not in XLA_FLAGS{more}",
         f"Set LIBTPU_INIT_ARGS=--{name}=VALUE and remove it from XLA_FLAGS; without a TPU, remove it.",
     )
+
+
+# --- results that differ from a reference ---
+
+_COUNTED: Final = lazy_regex(
+    r"Mismatched elements: (?P<wrong>\d{1,18}) / (?P<all>\d{1,18})"
+    r"|Mismatch count (?P<count>\d{1,18}) \([\d.]{1,12}%\) in shape (?P<shape>[a-z]\w*\[[\d,]*\]\S*) "
+    r"\((?P<elements>\d{1,18}) elements\)"
+)
+_NUMBER: Final = r"[-+]?[\d.]{1,40}(?:e[-+]?\d{1,4})?|inf|nan"
+_GREATEST: Final = lazy_regex(
+    rf"(?:Max|Greatest) (?P<kind>absolute|relative) difference(?: among violations)?: (?P<value>{_NUMBER})"
+    rf"(?: at index (?P<index>\([\d, ]{{0,200}}\)))?(?: \(up to (?P<most>{_NUMBER}) allowed\))?"
+)
+_TOLERANCE: Final = lazy_regex(
+    r"(?P<kind>rtol|atol|abs bound|rel bound)[= ](?P<value>\d{1,9}(?:\.\d{1,20})?(?:e[-+]?\d{1,3})?)"
+)
+_PLACE: Final = lazy_regex(
+    rf"^ *\[(?P<index>[\d, ]{{1,200}})\]: (?P<actual>{_NUMBER}) \(ACTUAL\), (?P<wanted>{_NUMBER}) \(DESIRED\)",
+    re.MULTILINE,
+)
+
+
+def mismatch_report(pasted: PastedText) -> Report | None:
+    """The report on arrays that differ (NumPy, torch.testing, XLA's literal comparison); None if it counts none."""
+    text = pasted.text
+    counted = _COUNTED.search(text)
+    if counted is None:
+        return None
+    wrong, total = int(counted["wrong"] or counted["count"]), int(counted["all"] or counted["elements"])
+    greatest = {match["kind"]: match for match in _GREATEST.finditer(text)}
+    tolerances = [
+        f"{match['kind'].replace(' bound', '')} {float(match['value']):g}" for match in _TOLERANCE.finditer(text)
+    ]
+    places = [match.groupdict() for match in _PLACE.finditer(text)]
+    shape = f" of {counted['shape']}" if counted["shape"] else ""
+    share = f" ({format_percent(wrong / total)}%)" if total else ""
+    differences = "".join(f", at most {match['value']} {kind}" for kind, match in greatest.items())
+    columns: tuple[Column[dict[str, str]], ...] = (
+        Column("index", "index", of=lambda each: each["index"]),
+        Column("actual", "actual", of=lambda each: each["actual"]),
+        Column("desired", "desired", of=lambda each: each["wanted"]),
+    )
+    wide = wrong / total >= _MOST_DIFFER if total else False
+    return text_report(
+        pasted,
+        f"{wrong:,} of {total:,} elements{shape} differ{share}{differences}",
+        means=(f"The tolerance is {', '.join(dict.fromkeys(tolerances))}.",) if tolerances else (),
+        tables=(Table("mismatches", columns, rows_from(columns, places), noun="elements"),) if places else (),
+        advice=(
+            (
+                "Most elements differ: look for other inputs, another order of dimensions, or a wrong result, not for "
+                "rounding."
+                if wide
+                else "Few elements differ: compare the types of dots and sums first (jax_default_matmul_precision), as "
+                "another order of a sum rounds differently."
+            ),
+            "`hlo diff BEFORE AFTER --exact` shows what differs in two programs; `hlo run DUMP` computes values.",
+        ),
+        numbers={
+            "mismatches": wrong,
+            "elements": total,
+            **{f"largest_{kind}": match["value"] for kind, match in greatest.items()},
+        },
+    )
+
+
+_MOST_DIFFER: Final = 0.5
+"""The share of elements above which rounding is an unlikely cause: it rarely moves most elements past a tolerance."""

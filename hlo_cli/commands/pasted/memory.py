@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.commands.memspace.oom import report_of_message
-from hlo_cli.commands.pasted.text_report import text_report
+from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes

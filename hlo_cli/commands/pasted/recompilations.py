@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from hlo_cli.commands.modules.recompilations import Cause, Change, Function, causes_of, changes_between, classified
-from hlo_cli.commands.pasted.text_report import text_report
+from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, format_seconds

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Final
 
-from hlo_cli.commands.pasted.text_report import around_message, text_report
+from hlo_cli.commands.prints.text_report import around_message, text_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count

@@ -10,7 +10,7 @@ from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.diff.conditions import View
 from hlo_cli.commands.diff.report import DiffSide, report_of_diff
 from hlo_cli.commands.modules.quoted import instructions_in
-from hlo_cli.commands.pasted.text_report import explained_parts
+from hlo_cli.commands.prints.text_report import explained_parts
 from hlo_cli.inputs.logs import EmbeddedModule
 from hlo_cli.inputs.pasted.envelopes import PastedText, PastedTextError
 from hlo_cli.inputs.pasted.read import read_text

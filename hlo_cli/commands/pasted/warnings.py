@@ -11,18 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.commands.pasted.shape_text import shape_text
-from hlo_cli.commands.pasted.text_report import text_report
+from hlo_cli.commands.prints.shape_text import bytes_of_shape
+from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
-from hlo_cli.source import HloError
 from hlo_cli.syntax.byte_sizes import size_of
 from hlo_cli.syntax.compiler_files.code_files import AssembledKernel, read_ptxas
-from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- donated arguments that no result can use ---
 
@@ -38,7 +36,7 @@ def donation_report(pasted: PastedText) -> Report | None:
     if not avals and platform is None:
         return None
     counts = Counter(avals)
-    each = {aval: _bytes_of(aval) for aval in counts}
+    each = {aval: bytes_of_shape(aval.replace(" ", "")) for aval in counts}
     columns = (
         Column(
             "bytes",
@@ -53,7 +51,7 @@ def donation_report(pasted: PastedText) -> Report | None:
     )
     rows = rows_from_tuples(columns, counts.items())
     known = [size * count for aval, count in counts.items() if (size := each[aval]) is not None]
-    sizes = [size for aval in avals if (size := _bytes_of(aval)) is not None]
+    sizes = [size for aval in avals if (size := bytes_of_shape(aval.replace(" ", ""))) is not None]
     listed = (
         f"{' and '.join(f'{size:,}' for size in sizes)} bytes" if len(sizes) <= 2 else f"{sum(sizes):,} bytes in all"
     )
@@ -91,13 +89,6 @@ def donation_report(pasted: PastedText) -> Report | None:
         numbers={"arguments": len(avals), "bytes": sum(known)},
         next=("hlo help memory",),
     )
-
-
-def _bytes_of(aval: str) -> int | None:
-    try:
-        return parse_shape(shape_text(aval.replace(" ", ""))).logical_bytes
-    except HloError:
-        return None
 
 
 # --- register spills ---

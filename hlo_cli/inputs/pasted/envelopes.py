@@ -60,7 +60,18 @@ PastedKind = Literal[
     "pallas-kernel",
     "stablehlo",
     "residuals",
+    "framework-error",
     "compiler-error",
+    "mismatch",
+    "device-usage",
+    "kernel-metrics",
+    "copy-times",
+    "schedule-statistics",
+    "jaxpr",
+    "torch-graph",
+    "mesh",
+    "sharding-drawing",
+    "shape-tree",
     "donation",
     "spills",
     "host-compute",
@@ -81,6 +92,8 @@ PastedKind = Literal[
     "drawing",
     "program-facts",
     "exported",
+    "exception",
+    "mentions",
 ]
 
 
@@ -88,7 +101,7 @@ PastedKind = Literal[
 class Envelope:
     """One kind of text: one of the `marks` is in it, and `pattern` is found, if there is one.
 
-    `answer` is the function of `hlo_cli/commands/pasted` that answers. A document is about itself, so that instructions
+    `answer` is the function of `hlo_cli/commands` that answers. A document is about itself, so that instructions
     in it are part of it; an answer that explains HLO is about those next to a message; a message that is beside HLO
     is a remark in a log, and a program there is what the reader asks about. A value is all of its text. What has times
     is answered by `hlo profile` too, although it is not a trace.
@@ -196,20 +209,24 @@ EMITTER_MLIR: Final = lazy_regex(
 
 ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
-        "out-of-memory", "an out-of-memory error", "memory.out_of_memory_report", _OUT_OF_MEMORY, explains_hlo=True
+        "out-of-memory",
+        "an out-of-memory error",
+        "pasted.memory.out_of_memory_report",
+        _OUT_OF_MEMORY,
+        explains_hlo=True,
     ),
     # --- errors when a program starts or runs ---
     Envelope(
         "missing-symbol",
         "an error about a missing function",
-        "failures.missing_symbol_report",
+        "pasted.failures.missing_symbol_report",
         ("runtime symbol", "Symbols not found", "undefined symbol"),
         _words(r"Unable to resolve runtime symbol|Symbols not found: \["),
     ),
     Envelope(
         "kernel-launch",
         "an error of a GPU kernel",
-        "failures.kernel_launch_report",
+        "pasted.failures.kernel_launch_report",
         ("CUDA_ERROR_", "hipError", "illegal memory access", "ailed to launch", "HIP_ERROR", "misaligned address"),
         _words(
             r"Failed to launch (?:CUDA|ROCm|HIP|ROCM) (?:kernel|graph)|CUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z]\w+"
@@ -219,7 +236,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "library-launch",
         "an error of a GPU library call",
-        "failures.library_launch_report",
+        "pasted.failures.library_launch_report",
         (
             "CuDNN library",
             "cuBLAS",
@@ -243,7 +260,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "argument-size",
         "an error about an argument of a program",
-        "failures.argument_size_report",
+        "pasted.failures.argument_size_report",
         (
             "incompatible size",
             "incompatible shape",
@@ -265,7 +282,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "donated-argument",
         "an error about a donated or deleted array",
-        "failures.donated_argument_report",
+        "pasted.failures.donated_argument_report",
         (
             "deleted or donated",
             "has been deleted",
@@ -283,7 +300,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "indivisible",
         "an error about a sharding of an array",
-        "sharding_errors.indivisible_report",
+        "pasted.sharding_errors.indivisible_report",
         ("divisib", "evenly divide", "partitioned"),
         _words(
             # A model's own check of its sizes, and prose about division, are not about a sharding.
@@ -295,7 +312,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "sharding-rank",
         "an error about a sharding of an array",
-        "sharding_errors.sharding_rank_report",
+        "pasted.sharding_errors.sharding_rank_report",
         ("values of rank", "rank at least", "not compatible with", "compatible with the corresponding input"),
         _words(
             r"only valid for values of rank (?:at least )?\d+|rank of the (?:spec|sharding|value)"
@@ -305,41 +322,41 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "mesh-axis",
         "an error about an axis of a mesh",
-        "sharding_errors.mesh_axis_report",
+        "pasted.sharding_errors.mesh_axis_report",
         ("has duplicate entries for `", "is not found in mesh"),
         _words(r"has duplicate entries for `|[Rr]esource axis: \w+ of [^~]{1,400}? is not found in mesh"),
     ),
     Envelope(
         "other-devices",
         "an error about the devices of arguments",
-        "sharding_errors.other_devices_report",
+        "pasted.sharding_errors.other_devices_report",
         ("incompatible devices for",),
         _words(r"Received incompatible devices for [^~]{1,4000}? device ids"),
     ),
     Envelope(
         "other-sharding",
         "an error about the sharding of an argument or result",
-        "sharding_errors.other_sharding_report",
+        "pasted.sharding_errors.other_sharding_report",
         ("does not match the sharding on", "does not match the specs of", "which require replication"),
     ),
     Envelope(
         "compile-time-constant",
         "an error of TensorFlow before HLO exists",
-        "failures.compile_time_constant_report",
+        "pasted.failures.compile_time_constant_report",
         ("compile-time constant",),
         _words(r"must be a compile-time constant"),
     ),
     Envelope(
         "nan",
         "an error about a value that is not a number",
-        "failures.nan_report",
+        "pasted.failures.nan_report",
         ("encountered in",),
         _words(r"FloatingPointError: invalid value \((?:nan|inf)\) encountered in"),
     ),
     Envelope(
         "unknown-flag",
         "an error about an XLA flag",
-        "failures.flag_report",
+        "pasted.failures.flag_report",
         (
             "Unknown flag",
             "unknown flag",
@@ -358,7 +375,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "stuck-collective",
         "a warning about a stuck collective",
-        "warnings.stuck_report",
+        "pasted.warnings.stuck_report",
         ("may be stuck", "stuck waiting for", "Termination timeout", "Rendezvous", "Watchdog caught"),
         _words(
             r"has been waiting for [^\n]{0,500}may be stuck|is unstuck waiting for|Termination timeout for"
@@ -369,7 +386,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "slow-operation",
         "a slow operation warning",
-        "compiler_messages.slow_operation_report",
+        "pasted.compiler_messages.slow_operation_report",
         (
             "Constant folding an instruction is taking",
             "low compile?",
@@ -382,7 +399,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "resharding",
         "a resharding warning",
-        "compiler_messages.resharding_report",
+        "pasted.compiler_messages.resharding_report",
         ("[spmd]", "[SPMD]", "nvoluntary full rematerialization"),
         explains_hlo=True,
     ),
@@ -390,7 +407,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "memory-report",
         "a memory usage report",
-        "memory.usage_report",
+        "pasted.memory.usage_report",
         ("cumulative_size;", "Memory Space: ", "Allocations sorted by size"),
         _words(r"^\s*cumulative_size;|^Memory Space: \S+ \(color=\d+\)|^Allocations sorted by size"),
         is_document=True,
@@ -398,7 +415,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "live-range",
         "a table of live ranges",
-        "memory.live_range_report",
+        "pasted.memory.live_range_report",
         ("HloLiveRange", "BufferLiveRange:", "Live ranges at"),
         _words(r"^\s*(?:HloLiveRange \(max \d|BufferLiveRange:|Live ranges at \d)"),
         is_document=True,
@@ -406,7 +423,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "buffer-assignment",
         "a buffer assignment",
-        "memory.assignment_report",
+        "pasted.memory.assignment_report",
         ("BufferAssignment", "allocation "),
         _words(
             r"^[ \t\"']*BufferAssignment:|^[ \t\"']*allocation \d+: (?:0x\w+, )?size \d+"
@@ -417,7 +434,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "buffer-values",
         "a list of buffer values (part of a buffer assignment)",
-        "memory.values_report",
+        "pasted.memory.values_report",
         ("Used values:", " positions:"),
         _words(r"^Used values:|^<\d+ [^\s@]+ @\d+>\n positions:"),
         is_document=True,
@@ -426,7 +443,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "allocator-stats",
         "memory statistics of a device",
-        "memory.allocator_statistics_report",
+        "pasted.memory.allocator_statistics_report",
         ("AllocatorStats", "In Use:", "InUse:", "bytes_in_use"),
         _words(
             r"^ *AllocatorStats|^(?:Num ?Allocs|Peak ?In ?Use|In ?Use|Reservable Limit|Largest Free "
@@ -437,7 +454,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "memory-stats",
         "memory statistics of a program",
-        "memory.program_statistics_report",
+        "pasted.memory.program_statistics_report",
         ("CompiledMemoryStats(", "_size_in_bytes"),
         _words(r"CompiledMemoryStats\(|\b(?:temp|argument|output)_size_in_bytes['\"]?\s*[=:]"),
         is_document=True,
@@ -445,7 +462,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "cost-analysis",
         "a cost analysis",
-        "printed_tables.cost_analysis_report",
+        "prints.printed_tables.cost_analysis_report",
         ("bytes accessed", "transcendentals", "utilization"),
         _words(
             r"['\"](?:bytes accessed[^'\"\n]{0,40}|transcendentals|utilization ?\w{0,20}\{[\d,]*\})['\"]\s*:\s*-?\d"
@@ -455,7 +472,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "autotune-results",
         "autotuning results",
-        "printed_tables.autotuning_report",
+        "prints.printed_tables.autotuning_report",
         ("run_time", "results {", "results:", "version: 3"),
         _words(r"\brun_time:? \{|^results:? \{|^version: 3\s*\Z"),
         is_document=True,
@@ -463,7 +480,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "thunks",
         "a thunk sequence",
-        "printed_tables.thunk_report",
+        "prints.printed_tables.thunk_report",
         (": k",),
         _words(r"^ *\d{3,}: k[A-Z]\w+[ \t]"),
         is_document=True,
@@ -471,7 +488,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "thunk-names",
         "a list of thunks with their instructions",
-        "dump_files.thunk_names_report",
+        "prints.dump_files.thunk_names_report",
         ("thunk_metadata",),
         _words(r"\A\s*thunk_metadata:? \{"),
         is_document=True,
@@ -479,7 +496,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "pass-times",
         "a list of compiler passes",
-        "dump_files.pass_times_report",
+        "prints.dump_files.pass_times_report",
         ("pass_metadata",),
         _words(r"^\s*pass_metadata:? \{"),
         is_document=True,
@@ -488,7 +505,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "target",
         "a description of a target",
-        "dump_files.target_report",
+        "prints.dump_files.target_report",
         ("tpu_topology_args", "gpu_device_info"),
         _words(r"^tpu_topology_args:? \{|\A(?!.*^fusion_steps:? \{)(?s:.*)^\s*gpu_device_info:? \{"),
         is_document=True,
@@ -496,7 +513,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "transfer-stats",
         "a list of transfers with the host",
-        "dump_files.transfers_report",
+        "prints.dump_files.transfers_report",
         ("host_transfer_sizes",),
         _words(r"^host_transfer_sizes:? \{"),
         is_document=True,
@@ -504,7 +521,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "compile-options",
         "a list of compiler flags",
-        "dump_files.compile_options_report",
+        "prints.dump_files.compile_options_report",
         ("xla_", "debug_options"),
         _words(
             r"\A\s*(?:executable_build_options:? \{|debug_options:? \{|entry_computation_layout:? \{"
@@ -517,7 +534,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "program-facts",
         "a description of a compiled program",
-        "dump_files.program_facts_report",
+        "prints.dump_files.program_facts_report",
         ("num_replicas:", "optimized_hlo_instruction_count:"),
         _words(r"\A\s*num_replicas: \d+\s*\n\s*device_assignment:? \{|^optimized_hlo_instruction_count: \d"),
         is_document=True,
@@ -526,7 +543,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "ptx",
         "PTX",
-        "code_files.ptx_report",
+        "prints.code_files.ptx_report",
         (".target ",),
         lazy_regex(r"^\.version \d[^\n]*\n\.target ", re.MULTILINE),
         is_document=True,
@@ -534,7 +551,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "emitter-mlir",
         "MLIR of an emitter",
-        "code_files.emitter_report",
+        "prints.code_files.emitter_report",
         ("xtile.", "xla.", "llvm.func", "tt.func", "// -----// IR Dump "),
         EMITTER_MLIR,
         is_document=True,
@@ -542,7 +559,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "llvm-ir",
         "LLVM IR",
-        "code_files.llvm_report",
+        "prints.code_files.llvm_report",
         ("; ModuleID", "target triple", "target datalayout"),
         lazy_regex(r"\A\s*; ModuleID|^target (?:datalayout|triple) = ", re.MULTILINE),
         is_document=True,
@@ -550,7 +567,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "drawing",
         "a drawing of a computation",
-        "code_files.drawing_report",
+        "prints.code_files.drawing_report",
         ("digraph G", "<title>Fusion Explorer: "),
         lazy_regex(r"^label = <[^\n]*Computation |<title>Fusion Explorer: ", re.MULTILINE),
         is_document=True,
@@ -558,7 +575,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "torch-graphs",
         "an analysis of graphs by PyTorch/XLA",
-        "torch_xla.graphs_report",
+        "prints.torch_xla.graphs_report",
         ("Compilation Analysis: ", "Execution Analysis: "),
         _words(r"(?:Compilation|Execution) Analysis: (?:Graph|Compilation|Execution) \w+"),
         is_document=True,
@@ -566,7 +583,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "torch-metrics",
         "a PyTorch/XLA metrics report",
-        "torch_xla.metrics_report",
+        "prints.torch_xla.metrics_report",
         ("Metric: ", "Counter: "),
         _words(r"^(?:Metric|Counter): \w[^\n]*\n *(?:TotalSamples|Value): "),
         is_document=True,
@@ -574,7 +591,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "torch-times",
         "a table of torch.profiler",
-        "torch_xla.times_report",
+        "prints.torch_xla.times_report",
         ("Self CPU time total:", "Self CPU %"),
         _words(r"^ *Name +Self CPU %"),
         is_document=True,
@@ -583,7 +600,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "memory-top",
         "a table of pprof",
-        "memory.pprof_report",
+        "pasted.memory.pprof_report",
         ("Showing nodes accounting for",),
         _words(r"^Showing nodes accounting for [\d.]+[kMGTP]?B"),
         is_document=True,
@@ -591,7 +608,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "execution-profile",
         "an execution profile of XLA",
-        "printed_tables.execution_profile_report",
+        "prints.printed_tables.execution_profile_report",
         ("cycles",),
         _words(r"\d cycles \( *[\d.]+%[^\n]{0,400}?:: *[\d.]+ usec"),
         is_document=True,
@@ -600,7 +617,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "kernel-times",
         "a table of kernel times",
-        "printed_tables.kernel_times_report",
+        "prints.printed_tables.kernel_times_report",
         ("Total Time (ns)", "Total Time", "cuda_gpu_kern_sum", "gpukernsum", "Kernel Summary", "TotalDurationNs"),
         _words(
             r"^[ \t]*\"?Time ?\(%\)\"?[ ,|]+\"?Total Time|cuda_gpu_kern_sum|CUDA (?:GPU )?Kernel "
@@ -612,7 +629,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "operation-times",
         "a table of operation times",
-        "printed_tables.operation_times_report",
+        "prints.printed_tables.operation_times_report",
         ("hlo_op_name", "hlo_op_expression", "HLO op name", "HLO Op", "Self time", "self_time", "total_time_us"),
         _words(
             r"^(?=[^\n]{0,2000}?(?:hlo_op_name|hlo_op_expression|HLO [Oo]p [Nn]ame|HLO [Oo]p [Ee]xpression))"
@@ -622,9 +639,66 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         has_times=True,
     ),
     Envelope(
+        "copy-times",
+        "a table of copies",
+        "prints.device_tables.copies_report",
+        ("[CUDA mem",),
+        _words(r"^[ \t|]*[\d.]+[ \t|]+[\d,.]+[ \t|]+[\d,]+[ \t|][^\n\[]{0,300}\[CUDA mem"),
+        is_document=True,
+        has_times=True,
+    ),
+    Envelope(
+        "kernel-metrics",
+        "a print of Nsight Compute",
+        "prints.device_tables.kernel_metrics_report",
+        ("Section: ",),
+        _words(r"\)x\([\d, ]+\), Context \d"),
+        is_document=True,
+        has_times=True,
+    ),
+    Envelope(
+        "device-usage",
+        "a table of devices",
+        "prints.device_tables.device_usage_report",
+        ("MiB /", "MiB/", "GiB /"),
+        _words(
+            r"^[^\n]{0,120}\d MiB?/ ?\d+MiB|\dMiB */ *\d+MiB"
+            r"|^\W{0,4}\d{1,6}\W{1,12}[\d.]{1,12} ?GiB ?/ ?[\d.]{1,12} ?GiB"
+        ),
+        is_document=True,
+    ),
+    Envelope(
+        "schedule-statistics",
+        "statistics of a schedule",
+        "prints.device_tables.schedule_statistics_report",
+        ("Total wasted cycles: ",),
+        is_document=True,
+    ),
+    Envelope(
+        "torch-graph",
+        "an IR graph of PyTorch/XLA",
+        "prints.program_prints.torch_graph_report",
+        ("xla::", "aten::", "prim::"),
+        lazy_regex(r"^ *%\d+ = \(?[a-z]\w*\[[^\n]{0,2000}? (?:xla|aten|prim)::\w+\(", re.MULTILINE),
+        is_document=True,
+    ),
+    Envelope(
+        "sharding-drawing",
+        "a drawing of a sharding",
+        "prints.program_prints.sharding_drawing_report",
+        ("\u2502", "|"),
+        lazy_regex(
+            r"^[ \t\u2502|]*(?:CPU|GPU|TPU|CUDA|ROCM|METAL) \d[\d,]*[ \t]*(?:[\u2502|][ "
+            r"\t]*(?:CPU|GPU|TPU|CUDA|ROCM|METAL)"
+            r" \d[\d,]*[ \t]*)*[\u2502|]?[ \t]*$",
+            re.MULTILINE,
+        ),
+        is_document=True,
+    ),
+    Envelope(
         "pallas-kernel",
         "a Pallas kernel",
-        "printed_tables.pallas_report",
+        "prints.printed_tables.pallas_report",
         ("pallas_call", "Mosaic module", "Triton module", "kernel jaxpr"),
         _words(
             r"(?:The )?(?:kernel jaxpr|Mosaic module|Mosaic GPU module|Triton module|block mappings|grid "
@@ -635,7 +709,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "residuals",
         "a list of saved residuals",
-        "printed_tables.residuals_report",
+        "prints.printed_tables.residuals_report",
         ("from the argument", "output of", "from a literal", "from a constant", "saved"),
         _words(
             r"^\s*[a-z]\w*(?:<\w+>)?\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
@@ -644,17 +718,64 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         is_document=True,
     ),
     Envelope(
+        "mismatch",
+        "a comparison of arrays",
+        "pasted.failures.mismatch_report",
+        ("Mismatched elements: ", "Mismatch count "),
+        _words(r"Mismatched elements: \d+ / \d|Mismatch count \d+ \("),
+    ),
+    Envelope(
+        "framework-error",
+        "an error of a framework before HLO exists",
+        "pasted.compiler_messages.compiler_error_report",
+        (
+            *(
+                "incompatible shapes for broadcasting",
+                "Incompatible shapes for broadcasting",
+                "Incompatible types for ",
+            ),
+            *("Cannot concatenate arrays", "cannot reshape array of shape", "inconsistent sizes for array axes"),
+            *(
+                "different leading axis sizes",
+                "Size of label '",
+                "feature dimension size divided by",
+                "branches must have",
+            ),
+            *("must have identical types", "Shape mismatch for ", "Cannot divide evenly the sizes", "of mesh_shape ("),
+            *(
+                "not compatible with the stored shape",
+                "Initializer expected to generate shape",
+                "The size of tensor a (",
+            ),
+            *("shapes cannot be multiplied", "Incompatible shapes: [", "must be static integers", "Shapes must be 1D"),
+            *("Encountered an unexpected tracer", "Non-hashable static arguments", "Error interpreting argument to"),
+            *("requires real- or complex-valued", "Explicitly requested dtype", "scatter inputs have incompatible"),
+            *("was exported for platforms", "available KV cache memory", "Barrier timed out. Id", "PJRT API version ("),
+            *("Got completion from peer", "LatencyHidingScheduler current memory", "Delay kernel timed out"),
+            *("Results do not match the reference", "Memory access fault by GPU", "ptxas fatal"),
+            *("launch group with a different launch id",),
+        ),
+    ),
+    Envelope(
         "compiler-error",
         "a compiler error",
-        "compiler_messages.compiler_error_report",
+        "pasted.compiler_messages.compiler_error_report",
         _COMPILER_ERROR,
         explains_hlo=True,
+    ),
+    Envelope(
+        "jaxpr",
+        "a jaxpr",
+        "prints.program_prints.jaxpr_report",
+        ("lambda",),
+        lazy_regex(r"\{ *lambda *[^;\n]{0,2000};[^\n]{0,20000}?\b[a-z_]\w{0,5}:[a-z]\w*\["),
+        is_document=True,
     ),
     # --- warnings that matter less than an error in the same text ---
     Envelope(
         "donation",
         "a warning about donated arguments",
-        "warnings.donation_report",
+        "pasted.warnings.donation_report",
         ("onated buffers", "onated arguments", "onation is not implemented"),
         _words(r"[Dd]onated buffers were not usable|[Dd]onation is not implemented for"),
         is_beside_hlo=True,
@@ -662,7 +783,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "spills",
         "a warning about register spills",
-        "warnings.spills_report",
+        "pasted.warnings.spills_report",
         ("spill", "ptxas info"),
         _words(r"(?:Registers|registers) are spilled|bytes spill (?:stores|loads)|ptxas info *: Used \d+ registers"),
         is_beside_hlo=True,
@@ -670,7 +791,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "host-compute",
         "a warning about host computation",
-        "warnings.host_compute_report",
+        "pasted.warnings.host_compute_report",
         ("host memory space", "host compute"),
         _words(r"does device compute in host memory space|Converting into host compute"),
         is_beside_hlo=True,
@@ -678,7 +799,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "captured-constants",
         "a warning about captured constants",
-        "warnings.captured_constants_report",
+        "pasted.warnings.captured_constants_report",
         ("captured during lowering", "constants were captured", "onstants captured"),
         _words(r"constants (?:were )?captured"),
         is_beside_hlo=True,
@@ -686,7 +807,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "compile-log",
         "a log of compilations",
-        "recompilations.report_of",
+        "pasted.recompilations.report_of",
         (
             *("TRACING CACHE MISS", "Finished XLA compilation", "Finished tracing", "Finished jaxpr to MLIR"),
             *("with global shapes and types", "ersistent compilation cache", "PERSISTENT COMPILATION CACHE MISS"),
@@ -700,23 +821,39 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "stablehlo",
         "StableHLO (MLIR)",
-        "printed_tables.stablehlo_report",
+        "prints.printed_tables.stablehlo_report",
         ("stablehlo.",),
         _words(r"\"stablehlo\.[a-z_]+\"\("),
         is_document=True,
     ),
+    Envelope(
+        "exception",
+        "an exception with sizes",
+        "pasted.compiler_messages.compiler_error_report",
+        ("Error: ", "Error:\n", "Exception: "),
+        _words(
+            r"^[ \t]*(?:\w{1,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):(?=[^~]{0,2000}?(?:(?<![\w.])(?:pred|bf16"
+            r"|[fsuc]\d{1,3}"
+            r"|float\d\d|bfloat16|u?int\d{1,2}|shape|Size\()? ?[\[(]\d{1,9}(?:, ?\d{1,9}){1,8},?[\])]"
+            r"|\b\d[\d.,]{0,12} ?[KMGT]i?B\b|\b(?:INTERNAL|UNAVAILABLE|ABORTED|UNKNOWN|DEADLINE_EXCEEDED): ))"
+        ),
+        is_beside_hlo=True,
+    ),
     # --- recognized by their form, if no word above is in the text ---
-    Envelope("cut-header", "the beginning of a module", "printed_tables.cut_header_report"),
-    Envelope("diff", "a diff", "unified_diff.diff_report", explains_hlo=True),
-    Envelope("shape", "a shape", "shape_text.shape_report", is_value=True),
-    Envelope("shapes", "a list of shapes", "shape_text.shape_report", is_value=True),
-    Envelope("layout", "a layout", "shape_text.layout_report", is_value=True),
-    Envelope("sharding", "a sharding", "sharding_text.sharding_report", is_value=True),
-    Envelope("replica-groups", "a list of replica groups", "sharding_text.replica_groups_report", is_value=True),
+    Envelope("cut-header", "the beginning of a module", "prints.printed_tables.cut_header_report"),
+    Envelope("diff", "a diff", "pasted.unified_diff.diff_report", explains_hlo=True),
+    Envelope("shape", "a shape", "prints.shape_text.shape_report", is_value=True),
+    Envelope("shapes", "a list of shapes", "prints.shape_text.shape_report", is_value=True),
+    Envelope("layout", "a layout", "prints.shape_text.layout_report", is_value=True),
+    Envelope("sharding", "a sharding", "prints.sharding_text.sharding_report", is_value=True),
+    Envelope("replica-groups", "a list of replica groups", "prints.sharding_text.replica_groups_report", is_value=True),
+    Envelope("mesh", "a mesh", "prints.program_prints.mesh_report", is_value=True),
+    Envelope("shape-tree", "a tree of shapes", "prints.program_prints.shape_tree_report", is_value=True),
+    Envelope("mentions", "a text that is not recognized", "pasted.mentions.mentions_report"),
     # --- recognized by their bytes ---
-    Envelope("memory-profile", "a device memory profile", "memory.held_memory_report"),
-    Envelope("object-file", "an object file", "code_files.object_report"),
-    Envelope("exported", "an exported program", "dump_files.exported_report"),
+    Envelope("memory-profile", "a device memory profile", "pasted.memory.held_memory_report"),
+    Envelope("object-file", "an object file", "prints.code_files.object_report"),
+    Envelope("exported", "an exported program", "prints.dump_files.exported_report"),
 )
 """The kinds, the most specific first."""
 
@@ -753,12 +890,16 @@ class PastedText:
 class PastedTextError(HloError):
     """A text that is not a module was given where one is required; commands answer it instead of failing.
 
+    The message says what the text is, unless another one is given.
+
     >>> error = PastedTextError(PastedText("shape", "<stdin>", "f32[8]"))
     >>> print(error)
     error: <stdin> is a shape, not a module
     """
 
-    def __init__(self, pasted: PastedText) -> None:
-        hint = None if pasted.name.startswith("<") else f"to explain it, run `hlo {quote(pasted.name)}`"
-        super().__init__(f"{pasted.name} is {ENVELOPE_OF[pasted.kind].noun}, not a module", hint=hint)
+    def __init__(self, pasted: PastedText, message: str = "", hint: str | None = None) -> None:
+        explain = None if pasted.name.startswith("<") else f"to explain it, run `hlo {quote(pasted.name)}`"
+        super().__init__(
+            message or f"{pasted.name} is {ENVELOPE_OF[pasted.kind].noun}, not a module", hint=hint or explain
+        )
         self.pasted = pasted

@@ -87,6 +87,13 @@ _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
         ),
     ),
     ("layout", lazy_regex(r"\{[\d, ]*(?::(?:[A-Z#*]{1,2}\([^{}\n]*)?)?\}")),
+    ("mesh", lazy_regex(r"(?:Abstract)?Mesh\((?:'\w[^'\n]{0,80}': ?\d|axis_sizes=|device_ids=).*\)", re.DOTALL)),
+    (
+        "shape-tree",
+        lazy_regex(
+            r"\{\s*['\"][^'\"\n]{1,200}['\"]: *[{(\[](?=[^~]{0,2000}?\(\d{1,12},(?: ?\d{1,12},?){0,8}\)).*\}", re.DOTALL
+        ),
+    ),
 )
 
 
@@ -132,6 +139,22 @@ def _mentioned_value(text: str) -> tuple[PastedKind, str] | None:
     head = text[:_LONGEST_VALUE]
     mentions = ((kind, pattern.search(head)) for kind, pattern in _MENTIONED)
     return next(((kind, match[0].strip()) for kind, match in mentions if match is not None), None)
+
+
+def mentions_in(text: str) -> Iterator[tuple[str, str]]:
+    """What a text that is not recognized mentions, in its order: kinds and words, of the first part of a long text.
+
+    >>> list(mentions_in("fusion.12 wrote f32[8] in 3.5 GiB"))
+    [('instruction', 'fusion.12'), ('shape', 'f32[8]'), ('size', '3.5 GiB')]
+    """
+    head = text[:_LONGEST_VALUE]
+    found: list[tuple[int, str, str]] = [
+        (match.start(), kind, match[0].strip()) for kind, pattern in _MENTIONED for match in pattern.finditer(head)
+    ]
+    for match in _FIGURE.finditer(head):
+        kind = "size" if match[0][0].isdigit() else "status" if match[0].isupper() else "instruction"
+        found.append((match.start(), kind, match[0]))
+    yield from ((kind, words) for _, kind, words in sorted(found))
 
 
 # A prompt of Python, a key or a name, a bullet, or a number before each of several shapes.
@@ -681,19 +704,37 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 def _without_hlo(plain: str, name: str, given: str) -> HloError:
     """The error for a text without instructions: what the text is, or what it mentions; a mention is no answer."""
     known = no_hlo_error(plain, name, given)
-    value = _mentioned_value(plain)
-    if value is None or known_text_error(plain, name) or known_text_error(given, name):
+    if known_text_error(plain, name) or known_text_error(given, name):
         return known
-    kind, words = value
+    value = _mentioned_value(plain)
     what = "text" if plain.strip().count("\n") else "log line" if plain.strip() != given.strip() else "line"
+    mentions = PastedText("mentions", name, plain, given=given)
+    if value is None:
+        if (figure := _FIGURE.search(plain[:_LONGEST_VALUE])) is None:
+            return known
+        return PastedTextError(
+            mentions, f"no HLO found in {name}, a {what} that mentions {figure[0]}", hint=known.diagnostic.hint
+        )
+    kind, words = value
     command = f"hlo layout {quote(words)}" if kind == "shape" else f"echo {quote(words)} | hlo"
     noun = ENVELOPE_OF[kind].noun.removeprefix("a ")
     if words.startswith(("sharding=", "replica_groups=", "source_target_pairs=")):
         noun = "attribute"
-    return HloError(
+    return PastedTextError(
+        mentions,
         f"{name} is not recognized: a {what} that mentions the {noun} {words[:_LONGEST_MENTION]}",
         hint=f"to explain the {noun} alone, run `{command}`",
     )
+
+
+_FIGURE: Final = lazy_regex(
+    r"(?<![\w.,])\d{1,6}(?:[.,]\d{1,6})*[ ]?(?:[KMGT]i?B|bytes)\b"
+    r"|\b(?:INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|DEADLINE_EXCEEDED|UNAVAILABLE)(?=: )"
+    r"|(?<![\w./\-])%?(?:fusion|dot|convolution|custom-call|copy|all-reduce|all-gather|reduce-scatter|all-to-all"
+    r"|collective-permute|while|broadcast|transpose|reduce|scatter|gather|loop_\w{1,60}fusion|input_\w{1,60}fusion"
+    r"|gemm_fusion_\w{1,60})[._]\d{1,9}\b"
+)
+"""A size of memory, a status, or the name of an instruction: what a text without shapes may be about."""
 
 
 def _without_prose(module: EmbeddedModule) -> EmbeddedModule:

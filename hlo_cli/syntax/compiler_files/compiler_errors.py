@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
+from math import prod
 from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.compiler_files.framework_errors import FRAMEWORK_RULES
+from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
 
 # --- rules of the verifier ---
 # The messages of XLA's verifier, shape inference, and parser, and the rules that they report.
@@ -523,6 +525,21 @@ PROGRAM_RULES: Final = (
         ),
     ),
     (
+        (
+            r"(?:Core halted unexpectedly: INTERNAL: )?Accelerator device halted prematurely[^~]{0,200}?Node "
+            r"(?P<node>\d++) halted unexpectedly at tag:pc "
+            r"(?P<core>\w++:\d++)[^~]{0,80}?: (?P<why>[^~]{0,300}?)(?:\. )?HLO: (?P<name>[^;\s]{1,200}); HLO "
+            r"computation: "
+            r"(?P<computation>[^\s]{1,200})"
+        ),
+        ErrorRule(
+            "halted device",
+            "A TPU core stops if a check in the program fails, such as an access outside of memory.",
+            "{core} of node {node} stopped in {name} of {computation} ({why}).",
+            "Find the instruction that the message names in a dump, and look at kernels of your own first.",
+        ),
+    ),
+    (
         r"(?:Core halted unexpectedly|Accelerator device halted prematurely|RuntimeUnexpectedCoreHalt)",
         ErrorRule(
             "halted device",
@@ -657,11 +674,30 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     errors = dict[tuple[str, tuple[str, ...]], CompilerError]()
     for rule, match in _matches(text):
         fields = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
+        fields |= _computed(fields)
         error = _error(text, rule, match.start(), match.end(), fields, breaks)
         place = (fields.get("row", ""), fields.get("column", ""))
         key = ("syntax", place) if any(place) else (rule.key, tuple(fields.values()))
         errors.setdefault(key, error)
     return tuple(errors.values()) or tuple(_unknown(text, breaks))
+
+
+def _computed(fields: Mapping[str, str]) -> dict[str, str]:
+    """What follows from the fields of a message: where shapes differ, and the devices of a mesh.
+
+    >>> _computed({"sizes": "(4, 8), (4, 16)"}), _computed({"mesh": "(4, 2)"})
+    ({'difference': 'dimension 1 is 8 and 16'}, {'product': '8'})
+    """
+    if tasks := re.findall(r"task:([0-9]{1,9})", fields.get("tasks", "")):
+        return {"missing": f"task{'s' if len(tasks) > 1 else ''} {', '.join(sorted(tasks, key=int))}"}
+    if mesh := fields.get("mesh"):
+        return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
+    along = fields.get("along", "")
+    if sizes := fields.get("sizes"):
+        return {"difference": size_difference(sizes, along=int(along) if along.isdigit() else None)}
+    if (wanted := fields.get("wanted", "")).startswith("(") and (stored := fields.get("stored")):
+        return {"difference": size_difference(f"{wanted} {stored}", along=-1)}
+    return {}
 
 
 def essential_text(text: str) -> str:
@@ -714,7 +750,7 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
 def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
     return tuple(
         (re.compile(_spaced(pattern)), rule)
-        for pattern, rule in (*FRAMEWORK_RULES, *VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
+        for pattern, rule in (*TRACING_RULES, *FRAMEWORK_RULES, *VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
     )
 
 

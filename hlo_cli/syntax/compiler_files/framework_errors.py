@@ -295,5 +295,169 @@ FRAMEWORK_RULES: Final = (
             is_about_hlo=False,
         ),
     ),
+    (
+        (
+            r"Barrier timed out\. Id: (?P<barrier>[^\s]{1,200}?)\.?\s[^~]{0,400}?"
+            r"# of tasks that reached the barrier: (?P<reached>\d++)/(?P<all>\d++)\."
+            r"(?: The first task at the barrier: (?P<first>[^\s]{1,200}?)\.?(?=\s))?"
+            r"(?: Some timed out task names:\s*(?P<tasks>(?:\s*/job:\S++){1,64}))?"
+        ),
+        ErrorRule(
+            "barrier",
+            "All processes of a job reach a barrier, or it times out.",
+            "{reached} of {all} tasks reached {barrier}; missing are {missing}.",
+            "Look in the logs of the missing tasks: one that failed, is slow, or took another branch never comes. "
+            "`hlo diff HOST0/ HOST1/ …` names a host whose program differs.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        r"An unexpected peer shows up in the launch group with a different launch id than the current group leader",
+        ErrorRule(
+            "launch group",
+            "The cores of a slice start the same program at the same time.",
+            "One core started another program than the others.",
+            "Set XLA_FLAGS=--xla_dump_to=DIR on every host and run `hlo diff HOST0/ HOST1/ …`: it names the host, the "
+            "module, and the instruction that differ. If none does, a host ran another number of steps.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"ptxas[^\n]{0,200}? fatal : (?:Unsupported (?P<unknown>\.version [\d.]++); current version is "
+            r"'(?P<found>[\d.]{1,10})'|Value '(?P<target>sm_\w{1,8})' is not defined for option 'gpu-name')"
+        ),
+        ErrorRule(
+            "version of ptxas",
+            "ptxas of the CUDA toolkit translates PTX of its own version and older ones, for the GPUs that it knows.",
+            "This ptxas does not know {unknown}{target}; its version of PTX is {found}.",
+            "Put the ptxas of a newer CUDA first in PATH, or install the nvidia-cuda-nvcc wheel of jax[cuda12]. XLA "
+            "may "
+            "use the driver's compiler instead, which is right but slower.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"(?:Unable to initialize backend '(?P<backend>\w++)': [^\n]{0,60}?)?Mismatched PJRT plugin PJRT API "
+            r"version "
+            r"\((?P<plugin>[\d.]{1,12})\) and framework PJRT API version \(?(?P<framework>\d{1,4}\.\d{1,4})"
+        ),
+        ErrorRule(
+            "version of a plugin",
+            "A PJRT plugin and jaxlib have the same version of the PJRT interface, or near ones.",
+            "The plugin {backend} has {plugin}, jaxlib has {framework}.",
+            "Install the plugin of the version of jax (jax[cuda12], jax[tpu]), or the older jax that the plugin names.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"Unable to initialize backend '(?P<backend>\w++)': (?:[A-Z_]{4,30}: "
+            r")?+(?P<why>[^\n(]{1,300}?)\.?(?=\s*(?:\(|\n|$))"
+        ),
+        ErrorRule(
+            "platform",
+            "JAX starts each platform whose plugin is installed, or those of JAX_PLATFORMS.",
+            "{backend} did not start: {why}.",
+            "Check that the device is visible (nvidia-smi, tpu-info, CUDA_VISIBLE_DEVICES) and that the driver runs; "
+            "JAX_PLATFORMS=cpu leaves the platform out.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"NET/IB\s*:? Got completion from peer (?P<peer>[^\s<]{1,80})(?:<\d++>)? with (?:status|error)[= ]"
+            r"(?:\w{0,40}\()?(?P<status>\d++)[^\n]{0,300}?(?:hca (?P<card>\w++)|$)"
+        ),
+        ErrorRule(
+            "network of a collective",
+            "NCCL sends between hosts by InfiniBand or RoCE; status 12 is that retries were exhausted, 4 and 10 are "
+            "refused accesses of memory.",
+            "The transfer with {peer} by {card} ended with status {status}.",
+            "This is not an error of the program. Look at the log of that peer first, as a process that ended looks "
+            "the "
+            "same; then at the cable, the switch, NCCL_IB_HCA, and NCCL_IB_GID_INDEX.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"(?:\[(?P<module>[\w.\-]{1,200})\] )?LatencyHidingScheduler current memory usage: (?P<used_bytes>\d++) "
+            r"bytes"
+            r"(?:, does not fit in (?:initial )?limit: (?P<limit_bytes>\d++))?"
+            r"(?:\. Setting the new limit to (?P<next_bytes>\d++))?"
+        ),
+        ErrorRule(
+            "memory of a schedule",
+            "The scheduler overlaps collectives with compute, which keeps more arrays live; if that does not fit, it "
+            "schedules again with a limit that is 10% lower.",
+            "{module} needs {used_bytes}, the limit is {limit_bytes}.",
+            "Compile time grows with each trial. `hlo memspace DUMP` shows the peak, `hlo schedule DUMP --reorder "
+            "memory` "
+            "an order that needs less.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"byte size of input/output arguments \((?P<used_bytes>\d++)\) exceeds the base limit "
+            r"\((?P<limit_bytes>\d++)\)"
+        ),
+        ErrorRule(
+            "memory for arguments",
+            "Arguments and results fit in the memory of the device, as they exist during the whole program.",
+            "Arguments and results need {used_bytes}, device memory has {limit_bytes}.",
+            "Shard the arguments, or pass fewer at once.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"Delay kernel timed out: measured time has sub-optimal accuracy",
+        ErrorRule(
+            "autotuning time",
+            "Autotuning measures each candidate of a kernel between two events, after a kernel that delays the stream.",
+            "One measurement also has the time of its launch.",
+            "It is harmless for results; autotuning may choose a slower candidate. A busy host or GPU is the usual "
+            "cause.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        r"Results do not match the reference\. This is likely a bug/unexpected loss of precision",
+        ErrorRule(
+            "autotuning comparison",
+            "Autotuning compares each candidate of a kernel with a reference, and drops those that differ.",
+            "A candidate differs from the reference, and is dropped.",
+            "The program stays right. With low-precision dots, raise the precision of the dot, or "
+            "--xla_gpu_autotune_gemm_rtol; to compare, set --xla_gpu_autotune_level=0.",
+        ),
+    ),
+    (
+        (
+            r"Memory access fault by (?P<device>GPU node-\d++)[^\n]{0,80}? on address (?P<address>0x[0-9a-f]{1,16})\. "
+            r"Reason: (?P<why>[^\n.]{1,120})"
+        ),
+        ErrorRule(
+            "memory access of a kernel",
+            "A kernel reads and writes within its buffers.",
+            "A kernel on {device} accessed {address}: {why}.",
+            "Set AMD_SERIALIZE_KERNEL=3 to find the kernel, and look at kernels of your own and at gathers first.",
+        ),
+    ),
+    (
+        (
+            r"Failed to create cuFFT batched plan with scratch allocator(?:\s*rank: (?P<rank>\d++))?(?:, batch: "
+            r"(?P<batch>\d++))?"
+            r"(?:, elem_count: (?P<sizes_of_fft>[\dx]{1,80}))?"
+        ),
+        ErrorRule(
+            "FFT on the GPU",
+            "An FFT needs memory of its own for its plan, besides the memory of the program.",
+            "No plan for {sizes_of_fft} elements, batch {batch}.",
+            "Usually memory is full: set XLA_PYTHON_CLIENT_MEM_FRACTION below 0.75, or transform fewer at once.",
+            is_program=True,
+        ),
+    ),
 )
 """Patterns of messages and their rules, before those of XLA."""

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.gpu_devices import gpu_devices
-from hlo_cli.commands.pasted.shape_text import shape_text
-from hlo_cli.commands.pasted.text_report import text_report
+from hlo_cli.commands.prints.shape_text import bytes_of_shape
+from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
@@ -24,19 +24,10 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_rate, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
-from hlo_cli.source import HloError
-from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 _MOST_NAMED: Final = 3  # the answer is one line
 _LARGEST: Final = 1e30
 """Larger numbers are not measured: the text is damaged."""
-
-
-def _bytes_of(shape: str) -> int | None:
-    try:
-        return parse_shape(shape_text(shape)).logical_bytes
-    except HloError:
-        return None
 
 
 # --- cost analysis ---
@@ -584,7 +575,7 @@ def cut_header_report(pasted: PastedText) -> Report | None:
     before, arrow, after = signature.partition("->")
     arguments = _HEADER_SHAPE.findall(before) if found else []
     results = _HEADER_SHAPE.findall(after)
-    size = sum(_bytes_of(shape) or 0 for shape in arguments)
+    size = sum(bytes_of_shape(shape) or 0 for shape in arguments)
     words = []
     if arguments:
         least = "" if arrow else "at least "
@@ -594,7 +585,7 @@ def cut_header_report(pasted: PastedText) -> Report | None:
     columns = (
         Column("kind", "kind", of=lambda kind, shape: kind),
         Column("shape", "shape", "shape", of=lambda kind, shape: shape),
-        Column("bytes", "size", "bytes", of=lambda kind, shape: _bytes_of(shape)),
+        Column("bytes", "size", "bytes", of=lambda kind, shape: bytes_of_shape(shape)),
     )
     listed = (*(("argument", shape) for shape in arguments), *(("result", shape) for shape in results))
     rows = rows_from_tuples(columns, listed)
@@ -646,7 +637,7 @@ def residuals_report(pasted: PastedText) -> Report | None:
     kinds = defaultdict[str, int](int)
     places = defaultdict[tuple[str, str], int](int)
     for match in _RESIDUAL.finditer(pasted.text):
-        size = _bytes_of(match["shape"])
+        size = bytes_of_shape(match["shape"])
         file = match["file"].rpartition("/")[2] if match["file"] else ""
         source = f"{file}:{match['line']}" if file else None
         if match["argument"]:

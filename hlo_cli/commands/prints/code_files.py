@@ -9,7 +9,7 @@ from contextlib import suppress
 from shlex import quote
 from typing import Final
 
-from hlo_cli.commands.pasted.text_report import text_report
+from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.dumps import read_directory
 from hlo_cli.inputs.files import is_file
 from hlo_cli.inputs.input import read_inputs

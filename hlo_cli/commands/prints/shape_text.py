@@ -92,6 +92,18 @@ def shape_text(given: str) -> str:
     return _WITHOUT_ORDER.sub(_with_order, text)
 
 
+def bytes_of_shape(given: str) -> int | None:
+    """The bytes of a shape in the form of XLA or of a framework, without padding; None if it has no size.
+
+    >>> bytes_of_shape("bfloat16[8,128]"), bytes_of_shape("key<fry>[]")
+    (2048, None)
+    """
+    try:
+        return parse_shape(shape_text(given)).logical_bytes
+    except HloError:
+        return None
+
+
 def _with_order(match: re.Match[str]) -> str:
     """The sizes and the tiles of a layout without an order of dimensions, as JAX prints it, with the default order."""
     rank = len(match[1].split(",")) if match[1] else 0

@@ -18,7 +18,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.profile.compile_times import times_of_passes
-from hlo_cli.commands.pasted.text_report import text_report
+from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.commands.profile.compiling import compile_answer
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.stablehlo import AS_PROGRAM, Artifact, artifact_in

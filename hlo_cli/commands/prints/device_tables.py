@@ -1,0 +1,302 @@
+"""How full, busy, or fast are devices and kernels, by the table of a tool: nvidia-smi, tpu-info, Nsight Compute, nsys?
+
+Also the statistics that XLA's latency-hiding scheduler prints of a schedule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+from typing import Final, Literal, NamedTuple
+
+from hlo_cli.commands.prints.text_report import text_report
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
+
+# --- memory and load of devices ---
+
+
+class _Device(NamedTuple):
+    """A device in a table: its number, its kind, what of its memory is used, and how busy it is."""
+
+    number: str
+    kind: str
+    used_bytes: int
+    limit_bytes: int
+    busy: float | None
+
+
+_DEVICES: Final = (
+    Column("device", "device", "name", of=lambda each: each.number),
+    Column("kind", "kind", of=lambda each: each.kind or None),
+    Column("used_bytes", "used", "bytes", of=lambda each: each.used_bytes),
+    Column("limit_bytes", "memory", "bytes", of=lambda each: each.limit_bytes),
+    Column(
+        "used", "share", "percent", of=lambda each: each.used_bytes / each.limit_bytes if each.limit_bytes else None
+    ),
+    Column("busy", "busy", "percent", of=lambda each: each.busy),
+)
+_NVIDIA_NAME: Final = lazy_regex(
+    r"^\|? +(?P<number>\d{1,4}) {2,}(?P<kind>[A-Z][\w \-/.]{2,40}?) +(?:On|Off) ", re.MULTILINE
+)
+_NVIDIA_USE: Final = lazy_regex(
+    r"(?P<used>\d{1,8})MiB {0,4}/ {0,4}(?P<limit>\d{1,8})MiB(?: *\|? +(?P<busy>\d{1,3})%)?", re.MULTILINE
+)
+_TPU_ROW: Final = lazy_regex(
+    r"^\W{0,4}(?P<number>\d{1,6})\W{1,12}(?P<used>\d{1,6}(?:\.\d{1,4})?) ?GiB ?/ ?(?P<limit>\d{1,6}(?:\.\d{1,4})?) ?GiB"
+    r"(?:\W{1,20}(?P<busy>\d{1,3}(?:\.\d{1,4})?)%)?",
+    re.MULTILINE,
+)
+_MIB: Final = 1 << 20  # the unit of nvidia-smi
+_GIB: Final = 1 << 30  # the unit of tpu-info
+_PREALLOCATED: Final = (
+    "JAX takes 75% of a GPU's memory when it starts (XLA_PYTHON_CLIENT_MEM_FRACTION), so what the tool calls used "
+    "is not "
+    "what arrays and programs need; jax.local_devices()[0].memory_stats() is."
+)
+
+
+def device_usage_report(pasted: PastedText) -> Report | None:
+    """The report on a table of nvidia-smi or tpu-info; None if it has no device."""
+    devices = list(_nvidia(pasted.text) or _tpus(pasted.text))
+    if not devices:
+        return None
+    fullest = max(devices, key=lambda each: each.used_bytes)
+    is_nvidia = bool(_NVIDIA_USE.search(pasted.text))
+    noun = "GPUs" if is_nvidia else "TPU devices"
+    share = f" ({format_percent(fullest.used_bytes / fullest.limit_bytes)}%)" if fullest.limit_bytes else ""
+    busy = [each.busy for each in devices if each.busy is not None]
+    load = f", {format_percent(min(busy))}% to {format_percent(max(busy))}% busy" if len(set(busy)) > 1 else ""
+    load = f", {format_percent(busy[0])}% busy" if len(set(busy)) == 1 else load
+    which = (
+        f"{format_count(len(devices), noun)}{load}; the fullest, {fullest.number},"
+        if len(devices) > 1
+        else (f"{noun[:-1]} {fullest.number}{load}:")
+    )
+    return text_report(
+        pasted,
+        f"{which} {'has' if len(devices) > 1 else ''} {format_bytes(fullest.used_bytes)} of "
+        f"{format_bytes(fullest.limit_bytes)} in use{share}".replace("  ", " "),
+        means=(_PREALLOCATED,) if is_nvidia else (),
+        tables=(Table("device_usage", _DEVICES, rows_from(_DEVICES, devices), noun="devices"),),
+        advice=("`hlo memspace DUMP` shows what a program needs, by instruction and source line.",),
+        numbers={
+            "devices": len(devices),
+            "used_bytes": fullest.used_bytes,
+            "limit_bytes": fullest.limit_bytes,
+            "total_used_bytes": sum(each.used_bytes for each in devices),
+        },
+        next=("hlo help memory",),
+    )
+
+
+def _nvidia(text: str) -> list[_Device]:
+    names = list(_NVIDIA_NAME.finditer(text))
+    devices = list[_Device]()
+    for at, match in enumerate(_NVIDIA_USE.finditer(text)):
+        before = [name for name in names if name.start() < match.start()]
+        number, kind = (before[-1]["number"], before[-1]["kind"].strip()) if before else (str(at), "")
+        busy = float(match["busy"]) / 100 if match["busy"] else None
+        devices.append(_Device(number, kind, int(match["used"]) * _MIB, int(match["limit"]) * _MIB, busy))
+    return devices
+
+
+def _tpus(text: str) -> Iterator[_Device]:
+    for match in _TPU_ROW.finditer(text):
+        busy = float(match["busy"]) / 100 if match["busy"] else None
+        used, limit = (int(float(match[name]) * _GIB) for name in ("used", "limit"))
+        yield _Device(match["number"], "", used, limit, busy)
+
+
+# --- kernels in Nsight Compute ---
+
+_KERNEL: Final = lazy_regex(
+    r"^ *(?P<name>[\w<>:~][^\n]{0,2000}?) \((?P<grid>\d+(?:, ?\d+){2})\)x\((?P<block>\d+(?:, ?\d+){2})\), Context \d",
+    re.MULTILINE,
+)
+_METRIC: Final = lazy_regex(
+    r"^ *(?P<name>[A-Z][\w/() \-]{2,60}?) {2,}(?P<unit>[%\w/]{1,16})? +(?P<value>[\d,]{1,20}(?:\.\d{1,9})?) *$",
+    re.MULTILINE,
+)
+_SECONDS: Final = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0}
+
+
+class _Kernel(NamedTuple):
+    """A kernel that Nsight Compute measured."""
+
+    name: str
+    seconds: float | None
+    memory: float | None
+    compute: float | None
+    registers: float | None
+    blocks: int
+
+
+_KERNELS: Final = (
+    Column("seconds", "time", "seconds", of=lambda each: each.seconds),
+    Column("memory", "memory", "percent", of=lambda each: each.memory),
+    Column("compute", "compute", "percent", of=lambda each: each.compute),
+    Column("registers", "registers", "count", of=lambda each: each.registers),
+    Column("blocks", "blocks", "count", of=lambda each: each.blocks),
+    Column("kernel", "kernel", "name", role="name", of=lambda each: each.name),
+)
+_BUSY: Final = 0.6  # Nsight Compute calls a kernel bound by what is above 60% of its peak (SpeedOfLight rules)
+
+
+def kernel_metrics_report(pasted: PastedText) -> Report | None:
+    """The report on a print of Nsight Compute; None if it has no kernel."""
+    heads = list(_KERNEL.finditer(pasted.text))
+    ends = [*(each.start() for each in heads[1:]), len(pasted.text)]
+    kernels = [_kernel(head, pasted.text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
+    if not kernels:
+        return None
+    first = max(kernels, key=lambda each: each.seconds or 0)
+    shares = [
+        f"{word} at {format_percent(share)}% of its peak"
+        for word, share in (("memory", first.memory), ("compute", first.compute))
+        if share is not None
+    ]
+    count = f"{format_count(len(kernels), 'kernels')}, the longest " if len(kernels) > 1 else ""
+    time = f" takes {format_seconds(first.seconds)}" if first.seconds is not None else ""
+    return text_report(
+        pasted,
+        f"{count}{first.name}{time}{': ' if shares else ''}{', '.join(shares)}{_bound(first)}",
+        means=("A kernel has the name of its instruction, with _ for each dot and dash.",),
+        tables=(Table("kernel_metrics", _KERNELS, rows_from(_KERNELS, kernels), noun="kernels"),),
+        advice=("`hlo fuse DUMP --chip NAME` shows the time that the traffic of each kernel needs at least.",),
+        numbers={"kernels": len(kernels), "kernel": first.name, "seconds": first.seconds},
+        next=("hlo help profiles",),
+    )
+
+
+def _kernel(head: re.Match[str], text: str) -> _Kernel:
+    metrics = dict[str, float]()
+    for match in _METRIC.finditer(text):
+        value = float(match["value"].replace(",", ""))
+        unit = match["unit"] or ""
+        name = match["name"]
+        metrics.setdefault(name, value * _SECONDS[unit] if name == "Duration" and unit in _SECONDS else value)
+    share = {name: metrics[name] / 100 for name in metrics if name.endswith("Throughput")}
+    return _Kernel(
+        head["name"].split("(")[0].removeprefix("void ").strip(),
+        metrics.get("Duration"),
+        share.get("DRAM Throughput", share.get("Memory Throughput")),
+        share.get("Compute (SM) Throughput"),
+        metrics.get("Registers Per Thread"),
+        prod(int(each) for each in head["grid"].split(",")),
+    )
+
+
+def _bound(kernel: _Kernel) -> str:
+    """What limits a kernel, as a clause."""
+    memory, compute = kernel.memory, kernel.compute
+    if memory is None or compute is None:
+        return ""
+    if max(memory, compute) < _BUSY:
+        return "; both are idle most of the time, so latency or too few blocks limit it"
+    return f"; bound by {'memory' if memory > compute else 'compute'}"
+
+
+# --- copies in nsys ---
+
+_COPY: Final = lazy_regex(
+    r"^[ \t|]*(?P<share>\d{1,3}(?:\.\d{1,3})?)[ \t|]+(?P<total>[\d,]{1,20}(?:\.\d{1,6})?)[ "
+    r"\t|]+(?P<count>[\d,]{1,12})[ \t|]"
+    r"[^\n\[]{0,300}\[CUDA (?P<what>mem\w{1,6} ?[\w\- ]{0,40})\]",
+    re.MULTILINE,
+)
+_BY_SIZE: Final = lazy_regex(r"cuda_gpu_mem_size_sum|gpumemsizesum|Total \(MB\)")
+_MEGABYTE: Final = 10**6  # nsys counts in units of 1,000,000
+
+
+def copies_report(pasted: PastedText) -> Report | None:
+    """The report on the copies of a GPU in `nsys stats`; None if it has none."""
+    by_size = _BY_SIZE.search(pasted.text) is not None
+    copies = [
+        (float(match["total"].replace(",", "")), int(match["count"].replace(",", "")), match["what"])
+        for match in _COPY.finditer(pasted.text)
+    ]
+    if not copies:
+        return None
+    unit: Literal["bytes", "seconds"] = "bytes" if by_size else "seconds"
+    factor = _MEGABYTE if by_size else 1e-9
+
+    def amount(total: float) -> int | float:
+        return int(total * factor) if by_size else total * factor
+
+    def words(total: float) -> str:
+        return format_bytes(int(total * factor)) if by_size else format_seconds(total * factor)
+
+    columns: tuple[Column[float, int, str], ...] = (
+        Column(f"total_{unit}", "total", unit, total="sum", of=lambda total, count, what: amount(total)),
+        Column("count", "copies", "count", total="sum", of=lambda total, count, what: count),
+        Column("operation", "operation", of=lambda total, count, what: what),
+    )
+    ordered = sorted(copies, reverse=True)
+    listed = ", ".join(
+        f"{what.removeprefix('memcpy ')} {words(total)} in {count:,}" for total, count, what in ordered[:3]
+    )
+    return text_report(
+        pasted,
+        f"{format_count(sum(count for _, count, _ in copies), 'copies and fills')} take "
+        f"{words(sum(total for total, _, _ in copies))}: {listed}",
+        means=("Copies with the host are arguments, results, and offloaded arrays, and Python that reads values.",),
+        tables=(Table("copies", columns, rows_from_tuples(columns, ordered), noun="kinds"),),
+        advice=(
+            (
+                "In a training step, look for float(x) and print(x), which block until the device is done, and for "
+                "input that is copied in many small pieces."
+            ),
+        ),
+        numbers={"copies": sum(count for _, count, _ in copies), unit: amount(sum(total for total, _, _ in copies))},
+        next=("hlo help profiles",),
+    )
+
+
+# --- statistics of a schedule ---
+
+_STATISTIC: Final = lazy_regex(
+    r"^ *(?P<name>Total wasted cycles|Wasted cycles for [\w\- ]{1,40}|Total cycles|Memory pressure peak \(bytes\)): ?"
+    r"(?P<value>\d{1,18})(?:\.\d{1,6})?",
+    re.MULTILINE,
+)
+_SCHEDULED: Final = lazy_regex(
+    r"For computation: (?P<computation>[^\s,]{1,300})(?:, module (?P<module>[^\s,(]{1,300}))?"
+)
+_WASTED: Final = "Wasted cycles for "
+
+
+def schedule_statistics_report(pasted: PastedText) -> Report | None:
+    """The report on the statistics of XLA's latency-hiding scheduler; None if it has no cycles."""
+    found = {match["name"]: int(match["value"]) for match in _STATISTIC.finditer(pasted.text)}
+    exposed, cycles = found.get("Total wasted cycles"), found.get("Total cycles")
+    if exposed is None:
+        return None
+    kinds = sorted(
+        ((value, name.removeprefix(_WASTED)) for name, value in found.items() if name.startswith(_WASTED)), reverse=True
+    )
+    peak = found.get("Memory pressure peak (bytes)")
+    match = _SCHEDULED.search(pasted.text)
+    where = f" of {match['computation']}" if match else ""
+    of = f" of {cycles:,} cycles ({format_percent(exposed / cycles)}%)" if cycles else " cycles"
+    listed = ", ".join(f"{name} {value:,}" for value, name in kinds if value)
+    columns = (
+        Column("cycles", "exposed cycles", "count", of=lambda value, name: value),
+        Column("kind", "kind", of=lambda value, name: name),
+    )
+    return text_report(
+        pasted,
+        f"The schedule{where} exposes {exposed:,}{of} of collectives{': ' if listed else ''}{listed}"
+        + (f"; memory peaks at {format_bytes(peak)} ({peak:,} bytes)" if peak is not None else ""),
+        means=(
+            "Wasted cycles are those in which a collective is in flight and nothing computes, by XLA's cost model.",
+        ),
+        tables=(Table("wasted_cycles", columns, rows_from_tuples(columns, kinds), noun="kinds"),) if kinds else (),
+        advice=("`hlo schedule DUMP` shows which collectives are exposed, and how long.",),
+        numbers={"exposed_cycles": exposed, "cycles": cycles, "peak_bytes": peak},
+        next=("hlo help async",),
+    )

@@ -1,0 +1,180 @@
+"""Texts about programs before and around HLO: errors of frameworks, prints, tables of tools; `data/pasted` has real wording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import cli
+from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
+
+TEXTS = Path(__file__).parent / "data" / "pasted"
+
+ANSWERS: dict[str, tuple[str, ...]] = {
+    # --- errors of JAX while it traces; the numbers are those of the calls in the tracebacks ---
+    "bool": ("step (/w/train.py:9) uses the value of bool[], which depends on x", "Start at /w/train.py:11"),
+    "broadcast": ("add: dimension 1 is 512 and 256", "Start at /w/train.py:14"),
+    "broadcast2": ("add: dimension 1 is 128 and 64", "Start at /w/train.py:15"),
+    "vmap": (
+        "axis 0 of argument q of type float32[8,3,4] has size 8, axis 0 of argument k of type float32[16,4,3] has",
+    ),
+    "cond": ("true_fun returns float32[4,4], false_fun returns bfloat16[4,4]: the dtypes do not match",),
+    "grad_int": ("grad got int32",),
+    "conv": ("the input has 64 features in 1 groups, the kernel expects 32",),
+    "leak": ("a float32[4] that g made (/w/train.py:23:22) is used outside of it",),
+    "reshape": ("(32, 100) has 3,200 elements, not a multiple of 224, the product of (32, -1, 7)",),
+    "concat": ("Along dimension 0, dimension 1 is 8 and 16",),
+    "slice": ("the slice at position 0 is slice(None, JitTracer(~int32[]), None)",),
+    "shape_arg": ("<lambda> (/w/train.py:28) takes a size from n",),
+    "hash": ("a static argument is <class 'dict'>",),
+    "str_arg": ("x is <class 'str'>", "Name x in static_argnums"),
+    "scan_len": ("the arrays have 8, 9 elements along dimension 0",),
+    "einsum": ("'d' is 64 in operand 1 and 32 in an earlier one",),
+    "f64": ("asarray gives float32 where float64 was requested", "jax_enable_x64"),
+    "export_platform": ("It was exported for ('tpu',), and runs on ('cpu',)",),
+    "export_shape": ("args[0].shape[0]: the program takes (4,), and was called with (5,)",),
+    "poly": ("(b, 3) may not fit (2, -1, b)",),
+    "make_mesh": ("the mesh (4, 2) needs 8, and JAX has 1",),
+    "callback": ("It raised ZeroDivisionError: division by zero", "Start at /w/train.py:35"),
+    # --- errors of other frameworks ---
+    "orbax": ("needs (32000, 8192), the checkpoint has (32000, 16384): dimension 1 is 8192 and 16384",),
+    "flax_shape": ("kernel of /model/encoder/conv1 is (3, 80, 384), the module needs (4, 3, 80, 384)",),
+    "tf_incompatible": ("[32,10] and [32,1000] in gradient_tape/mean_squared_error/BroadcastGradientArgs",),
+    "torch_size": ("dimension 1 is 128 in one tensor and 77 in the other",),
+    "torch_mat": ("the left matrix has 1,024 columns, the right one 768 rows", "Start at /w/model.py:88"),
+    "vllm_kv": ("16.00 GiB are needed for the longest request, 5.31 GiB are free: enough for 43,520 tokens",),
+    # --- runtimes, compilers, and networks ---
+    "barrier": ("13 of 16 tasks reached 0_async_write_complete.0.1; missing are tasks 0, 4, 6",),
+    "halted": ("TensorCoreSequencer:1 of node 0 stopped in custom-call.2 of main.55",),
+    "launch_id": ("one core started another program than the others", "hlo diff HOST0/ HOST1/"),
+    "lhs_memory": ("jit_train_step needs 17 GiB (18,253,611,008 bytes), the limit is 14 GiB (15,032,385,536 bytes)",),
+    "base_limit": ("reduces memory to 41.7 TiB", "they alone need 22.5 TiB, device memory has 25.2 GiB"),
+    "delay_kernel": ("one measurement also has the time of its launch", "harmless for results"),
+    "wrong_reference": ("a candidate differs from the reference, and is dropped",),
+    "ptxas": ("does not know .version 7.8; its version of PTX is 7.4",),
+    "pjrt_api": ("the plugin METAL has 0.47, jaxlib has 0.54",),
+    "no_gpu": ("cuda did not start: No visible GPU devices",),
+    "rocm_fault": ("a kernel on GPU node-1 accessed 0x7f9587e00000: Page not present",),
+    "nccl_ib": ("the transfer with 10.0.0.63 by mlx5_1 ended with status 12",),
+    "cufft": ("no plan for 64x512x512 elements, batch 32",),
+    "bfc": ("32.4 GiB of 37.5 GiB in arrays (86%)",),
+    "tf_oom": ("requested 392 MiB", "f32[512,64,56,56]"),
+    "torch_oom": ("requested 2 GiB of GPU memory, but only 1.2 GiB of 79.2 GiB is free",),
+    "slurm": ("job step 1827364.0 reached its limit of host memory",),
+    "donate_cut": ("2 donated arguments (134,217,728 and 16,777,216 bytes)",),
+    # --- prints and tables ---
+    "jaxpr": (
+        "jaxpr of 5 equations, 3 arguments (145 KiB)",
+        "the largest value is d f32[32,256] (32 KiB, dot_general)",
+    ),
+    "pt_xla_graph": ("graph of 3 operations, ended at /w/train.py:120", "its 1 input"),
+    "mesh_print": ("Mesh of 8 devices: data 4 × model 2",),
+    "visualize": ("8 TPU devices hold 4 × 2 parts of an array",),
+    "tree_shapes": ("4 arrays, 407,050 elements (1.6 MiB in f32", "Dense_0/kernel, 401,408"),
+    "sharding_print": ("Device 3 holds the whole array",),
+    "allclose": ("2 of 1,024 elements differ (<1%), at most 7.99 absolute", "12, 15 399.0 402.99"),
+    "hlo_runner": ("96 of 4,096 elements of f32[64,64]{1,0} differ (2%)",),
+    "nvidia_smi": ("2 GPUs, 0% to 98% busy; the fullest, 0, has 71.5 GiB of 79.6 GiB in use (90%)",),
+    "tpu_info": ("4 TPU devices, 100% busy; the fullest, 8, has 18.4 GiB of 31.3 GiB in use (59%)",),
+    "ncu": ("gemm_fusion_dot_12 takes 118.0 µs: memory at 73% of its peak, compute at 30%", "bound by memory"),
+    "nsys_mem": ("508 copies and fills take 11.4 ms: Host-to-Device 8.1 ms in 412",),
+    "lhs_stats": ("exposes 1,845,221 of 9,226,105 cycles (20%) of collectives: all-reduce 1,200,000",),
+}
+"""Words of the answer to each text; white space does not count."""
+
+
+def answer(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    """The exit code of `hlo FILE`, and what it writes, on one line."""
+    code = cli.main([str(path), "--format", "screen", *options], standalone=False)
+    written = capsys.readouterr()
+    return code, " ".join(f"{written.out} {written.err}".split())
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_text_is_answered_rightly(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = answer(TEXTS / f"{name}.txt", capsys)
+    assert [words for words in ANSWERS[name] if words not in text] == [], text
+    assert code == 0
+
+
+@pytest.mark.parametrize(("name", "numbers"), [
+    ("jaxpr", {"equations": 5, "arguments": 3, "argument_bytes": 4 * (128 * 256 + 256 + 32 * 128)}),
+    ("nvidia_smi", {"devices": 2, "used_bytes": 73214 << 20, "limit_bytes": 81559 << 20,
+                    "total_used_bytes": (73214 + 61237) << 20}),
+    ("lhs_stats", {"exposed_cycles": 1845221, "cycles": 9226105, "peak_bytes": 12884901888}),
+    ("tree_shapes", {"arrays": 4, "elements": 784 * 512 + 512 + 512 * 10 + 10}),
+    ("mesh_print", {"devices": 8, "axes": 2}),
+    ("visualize", {"devices": 8, "rows": 4, "columns": 2, "copies": 1}),
+    ("allclose", {"mismatches": 2, "elements": 1024, "largest_absolute": "7.99", "largest_relative": "0.00990099"}),
+])  # fmt: skip
+def test_programs_get_the_numbers(name: str, numbers: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([str(TEXTS / f"{name}.txt"), "--format", "json"], standalone=False) == 0
+    found = json.loads(capsys.readouterr().out)["answer"]
+    assert {key: value for key, value in found.items() if key != "text"} == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "step 812: fusion.12 wrote bf16[8,128] and f32[4] in 3.5 GiB",
+            ("not recognized", "2 shapes, the largest bf16[8,128] (2 KiB)", "the instruction fusion.12", "3.5 GiB"),
+        ),
+        ("the job needs 12.5 GiB more", ("no HLO found", "Not recognized; the text mentions 12.5 GiB", "hlo memspace")),
+        ("why is all-reduce.7 slow?", ("Not recognized; the text mentions the instruction all-reduce.7",)),
+    ],
+)
+def test_what_a_text_mentions_is_shown_next_to_the_error(
+    text: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    code, shown = answer(path, capsys)
+    assert [each for each in words if each not in shown] == [], shown
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            (
+                'Traceback (most recent call last):\n  File "/w/eval.py", line 7, in run\n    y = fit(x)\n'
+                "solver.ShapeProblem.FitError: got (12, 3) for basis of (12, 4)\n"
+            ),
+            ("got (12, 3) for basis of (12, 4)", "/w/eval.py:7"),
+        ),
+        ("ValueError: buffer of 12.5 GiB is too large for the pool", ("buffer of 12.5 GiB is too large for the pool",)),
+    ],
+)
+def test_an_unknown_exception_with_sizes_is_answered_in_part(
+    text: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    code, shown = answer(path, capsys)
+    assert [each for each in words if each not in shown] == [], shown
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ("(3, 4), (3, 4)", ""),
+        ("(3, 4), (1, 5)", "dimension 1 is 4 and 5"),
+        ("(b, 4), (c, 4)", "dimension 0 is b and c"),
+        ("(3,), ()", "the shapes have 1 and 0 dimensions"),
+        ("(2, 3), (2, 3), (4, 3)", "dimension 0 is 2 and 4"),
+    ],
+)
+def test_where_sizes_differ(sizes: str, words: str) -> None:
+    assert size_difference(sizes) == words
+
+
+def test_every_rule_has_an_answer_and_a_fix() -> None:
+    for _, rule in TRACING_RULES:
+        assert rule.violated
+        assert rule.fix
+        assert rule.rule.endswith(".")
