@@ -346,7 +346,7 @@ def test_data_frames_have_types() -> None:
     peaks = {record["space"]: record["peak_bytes"] for record in memory.to_records("spaces")}
     assert by_space == peaks
     pairs = pandas.DataFrame(hlo_cli.analyze_overlap(hlo_cli.load(CONV)).to_records())
-    assert pairs["exposed"].dtype == bool
+    assert pairs["unoverlapped"].dtype == bool
     assert pairs["bytes"].sum() == 85504
 
 

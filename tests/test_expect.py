@@ -125,13 +125,13 @@ def test_loops() -> None:
     assert held(LOOP, "none(opcode == copy and loop)", "none(loop and is_entry)", "count(loop) == 7") == [0, 1, 1]
 
 
-def test_what_is_exposed_is_what_schedule_says(capsys: Capture) -> None:
+def test_what_overlaps_nothing_is_what_schedule_says(capsys: Capture) -> None:
     folder = FIXTURES / "gpu" / "h100_collectives"
     main(["schedule", str(folder), "--format", "json"], standalone=False)
     answer = json.loads(capsys.readouterr().out)["answer"]
-    [verdict] = judged(load(folder), "count(exposed and async) == 0")
-    assert verdict.found == answer["exposed"] > 0
-    assert held(SPELLINGS["sync"], "count(exposed) == 1", "none(exposed and async)") == [True, True]
+    [verdict] = judged(load(folder), "count(unoverlapped) == 0")
+    assert verdict.found == answer["unoverlapped"] > 0
+    assert held(SPELLINGS["sync"], "count(unoverlapped) == 1", "none(unoverlapped and async)") == [True, True]
 
 
 def test_fusions_are_known_by_what_is_in_them() -> None:

@@ -67,7 +67,7 @@ ABOUT_ONE = (
     *("parse --tree", "parse --explain p", "parse --format hlo", "parse --where unused", "layout --by opcode"),
     *("layout --where padding", "memspace --value p", "memspace --at p", "memspace --traffic", "memspace --compare"),
     *("memspace --by source", "memspace --space all", "schedule --sequence"),
-    *("schedule --critical-path bytes", "schedule --reorder memory", "schedule --desugar", "schedule --where exposed"),
+    *("schedule --critical-path bytes", "schedule --reorder memory", "schedule --desugar", "schedule --where unoverlapped"),
     *("fuse --cost", "fuse --dots", "fuse --custom-calls", "fuse --why-not", "fuse --run-pass", "fuse --computation e"),
 )  # fmt: skip
 
@@ -345,7 +345,7 @@ def test_passes_are_those_of_one_module(tmp_path: Path, run: Run) -> None:
     ("command", "names"),
     [
         ("memspace --limit 20KiB", ("fits", "needed_bytes", "limit_bytes", "steps")),
-        ("schedule", ("steps", "pairs", "exposed", "bytes", "exposed_bytes")),
+        ("schedule", ("steps", "pairs", "bytes", "synchronous_bytes", "unoverlapped", "unoverlapped_bytes")),
         ("fuse", ("kernels", "fusions", "saved_bytes", "flops")),
         ("parse", ("instructions", "computations", "argument_bytes")),
         ("layout", ("values", "padded_bytes", "saving_bytes")),

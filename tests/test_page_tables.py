@@ -317,7 +317,7 @@ def _pairs() -> tuple[dict[str, tuple[int, int, str, bool]], int]:
             row["start"],
             row["done"],
             row["operation"],
-            row["exposed"] or bool(row["exposed_seconds"]),
+            bool(row["exposed_seconds"]),
         )
         for row in rows
     }

@@ -28,7 +28,7 @@ RECIPES = {
     "no_communication": "none(collective)",
     "transpose_of_shards": "exists(opcode == all-to-all)",
     "collective_matmul": "sum(trips, opcode == collective-permute) == 8",
-    "overlapped_gathers": "sum(exposed_bytes, collective) <= 70% * sum(padded_bytes, opcode == all-gather)",
+    "overlapped_gathers": "sum(unoverlapped_bytes, collective) <= 70% * sum(padded_bytes, opcode == all-gather)",
     "donated_state": "count(donated) == 2",
     "cache_in_place": 'none(of_argument(~"cache") and opcode == copy)',
     "weights_from_host": "count(host_transfer and async) == 2",

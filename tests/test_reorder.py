@@ -265,7 +265,7 @@ def test_latency_schedules_need_no_more_memory_and_expose_no_more(dump: Dump) ->
         given = count(module(dump))
         assert all(peak <= given[space] for space, peak in count(new(dump, "latency")).items())
     before, after = (
-        sum(flight.exposed_bytes for flight in analyze_overlap(each).intervals)
+        sum(flight.unoverlapped_bytes for flight in analyze_overlap(each).intervals)
         for each in (module(dump), new(dump, "latency"))
     )
     assert after <= before

@@ -56,7 +56,7 @@ LINES = {
     ("memspace", "--by", "source"): {"peak_bytes": "bytes"},
     ("schedule", "--by", "source"): {
         "exposed_seconds": "exposed_seconds",
-        "exposed_bytes": "exposed_bytes",
+        "unoverlapped_bytes": "unoverlapped_bytes",
         "synchronous_bytes": "synchronous_bytes",
     },
     ("layout", "--by", "source"): {"padding_bytes": "padding_bytes", "saving_bytes": "saving_bytes"},
@@ -236,14 +236,14 @@ _DONE = "d = f32[1024]{0:S(1)} copy-done(s)"
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
-        ((f"s = {_COPY}", _DONE, _KERNEL), ("warning", "4 of 4 KiB exposed")),
-        ((f"s = {_COPY}", _KERNEL, _DONE), ("good", "All transfers overlap compute")),
+        ((f"s = {_COPY}", _DONE, _KERNEL), ("warning", "4 of 4 KiB without overlap")),
+        ((f"s = {_COPY}", _KERNEL, _DONE), ("good", "All overlap compute")),
         ((_KERNEL,), ("neutral", "No transfers")),
     ],
 )
-def test_exposed_transfers(lines: Sequence[str], found: tuple[str, str], tmp_path: Path) -> None:
+def test_transfers_without_overlap(lines: Sequence[str], found: tuple[str, str], tmp_path: Path) -> None:
     text = scheduled("\n".join(("p = f32[1024]{0} parameter(0)", *lines, "ROOT r = f32[1024]{0} add(n, n)")))
-    assert verdicts(text, tmp_path)["Exposed"] == found
+    assert verdicts(text, tmp_path)["Transfers"] == found
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_pipe_has_the_verdicts() -> None:
     rows = [line.split("\t")[:3] for line in out.splitlines()]
     assert code == 0
     assert rows[0] == ["#key", "tone", "headline"]
-    assert [row[0] for row in rows[1:]] == ["memory", "exposed", "padding", "findings", "time"]
+    assert [row[0] for row in rows[1:]] == ["memory", "transfers", "padding", "findings", "time"]
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from hlo_cli.transform.schedule.constraints import ExecutedComputations
 from hlo_cli.transform.schedule.latency_scheduler import (
     LatencyModel,
     Limits,
-    exposed_bytes,
     latency_schedules,
     max_refinements,
+    unoverlapped_bytes,
 )
 from hlo_cli.transform.schedule.memory_scheduler import (
     breadth_first,
@@ -157,7 +157,7 @@ def _less_exposed(
             reserved[space] = reserved.get(space, 0) + bytes_
     else:
         return _with(module, {}), before, before
-    exposed = exposed_bytes if latency_model is None else latency_model.exposed
+    exposed = unoverlapped_bytes if latency_model is None else latency_model.exposed
     # Never worse than the given order, by the model that is used.
     if exposed(new) > exposed(module):
         return _with(module, {}), before, before

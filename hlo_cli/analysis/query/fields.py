@@ -332,8 +332,8 @@ class ProgramFacts:
             "library": ("flag", self._is_library),
             "donated": ("flag", lambda i: i in self._module.donated_parameters),
             "async": ("flag", lambda i: i in self._async_starts),
-            "exposed": ("flag", lambda i: i in self._exposed),
-            "exposed_bytes": ("bytes", self._exposed_bytes),
+            "unoverlapped": ("flag", lambda i: i in self._overlap.unoverlapped),
+            "unoverlapped_bytes": ("bytes", self._unoverlapped_bytes),
             "host_transfer": ("flag", is_host_transfer),
             "rematerialized": ("flag", _is_rematerialized),
             "trips": ("count", self._trips),
@@ -372,8 +372,8 @@ class ProgramFacts:
         return found.count if found.is_known else AtLeast(found.count)
 
     # Unknown trip counts leave a lower bound, not the number.
-    def _exposed_bytes(self, instruction: Instruction) -> FieldValue:
-        found = self._bytes_exposed.get(instruction)
+    def _unoverlapped_bytes(self, instruction: Instruction) -> FieldValue:
+        found = self._bytes_unoverlapped.get(instruction)
         if found is None or self._executions.get(instruction.computation, NO_EXECUTIONS).is_known:
             return found
         return AtLeast(found)
@@ -401,15 +401,10 @@ class ProgramFacts:
         return analyze_overlap(self._module)
 
     @cached_property
-    def _exposed(self) -> frozenset[Instruction]:
-        starts = (interval.pair.start for interval in self._overlap.intervals if interval.is_exposed)
-        return frozenset((*starts, *self._overlap.synchronous))
-
-    @cached_property
-    def _bytes_exposed(self) -> Mapping[Instruction, int]:
-        """The exposed bytes of each transfer in all executions."""
+    def _bytes_unoverlapped(self) -> Mapping[Instruction, int]:
+        """The bytes of each transfer in all executions that overlap no kernel; 0 if it overlaps one."""
         overlap = self._overlap
-        return {**{each.pair.start: each.exposed_bytes for each in overlap.intervals}, **overlap.synchronous}
+        return {**{each.pair.start: 0 for each in overlap.intervals}, **overlap.unoverlapped}
 
 
 def is_convolution(instruction: Instruction) -> bool:

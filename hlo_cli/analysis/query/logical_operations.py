@@ -84,7 +84,7 @@ def logical_operations(module: Module) -> tuple[LogicalOperation, ...]:
 
 
 def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields[LogicalOperation]:
-    """Fields of logical operations: those of instructions, `async`, `exposed`, and `fusion`.
+    """Fields of logical operations: those of instructions, `async`, `unoverlapped`, and `fusion`.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[2] copy(f32[2] p)")

@@ -1,4 +1,4 @@
-"""What runs between the start and the done of an async operation, what does it transfer, and what is exposed?
+"""What runs between the start and the done of an async operation, what does it transfer, and what overlaps no kernel?
 
 Also which transfers, asynchronous or not, move data from one memory space to another.
 """
@@ -470,7 +470,7 @@ class AsyncInterval:
     is_sync: bool | None
 
     @property
-    def is_exposed(self) -> bool:
+    def is_unoverlapped(self) -> bool:
         """Whether no kernel overlaps the operation; False without a done."""
         # `is_sync` outweighs the schedule: GPU runtimes then wait in the start, whatever is between.
         return self.done_step is not None and (self.is_sync is True or not self.between.kernels)
@@ -486,9 +486,9 @@ class AsyncInterval:
         return self.moved_bytes * self.executions.count
 
     @property
-    def exposed_bytes(self) -> int:
-        """The exposed part of `total_bytes`."""
-        return self.total_bytes if self.is_exposed else 0
+    def unoverlapped_bytes(self) -> int:
+        """The bytes transferred without a kernel at the same time: `total_bytes` or 0."""
+        return self.total_bytes if self.is_unoverlapped else 0
 
 
 @dataclass(frozen=True)
@@ -523,6 +523,16 @@ class OverlapAnalysis(WithItems, Tabular):
         return ByInstruction({instruction: position for position, instruction in enumerate(self.sequence)})
 
     @cached_property
+    def unoverlapped(self) -> ByInstruction[Instruction, int]:
+        """The bytes of each transfer that overlaps no kernel in all its executions, by its start.
+
+        Synchronous transfers never overlap one. How much time that costs is a matter of the chip:
+        `TimeEstimate.exposed`.
+        """
+        pairs = {each.pair.start: each.unoverlapped_bytes for each in self.intervals if each.is_unoverlapped}
+        return ByInstruction({**pairs, **self.synchronous})
+
+    @cached_property
     def members(self) -> frozenset[Instruction]:
         """The members of pairs that are not kernels themselves."""
         return _members_without_work(self.pairs)
@@ -540,7 +550,7 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     ...   d = f32[4] copy-done(s)
     ...   ROOT a = f32[4] add(n, d) }'''
     >>> interval, = analyze_overlap(parse_module(text)).intervals
-    >>> interval.start_step, interval.done_step, interval.between, interval.is_exposed
+    >>> interval.start_step, interval.done_step, interval.between, interval.is_unoverlapped
     (1, 3, KernelCost(kernels=1, flops=4, bytes=32), False)
     """
     return computed_once(_overlap, module)

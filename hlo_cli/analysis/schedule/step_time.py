@@ -517,9 +517,10 @@ class TimeEstimate(WithItems):
     is the whole duration, `compute_seconds` its compute. Loops count with their trip counts, or 1 if unknown:
     `unknown_trip_counts` is the number of computations in such loops. `unknown_kernels` is the number of kernels with
     unknown cost or rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that
-    wait for them. Unknown transfers count 0, so the total is too low. `kernels` and `predicted` are the rooflines and
-    the predicted times of one run of each kernel. `simulation` has the times of each step. `launch_seconds` is the part
-    of the compute in which kernels are launched.
+    wait for them. Unknown transfers count 0, so the total is too low. `exposed` is the time of each transfer, async or
+    not, in which no kernel runs, in all its executions; None if unknown. `kernels` and `predicted` are the rooflines
+    and the predicted times of one run of each kernel. `simulation` has the times of each step. `launch_seconds` is the
+    part of the compute in which kernels are launched.
     """
 
     throughput: ChipSpec
@@ -536,6 +537,7 @@ class TimeEstimate(WithItems):
     unknown_waits: frozenset[Instruction] = frozenset()
     predicted: Mapping[Instruction, Estimate] = field(default_factory=dict)
     launch_seconds: float = 0.0
+    exposed: Mapping[Instruction, float | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         time = f"{'' if self.is_known else 'at least '}{self.seconds:.4g} s"
@@ -543,8 +545,8 @@ class TimeEstimate(WithItems):
 
     @property
     def exposed_seconds(self) -> float:
-        """The known exposed time of async transfers."""
-        return sum_known(interval.exposed_seconds for interval in self.intervals)
+        """The known exposed time of all transfers."""
+        return sum_known(self.exposed.values())
 
     @property
     def unknown(self) -> frozenset[Instruction]:
@@ -697,6 +699,7 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
         interval.pair for interval, time in zip(overlap.intervals, intervals, strict=True) if not time.is_known
     ]
     starts = frozenset((*unknown_synchronous, *(pair.start for pair in unknown_pairs)))
+    exposed = {each.pair.start: time.exposed_seconds for each, time in zip(overlap.intervals, intervals, strict=True)}
     ends = frozenset((*unknown_synchronous, *(done for pair in unknown_pairs for done in pair.dones)))
     spent = simulated.seconds, simulated.compute_seconds
     return TimeEstimate(
@@ -716,6 +719,8 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
             executions_by_computation.launch_seconds * executions[each.computation].count
             for each, executions_by_computation in predicted.items()
         ),
+        # Nothing runs during a synchronous transfer, so all of it is exposed.
+        {**exposed, **totals},
     )
 
 

@@ -10,7 +10,7 @@ import click
 
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chosen_throughput
+from hlo_cli.commands.options.chips import chosen_throughput, throughput_for
 from hlo_cli.commands.options.declaring import (
     Command,
     cause_of,
@@ -96,6 +96,8 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.fuse.fusion_table import fuse_each
 
         return fuse_each(loaded, reading, options.jobs, timing, output)
+    if not is_of_gpus:
+        throughput = throughput_for(loaded.input, options.chip, options.chip_file)
     timing = timing_of(loaded, throughput)
     if not options.is_of_parts:
         check_running(loaded.module)

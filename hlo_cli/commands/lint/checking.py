@@ -13,7 +13,7 @@ from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
 from hlo_cli.commands.modules.loading import Loaded, Many
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
-from hlo_cli.commands.options.chips import time_notes
+from hlo_cli.commands.options.chips import chip_of, throughput_for, time_notes
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN, ProgramLines, read_utf8
@@ -221,12 +221,16 @@ class _ModuleLinter:
             golden = None if self.golden is None else self.golden.of(module.name)
             verdicts, outcomes = evaluate(module, given, self.expectations, golden)
         lines = ProgramLines()
+        settings, chip = self.settings, self.chip
+        if chip is None and settings.chip is None:
+            settings = replace(settings, chip=chip_of(given, None))
+            chip = throughput_for(given, None, None)
         found = lint_module(
             module,
-            self.settings,
+            settings,
             rejections=rejections,
             verdicts=verdicts,
-            chip=self.chip,
+            chip=chip,
             line_of=lambda frame: lines.of(frame.file, frame.line, frame.function, frame.columns),
         )
         own = tuple(note for note in given.notes if note != given.stage_note)
@@ -237,7 +241,7 @@ class _ModuleLinter:
             notes,
             module.instruction_count,
             module.is_part,
-            time_notes(self.chip, module) if self.chip is not None else (),
+            time_notes(chip, module) if chip is not None else (),
             devices_of(module, given),
             given.stage_note,
         )

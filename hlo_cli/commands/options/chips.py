@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
     from hlo_cli.analysis.hardware.chip_table import Chip
     from hlo_cli.commands.options.declaring import Rules
+    from hlo_cli.inputs.input import Input
     from hlo_cli.ir.module import Module
 
 
@@ -62,6 +63,46 @@ def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     if not own:
         raise HloError(f"no chip in {path}", hint="add a [chip.NAME] table; see `hlo help chips`")
     raise HloError(f"{path} has {len(own)} chips", hint=f"select one with --chip NAME; available: {', '.join(own)}")
+
+
+def chip_of(dump: Input, chip: str | None, path: str | None = None) -> str | None:
+    """The chip that is selected, else the one that the dump names; None for one that only a file describes.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.inputs.input import Input
+    >>> dump = Input(parse_module("ROOT r = f32[2] negate(f32[2] a)").source, None)
+    >>> chip_of(dump, "TPU v5 lite"), chip_of(dump, "own", "chips.toml"), chip_of(dump, None)
+    ('v5e', None, None)
+    """
+    from hlo_cli.analysis.hardware.chip_specs import chip_in
+    from hlo_cli.analysis.hardware.chips import find_chip
+    from hlo_cli.inputs.input import target_texts
+
+    if chip is None:
+        return None if path is not None else chip_in(target_texts(dump))
+    try:
+        return find_chip(chip).name
+    except HloError:
+        if path is None:
+            raise
+        return None
+
+
+def throughput_for(dump: Input, chip: str | None, path: str | None) -> ChipSpec | None:
+    """The throughputs of the selected chip, else of the one that the dump names, if they are known.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.inputs.input import Input
+    >>> dump = Input(parse_module("ROOT r = f32[2] negate(f32[2] a)").source, None)
+    >>> throughput_for(dump, "v5e", None).chip, throughput_for(dump, None, None)
+    ('v5e', None)
+    """
+    if chip is not None or path is not None:
+        return chosen_throughput(chip, path)
+    try:
+        return chosen_throughput(chip_of(dump, None), None)
+    except HloError:  # a chip without known rates
+        return None
 
 
 def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, memory_fits, needed_bytes
@@ -36,7 +35,7 @@ from hlo_cli.commands.modules.loading import (
 )
 from hlo_cli.commands.modules.many import arguments_of, modules_table, named, ranking_of
 from hlo_cli.commands.modules.recompilations import compiled_again
-from hlo_cli.commands.options.chips import chosen_throughput
+from hlo_cli.commands.options.chips import chip_of, throughput_for
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.parse.overview import report_of_module
 from hlo_cli.commands.report.page import title_of
@@ -45,7 +44,7 @@ from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import kinds_in
 from hlo_cli.inputs.files import ProgramLines
-from hlo_cli.inputs.input import Input, target_texts
+from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
 from hlo_cli.ir.memory_space import MemorySpace
@@ -65,7 +64,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, number_of, rows_from
 from hlo_cli.report.text import Passage, Role, Run
 from hlo_cli.scan_modules import ScanResult
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic
 
 # --- the other modules ---
 
@@ -158,16 +157,8 @@ _MAX_KINDS: Final = 6  # two lines of 80 columns
 
 def _chip_of(loaded: Loaded, name: str | None) -> Chip | None:
     """The chip that is given, else the one that the dump names."""
-    name = name or chip_in(target_texts(loaded.input))
+    name = chip_of(loaded.input, name)
     return None if name is None else find_chip(name)
-
-
-def _spec_of(chip: Chip | None) -> ChipSpec | None:
-    """The rates of a chip; None if they are not known."""
-    try:
-        return None if chip is None else chosen_throughput(chip.name, None)
-    except HloError:
-        return None
 
 
 def _memory_words(loaded: Loaded, memory: MemoryAnalysis, chip: Chip | None) -> str:
@@ -307,10 +298,10 @@ def _code_of(module: Module) -> Callable[[str], str | None]:
 # --- the worst finding ---
 
 
-def _findings_of(loaded: Loaded, chip: Chip | None, argument: str) -> Report:
+def _findings_of(loaded: Loaded, chip: Chip | None, spec: ChipSpec | None, argument: str) -> Report:
     """The findings of `hlo lint` on the module, with the settings of the working directory."""
     config = load_config({"chip": chip_setting(None if chip is None else chip.name, None)}, (), isolated=False)
-    result = lint_loaded(loaded, config.settings, chip=_spec_of(chip))
+    result = lint_loaded(loaded, config.settings, chip=spec)
     return report_of_findings(result, in_order(result.found, "cost"), config.settings, argument)
 
 
@@ -344,7 +335,7 @@ def report_of_overview(
 ) -> Report:
     """The most important about a module, in one screen; `folder` is the one that was given, if it was a folder."""
     chip = _chip_of(loaded, chip_name)
-    spec, module = _spec_of(chip), loaded.module
+    spec, module = throughput_for(loaded.input, None if chip is None else chip.name, None), loaded.module
     memory = compiler_memory(loaded, chip=None if chip is None else chip.name)
     overlap = analyze_overlap(module)
     steps = None
@@ -352,7 +343,7 @@ def report_of_overview(
         steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
     transfers = transfers_of(loaded, overlap, None, spec)
     pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
-    findings = _findings_of(loaded, chip, argument)
+    findings = _findings_of(loaded, chip, spec, argument)
     groups = _groups_of(findings)
     lines = _lines_table(loaded, spec, argument)
     words = (_memory_words(loaded, memory, chip), _time_words(steps, chip), _findings_words(findings))
@@ -452,7 +443,7 @@ def _next(argument: str, *, fits: bool, groups: Sequence[FindingGroup], pairs: R
     """The two commands that say most that is not on this screen."""
     if not argument or argument == "-":
         return ()
-    exposed = any(number_of(pairs.numbers.get(name)) for name in ("exposed_bytes", "synchronous_bytes"))
+    exposed = any(number_of(pairs.numbers.get(name)) for name in ("exposed", "unoverlapped"))
     wanted = (
         (not fits, f"hlo memspace {argument}"),
         (len(groups) > 1, f"hlo lint {argument}"),

@@ -52,8 +52,8 @@ gets index.html and MODULE.html for each. A note lists what was written.
 Verdicts are good, warning, bad, or neutral:
   memory    bad if a memory of the chip is too small; warning from 95% of main
             memory on; the chip is that of --chip, else that of the dump
-  exposed   warning from 5% on: of the time of an execution with --chip, else of
-            the bytes of all transfers; synchronous transfers count as exposed
+  transfers warning from 5% of the time of an execution on that is exposed; if no
+            chip is known, from 5% of the bytes on that overlap no kernel
   measured  neutral: the measured time of a step or run, with --profile
   padding   good below 10%; else warning if better orders save 1% or more
   findings  bad with errors, warning with warnings

@@ -95,7 +95,7 @@ class ModuleSummary:
     execution_seconds: float | None
     exposed_seconds: float | None
     exposed_share: float | None
-    exposed_bytes: int
+    unoverlapped_bytes: int
     padding: float
     saving_bytes: int
     errors: int
@@ -129,7 +129,7 @@ def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
         number_of(sources.schedule.numbers.get("execution_seconds")),
         exposed.seconds,
         exposed.share,
-        exposed.bytes,
+        exposed.unoverlapped_bytes,
         padding / padded if padded else 0.0,
         _int_of(sources.padding.numbers.get("saving_bytes")),
         _int_of(found.get("errors")),
@@ -159,8 +159,8 @@ def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[
         Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda module: module.limit_bytes),
         Column("fits", "fits", "flag", person=has_limit, of=lambda module: module.fits),
         *(times if has_times else ()),
-        Column("exposed_bytes", "exposed", "bytes", role="waste", person=not has_times,
-               of=lambda module: module.exposed_bytes),
+        Column("unoverlapped_bytes", "no overlap", "bytes", role="waste", person=not has_times,
+               of=lambda module: module.unoverlapped_bytes),
         Column("padding", "padding", "percent", role="waste", of=lambda module: module.padding),
         Column("saving_bytes", "saving", "bytes", role="saving", of=lambda module: module.saving_bytes),
         Column("errors", "errors", "count", of=lambda module: module.errors),

@@ -148,13 +148,13 @@ def _date_of(path: str | None) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
-# --- exposed transfers ---
-# The exposed part of all transfers: of async pairs, and synchronous transfers as a whole.
+# --- transfers ---
+# Which of them overlap no kernel and, on a chip, how much of their time is exposed.
 
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """Bytes of all transfers and of the exposed ones; with a chip, exposed seconds and their share of an execution.
+    """Bytes of all transfers and of those without overlap; with a chip, exposed seconds, and their share of the time.
 
     `seconds` is None without a chip and if all times are unknown; it is a lower bound unless `is_known`. `share` is
     None unless all times are known.
@@ -162,33 +162,32 @@ class Exposed:
 
     transfers: int
     total_bytes: int
-    bytes: int
+    unoverlapped_bytes: int
     seconds: float | None
     is_known: bool
     share: float | None
 
 
 def exposed_of(schedule: Report) -> Exposed:
-    """The numbers of the report on async pairs, summed up over both kinds of transfers.
+    """What the report of `hlo schedule` says of all transfers, async or not.
 
-    >>> numbers = {"pairs": 2, "bytes": 8, "exposed_bytes": 4, "synchronous": 1, "synchronous_bytes": 2}
-    >>> times = {"exposed_seconds": 1.0, "synchronous_seconds": 1.0, "execution_seconds": 8.0, "lower_bounds": ()}
+    >>> numbers = {"pairs": 2, "bytes": 8, "unoverlapped_bytes": 6, "synchronous": 1, "synchronous_bytes": 2}
+    >>> times = {"exposed_seconds": 2.0, "execution_seconds": 8.0, "lower_bounds": ()}
     >>> found = exposed_of(Report("schedule", "", numbers={**numbers, **times}))
-    >>> found.transfers, found.bytes, found.total_bytes, found.seconds, found.share
+    >>> found.transfers, found.unoverlapped_bytes, found.total_bytes, found.seconds, found.share
     (3, 6, 10, 2.0, 0.25)
     """
     numbers = schedule.numbers
-    names = ("exposed_seconds", "synchronous_seconds")
     has_times = "execution_seconds" in numbers
-    is_known = has_times and all(number_of(numbers.get(name)) is not None for name in names)
-    known = [number_of(numbers.get(name)) or number_of(numbers.get(f"known_{name}")) or 0.0 for name in names]
-    seconds = sum(known) if is_known or any(known) else None
+    seconds = number_of(numbers.get("exposed_seconds"))
+    is_known = has_times and seconds is not None
+    seconds = seconds if is_known else number_of(numbers.get("known_exposed_seconds"))
     execution = number_of(numbers.get("execution_seconds"))
     is_exact = is_known and not numbers.get("lower_bounds")
     return Exposed(
         transfers=_count(numbers, "pairs") + _count(numbers, "synchronous"),
         total_bytes=_count(numbers, "bytes") + _count(numbers, "synchronous_bytes"),
-        bytes=_count(numbers, "exposed_bytes") + _count(numbers, "synchronous_bytes"),
+        unoverlapped_bytes=_count(numbers, "unoverlapped_bytes"),
         seconds=seconds if has_times else None,
         is_known=is_known,
         share=seconds / execution if is_exact and seconds is not None and execution else None,
@@ -207,7 +206,7 @@ def _count(numbers: Mapping[str, Cell], name: str) -> int:
 NEARLY_FULL: Final = 0.95
 """The share of a memory from which on a program that fits gets a warning."""
 MUCH_EXPOSED: Final = 0.05
-"""The share of exposed time in an execution, or of exposed bytes in all transferred bytes, that gets a warning."""
+"""The share of exposed time in an execution, or of bytes without overlap in all transferred ones, for a warning."""
 MUCH_PADDING: Final = 0.1
 """The share of padding in the bytes of all values up to which the verdict is good."""
 MUCH_SAVED: Final = 0.01
@@ -215,13 +214,13 @@ MUCH_SAVED: Final = 0.01
 
 
 def _verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
-    """Memory, exposed transfers, padding, findings, and time; first, whether the dump is a complete, final program."""
+    """Memory, transfers, padding, findings, and time; first, whether the dump is a complete, final program."""
     return tuple(
         verdict
         for verdict in (
             _dump_verdict(sources),
             _memory_verdict(sources),
-            _exposed_verdict(sources),
+            _transfers_verdict(sources),
             _padding_verdict(sources),
             _findings_verdict(sources),
             _time_verdict(sources),
@@ -301,32 +300,27 @@ def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gau
         yield Gauge(space.name, *((fit.needed_bytes, fit.limit_bytes) if fit else (space.peak_bytes, None)))
 
 
-def _exposed_verdict(sources: Sources) -> Verdict:
+def _transfers_verdict(sources: Sources) -> Verdict:
     """A warning from 5% of an execution on, or of the bytes of transfers without a chip; good below.
 
-    Synchronous transfers count as exposed. Neutral without transfers, and if nothing is known.
+    Synchronous transfers overlap nothing. Neutral without transfers, and if nothing is known.
     """
     exposed, sentence = exposed_of(sources.schedule), _sentence(sources.schedule.answer)
     if not exposed.transfers:
-        return Verdict("Exposed", "neutral", "No transfers", sentence, section="schedule")
+        return Verdict("Transfers", "neutral", "No transfers", sentence, section="schedule")
     if sources.chip_spec is None:
-        part = format_part(exposed.bytes, exposed.total_bytes)
-        words = f"{part} exposed" if exposed.bytes else "All transfers overlap compute"
-        tone: Tone = "warning" if exposed.bytes and exposed.bytes >= MUCH_EXPOSED * exposed.total_bytes else "good"
-        return Verdict("Exposed", tone, words, sentence, section="schedule")
+        alone = exposed.unoverlapped_bytes
+        words = f"{format_part(alone, exposed.total_bytes)} without overlap" if alone else "All overlap compute"
+        tone: Tone = "warning" if alone and alone >= MUCH_EXPOSED * exposed.total_bytes else "good"
+        return Verdict("Transfers", tone, words, sentence, section="schedule")
     if exposed.seconds is None:
-        return Verdict("Exposed", "neutral", "Exposed time unknown", sentence, section="schedule")
+        return Verdict("Transfers", "neutral", "Exposed time unknown", sentence, section="schedule")
     least = "" if exposed.is_known else "at least "
     percent = f" ({format_percent(exposed.share)}%)" if exposed.share is not None else ""
     words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "No exposed time"
     execution = _number(sources.schedule.numbers, "execution_seconds")
     tone = "warning" if exposed.seconds and exposed.seconds >= MUCH_EXPOSED * execution else "good"
-    synchronous = _number(sources.schedule.numbers, "synchronous_seconds")
-    if synchronous:
-        collectives = format_count(round(_number(sources.schedule.numbers, "synchronous")), "synchronous collectives")
-        waiting = _first_upper(f"{least}{format_seconds(max(0.0, exposed.seconds - synchronous))}")
-        sentence = f"{waiting} of async operations and {format_seconds(synchronous)} of {collectives} are exposed."
-    return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
+    return Verdict("Transfers", tone, _first_upper(words), sentence, section="schedule")
 
 
 def _padding_verdict(sources: Sources) -> Verdict:
@@ -427,7 +421,7 @@ _COVERED: Final = 0.5
 """The part of what a verdict sums up from which on the findings about single cases say what to do instead."""
 _LEAST_ACTION_BYTES: Final = 64 << 10
 """Transfers of fewer bytes are no reason to act if their time is unknown; rules on copies have the same limit."""
-_RULES_OF: Final = {"Exposed": "HLO4", "Padding": "HLO1"}
+_RULES_OF: Final = {"Transfers": "HLO4", "Padding": "HLO1"}
 """How the codes of the rules begin that report single cases of what a verdict sums up."""
 
 
@@ -460,9 +454,15 @@ def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict]) -> Iterator[
             yield Action(verdict.sentence, cost_bytes=size, code=verdict.title)
             continue
         exposed = exposed_of(sources.schedule)
-        if exposed.bytes >= _LEAST_ACTION_BYTES or exposed.seconds:
+        if exposed.unoverlapped_bytes >= _LEAST_ACTION_BYTES or exposed.seconds:
             fix = "hlo schedule DUMP --reorder latency shows what another order of the program would gain."
-            yield Action(verdict.sentence, fix, cost_bytes=exposed.bytes, seconds=exposed.seconds, code=verdict.title)
+            yield Action(
+                verdict.sentence,
+                fix,
+                cost_bytes=exposed.unoverlapped_bytes,
+                seconds=exposed.seconds,
+                code=verdict.title,
+            )
 
 
 def _cost_of(measure: Action, actions: Sequence[Action]) -> float:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
@@ -32,7 +31,7 @@ from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
 from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
-from hlo_cli.commands.options.chips import chosen_throughput
+from hlo_cli.commands.options.chips import chip_of, chosen_throughput, throughput_for
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.profile.by_group import has_event_times, report_of_timeline
 from hlo_cli.commands.profile.measured import LoadedProfile, Measured, program_id, read_profile, with_measured_trips
@@ -44,7 +43,6 @@ from hlo_cli.commands.shard.comms import report_of_comms
 from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
 from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
@@ -154,7 +152,11 @@ def _cost_columns(costs: LineCosts, space: str | None) -> list[_CostColumn]:
         (costs.kernels, "launches", Column("launches", "launches", "count", total="sum")),
         (costs.memory, "bytes", Column("peak_bytes", place, "bytes", total="sum")),
         (costs.transfers, "exposed_seconds", Column("exposed_seconds", "exposed", "seconds", total="sum")),
-        (costs.transfers, "exposed_bytes", Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste")),
+        (
+            costs.transfers,
+            "unoverlapped_bytes",
+            Column("unoverlapped_bytes", "no overlap", "bytes", total="sum", role="waste"),
+        ),
         (
             costs.transfers,
             "synchronous_bytes",
@@ -453,7 +455,7 @@ class Sources:
 def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources:
     """Runs every analysis of the page once."""
     loaded, profile, measured = _with_profile(loaded, options)
-    spec = chosen_throughput(options.chip, options.chip_file)
+    spec = throughput_for(loaded.input, options.chip, options.chip_file)
     timing = timing_of(loaded, spec)
     chip = _memory_chip(loaded, options)
     name = None if chip is None else chip.name
@@ -525,15 +527,8 @@ def _kernels_of(report: Report) -> Table | None:
 
 def _memory_chip(loaded: Loaded, options: ReportOptions) -> Chip | None:
     """The chip that is given, else the one that the dump names; None for one that only a file describes."""
-    name = options.chip
-    if name is None and options.chip_file is None:
-        name = chip_in(target_texts(loaded.input))
-    try:
-        return None if name is None else find_chip(name)
-    except HloError:
-        if options.chip_file is None:
-            raise
-        return None
+    name = chip_of(loaded.input, options.chip, options.chip_file)
+    return None if name is None else find_chip(name)
 
 
 def _bounded(report: Report, loaded: Loaded, spec: ChipSpec | None) -> Report:

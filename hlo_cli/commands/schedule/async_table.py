@@ -1,4 +1,4 @@
-"""Which async operations overlap with compute, and how much is exposed? Each, by cause, by module."""
+"""Which async operations overlap with compute, and which are exposed? Each, by cause, by module."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hlo_cli.commands.modules.loading import (
 )
 from hlo_cli.commands.modules.many import ERRORS, UPPER_BOUND, ModuleAnswer, Rows, finish_each, map_inputs
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
+from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are, overlap_or_overlaps
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 # --- every async operation ---
-# `hlo schedule DUMP`: every async operation, the compute that overlaps it, and its exposed bytes.
+# `hlo schedule DUMP`: every async operation, the compute that overlaps it, and with a chip its exposed time.
 
 
 _EXAMPLE_GPU = "h100"  # the GPU with the most measured times (`time_model.py`); any other name can be typed
@@ -113,7 +113,7 @@ def report_of_pairs(
         everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
-    exposed = [interval for interval in intervals if interval.is_exposed]
+    unoverlapped = [interval for interval in intervals if interval.is_unoverlapped]
     return Report(
         "schedule",
         describe_overlap(overlap, intervals, synchronous) if times is None else times.answer(),
@@ -122,16 +122,16 @@ def report_of_pairs(
             "order": "schedule" if loaded.module.is_scheduled else "text",
             "pairs": len(intervals),
             "pairs_with_done": sum(interval.done_step is not None for interval in intervals),
-            "exposed": len(exposed),
             "bytes": sum(interval.total_bytes for interval in intervals),
-            "exposed_bytes": sum(interval.exposed_bytes for interval in intervals),
             "synchronous": len(synchronous),
             "synchronous_bytes": sum(synchronous.values()),
+            "unoverlapped": len(unoverlapped) + len(synchronous),
+            "unoverlapped_bytes": sum(each.total_bytes for each in unoverlapped) + sum(synchronous.values()),
             "unexecuted_pairs": len(overlap.unexecuted),
             **({} if times is None else times.numbers()),
         },
         parts=_parts_of_pairs(table, everything, kinds, _why_nothing(loaded)),
-        next=_next_of_table(exposed, argument, chip=_likely_chip(loaded.module) if times is None else None),
+        next=_next_of_table(selected, argument, chip=_likely_chip(loaded.module) if times is None else None),
         notes=(*_pairs_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -148,11 +148,8 @@ def _parts_of_pairs(table: Table, everything: Table, kinds: Table, why: str) -> 
     if not everything.rows:
         return Passage("nothing", (why,)), replace(kinds, person=bool(kinds.rows)), table
     if not table.rows:
-        words = [f"No matches among {format_count(len(everything.rows), 'pairs')}."]
-        # With a chip there are two meanings of exposed, which an empty table may come from.
-        if any(column.name == "exposed_seconds" for column in everything.columns):
-            words.append("The field exposed selects pairs without any overlap; exposed_seconds > 0 selects by time.")
-        return Passage("nothing", (" ".join(words),)), table
+        words = (f"No matches among {format_count(len(everything.rows), 'pairs')}.",)
+        return Passage("nothing", words), table
     return table, kinds
 
 
@@ -205,7 +202,7 @@ def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], ti
                of=lambda interval: UNKNOWN if interval.between.unknown else interval.between.flops),
         Column("bytes_accessed", "accessed", "bytes", from_width=120, group="overlap",
                of=lambda interval: interval.between.bytes),
-        Column("exposed", "exposed", "flag", person=False, of=lambda interval: interval.is_exposed),
+        Column("unoverlapped", "no overlap", "flag", person=False, of=lambda interval: interval.is_unoverlapped),
         Column("is_sync", "is_sync", "flag", person=False, of=lambda interval: interval.is_sync),
         Column("operation", "operation", "opcode", person=several, from_width=120 if times else 0,
                of=lambda interval: (
@@ -241,34 +238,35 @@ def _done_name(overlap: OverlapAnalysis, interval: AsyncInterval) -> str | None:
 def _overlap_cell(interval: AsyncInterval) -> str | Unknown:
     if interval.done_step is None:
         return UNKNOWN
-    return "exposed" if interval.is_exposed else f"{interval.between.kernels:,}"
+    return "none" if interval.is_unoverlapped else f"{interval.between.kernels:,}"
 
 
 def _span_of_steps(interval: AsyncInterval) -> tuple[int, int, bool] | None:
     """The bar of a pair; None for the next iteration of a loop, where the done comes first."""
     if interval.done_step is None or interval.done_step < interval.start_step:
         return None
-    return interval.start_step, interval.done_step, not interval.is_exposed
+    return interval.start_step, interval.done_step, not interval.is_unoverlapped
 
 
 def _kinds_table(
     intervals: Sequence[AsyncInterval], synchronous: Sequence[tuple[str, int]], times: PairTimes | None
 ) -> Table:
     """One row for each operation, with the number and bytes of its synchronous instructions."""
-    # With times exposed is a matter of seconds: a pair with some compute may still be waited for.
-    has_exposed = times is None and any(interval.is_exposed for interval in intervals)
+    # With a chip the exposed time says more: a pair that overlaps some compute may still be waited for.
+    has_unoverlapped = times is None and any(interval.is_unoverlapped for interval in intervals)
     columns: tuple[Column[_Kind], ...] = (
         Column("operation", "operation", "opcode", of=lambda kind: kind.name),
         Column("pairs", "pairs", "count", total="sum", person=bool(intervals), of=lambda kind: len(kind.intervals)),
         Column("bytes", "", "bytes", total="sum", person=bool(intervals),
                of=lambda kind: sum(interval.total_bytes for interval in kind.intervals)),
-        Column("exposed", "exposed", "count", total="sum", person=has_exposed, of=lambda kind: len(kind.exposed)),
-        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", person=has_exposed,
-               of=lambda kind: kind.exposed_bytes),
         Column("synchronous", "sync", "count", total="sum", person=bool(synchronous),
                of=lambda kind: len(kind.synchronous)),
         Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=bool(synchronous),
                of=lambda kind: sum(kind.synchronous)),
+        Column("unoverlapped", "no overlap", "count", total="sum", person=has_unoverlapped,
+               of=lambda kind: kind.unoverlapped),
+        Column("unoverlapped_bytes", "no overlap", "bytes", total="sum", role="waste", person=has_unoverlapped,
+               of=lambda kind: kind.unoverlapped_bytes),
         *columns_of_part(() if times is None else times.kind_columns(), lambda kind: kind.name),
     )  # fmt: skip
     names = dict.fromkeys([interval.pair.operation for interval in intervals] + [opcode for opcode, _ in synchronous])
@@ -280,8 +278,8 @@ def _kinds_table(
         )
         for name in names
     ]
-    # What blocks the device comes first: exposed pairs and synchronous transfers alike.
-    kinds.sort(key=lambda kind: (-kind.exposed_bytes - sum(kind.synchronous), kind.name))
+    # What blocks the device comes first: async pairs and synchronous transfers alike.
+    kinds.sort(key=lambda kind: (-kind.unoverlapped_bytes, kind.name))
     rows = rows_from(columns, kinds)
     return Table("operations", columns, rows, noun="operations", main=False, person=len(rows) > 1)
 
@@ -295,14 +293,14 @@ class _Kind:
     synchronous: Sequence[int]
 
     @property
-    def exposed(self) -> list[AsyncInterval]:
-        """The pairs that are not overlapped."""
-        return [interval for interval in self.intervals if interval.is_exposed]
+    def unoverlapped(self) -> int:
+        """The transfers that overlap no kernel."""
+        return sum(interval.is_unoverlapped for interval in self.intervals) + len(self.synchronous)
 
     @property
-    def exposed_bytes(self) -> int:
+    def unoverlapped_bytes(self) -> int:
         """The bytes of all executions of those."""
-        return sum(interval.exposed_bytes for interval in self.exposed)
+        return sum(interval.unoverlapped_bytes for interval in self.intervals) + sum(self.synchronous)
 
 
 def _likely_chip(module: Module) -> str | None:
@@ -316,11 +314,20 @@ def _likely_chip(module: Module) -> str | None:
             return None
 
 
-def _next_of_table(exposed: Sequence[AsyncInterval], argument: str, *, chip: str | None) -> tuple[str, ...]:
+def _next_of_table(selected: Transfers, argument: str, *, chip: str | None) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
+    times = selected.times
+    costs = {
+        interval: interval.unoverlapped_bytes if times is None else times.times[interval.pair.start].exposed_seconds
+        for interval in selected.intervals
+    }
     # The first of equals, as it is the first that a reader of the schedule meets.
-    largest = max(exposed, key=lambda interval: (interval.exposed_bytes, -interval.start_step), default=None)
+    largest = max(
+        (interval for interval, cost in costs.items() if cost),
+        key=lambda interval: (costs[interval] or 0, -interval.start_step),
+        default=None,
+    )
     more = (f"hlo parse {argument} --explain {largest.pair.start.name}",) if largest is not None else ()
     time = (f"hlo schedule {argument} --chip {chip}",) if chip is not None else ()
     return (f"hlo schedule {argument} --sequence", *time, *more)
@@ -347,20 +354,16 @@ def _pairs_notes(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval]) -
 class _Transfer:
     """An async pair, or a synchronous transfer, with the bytes and the estimated times of all its executions.
 
-    `exposed` are the bytes that no compute overlaps, all of them if it is synchronous. Times are None if unknown.
+    `unoverlapped_bytes` are all of its bytes or none. Times are None if unknown.
     """
 
     instruction: Instruction
     is_synchronous: bool
     bytes: int
-    exposed: int
+    unoverlapped_bytes: int
+    is_unoverlapped: bool
     seconds: float | None = None
     exposed_seconds: float | None = None
-
-    @property
-    def is_exposed(self) -> bool:
-        """Whether it is asynchronous, and no compute overlaps it."""
-        return not self.is_synchronous and self.exposed > 0
 
 
 def report_of_causes(
@@ -414,14 +417,14 @@ def _transfers(selected: Transfers) -> Iterator[_Transfer]:
             interval.pair.start,
             False,
             interval.total_bytes,
-            interval.exposed_bytes,
+            interval.unoverlapped_bytes,
+            interval.is_unoverlapped,
             None if time is None else time.total_seconds,
             None if time is None else time.exposed_seconds,
         )
     for instruction, size in selected.synchronous.items():
         seconds = times.synchronous[instruction] if times is not None else None
-        # Nothing runs beside a synchronous transfer, so all of it is exposed.
-        yield _Transfer(instruction, True, size, size, seconds, seconds)
+        yield _Transfer(instruction, True, size, size, True, seconds, seconds)
 
 
 def _causes_table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) -> Table:
@@ -445,16 +448,16 @@ def _causes_table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Tran
     )
     columns: tuple[Column[_Cause], ...] = (
         *(times if has_times else ()),
-        Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0,
-               of=lambda cause: cause.exposed_bytes),
+        Column("unoverlapped_bytes", "no overlap", "bytes", total="sum", role="waste",
+               from_width=120 if has_times else 0, of=lambda cause: cause.unoverlapped_bytes),
         Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=has_synchronous,
                from_width=120 if has_times else 0,
                of=lambda cause: cause.synchronous_bytes),
         Column("bytes", "bytes", "bytes", total="sum", of=lambda cause: cause.bytes),
         Column("pairs", "async", "count", total="sum", person=bool(selected.intervals),
                of=lambda cause: len(cause.pairs)),
-        Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120,
-               of=lambda cause: sum(pair.is_exposed for pair in cause.pairs)),
+        Column("unoverlapped", "no overlap", "count", total="sum", from_width=120,
+               of=lambda cause: sum(transfer.is_unoverlapped for transfer in cause.group.members)),
         Column("synchronous", "sync", "count", total="sum", person=has_synchronous,
                of=lambda cause: len(cause.synchronous)),
         *columns_of_part(
@@ -491,9 +494,9 @@ class _Cause:
         return sum(transfer.bytes for transfer in self.group.members)
 
     @property
-    def exposed_bytes(self) -> int:
-        """Those that no compute overlaps, of async transfers."""
-        return sum(transfer.exposed for transfer in self.pairs)
+    def unoverlapped_bytes(self) -> int:
+        """Those of transfers that overlap no kernel."""
+        return sum(transfer.unoverlapped_bytes for transfer in self.group.members)
 
     @property
     def synchronous_bytes(self) -> int:
@@ -507,9 +510,10 @@ class _Cause:
 
     @property
     def largest(self) -> _Transfer:
-        """The one with most exposed bytes."""
+        """The one with most bytes that overlap no kernel."""
         return max(
-            self.group.members, key=lambda transfer: (transfer.exposed, transfer.bytes, transfer.instruction.name)
+            self.group.members,
+            key=lambda transfer: (transfer.unoverlapped_bytes, transfer.bytes, transfer.instruction.name),
         )
 
 
@@ -519,30 +523,26 @@ def _sum_known(times: Iterable[float | None]) -> float | None:
 
 
 def _rank_of_cause(cause: _Cause, *, has_times: bool) -> tuple[float, float, float, str]:
-    """Most exposed time first, then most bytes that are exposed or synchronous, then most bytes."""
+    """Most exposed time first, then most bytes that overlap no kernel, then most bytes."""
     seconds = _sum_known(transfer.exposed_seconds for transfer in cause.group.members) or 0 if has_times else 0
-    return -seconds, -(cause.exposed_bytes + cause.synchronous_bytes), -cause.bytes, cause.group.key
+    return -seconds, -cause.unoverlapped_bytes, -cause.bytes, cause.group.key
 
 
 def _causes_answer(table: Table, by: By, selected: Transfers) -> str:
-    """Which key has most of the exposed time or bytes, else of all bytes."""
+    """Which key has most of the exposed time, or of the bytes that overlap no kernel, else of all bytes."""
     verb: Verb = ("have", "has")
 
-    def costs(*names: str) -> list[tuple[str, float]]:
-        places = [table.column_index(name) for name in names]
-        costs_by_key = [
-            (str(row[table.column_index(by)]), sum(number_of(row[place]) or 0 for place in places))
-            for row in table.rows
-        ]
+    def costs(name: str) -> list[tuple[str, float]]:
+        place = table.column_index(name)
+        costs_by_key = [(str(row[table.column_index(by)]), number_of(row[place]) or 0) for row in table.rows]
         return sorted(costs_by_key, key=lambda each: -each[1])
 
     if selected.times is not None and _is_any(exposed := costs("exposed_seconds")):
         place = f"of exposed transfers on {selected.times.step.throughput.chip}"
         return describe_costs(exposed, by, noun="transfers", verb=verb, amount=IN_SECONDS, place=place)
-    if _is_any(exposed := costs("exposed_bytes", "synchronous_bytes")):
-        kinds = [name for name in ("exposed", "synchronous") if _is_any(costs(f"{name}_bytes"))]
-        place = f"of {' and '.join(kinds)} transfers"
-        return describe_costs(exposed, by, noun="transfers", verb=verb, amount=IN_BYTES, place=place)
+    if _is_any(unoverlapped := costs("unoverlapped_bytes")):
+        place = "of transfers that overlap no kernel"
+        return describe_costs(unoverlapped, by, noun="transfers", verb=verb, amount=IN_BYTES, place=place)
     return describe_costs(costs("bytes"), by, noun="transfers", verb=verb, amount=IN_BYTES, place="of transfers")
 
 
@@ -558,21 +558,21 @@ def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
 
 
 # --- many dumps ---
-# `hlo schedule` of many dumps: the exposed bytes of each module, and its violations of rules for async operations.
+# `hlo schedule` of many dumps: transfers without overlap of each module, and violations of rules for async operations.
 
 
 _COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
     Column("is_scheduled", "scheduled", "flag", from_width=120, of=lambda answer: _number(answer, "is_scheduled")),
     Column("steps", "steps", "count", from_width=120, total="sum", of=lambda answer: _number(answer, "steps")),
     Column("pairs", "pairs", "count", total="sum", of=lambda answer: _number(answer, "pairs")),
-    Column("exposed", "exposed", "count", total="sum", of=lambda answer: _number(answer, "exposed")),
     Column("bytes", "bytes", "bytes", total="sum", of=lambda answer: _number(answer, "bytes")),
-    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste",
-           of=lambda answer: _number(answer, "exposed_bytes")),
     Column("synchronous", "sync", "count", total="sum", from_width=120,
            of=lambda answer: _number(answer, "synchronous")),
     Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120,
            of=lambda answer: _number(answer, "synchronous_bytes")),
+    Column("unoverlapped", "no overlap", "count", total="sum", of=lambda answer: _number(answer, "unoverlapped")),
+    Column("unoverlapped_bytes", "no overlap", "bytes", total="sum", role="waste",
+           of=lambda answer: _number(answer, "unoverlapped_bytes")),
 )  # fmt: skip
 _TIMES: Final[tuple[Column[ModuleAnswer], ...]] = (
     Column("execution_seconds", "est. time", "seconds", of=lambda answer: _number(answer, "execution_seconds")),
@@ -635,16 +635,19 @@ def _number(answer: ModuleAnswer, name: str) -> Cell:
 
 
 def _modules_answer(answers: Sequence[ModuleAnswer]) -> str:
-    pairs, exposed, bytes_, exposed_bytes = (
-        sum(number_of(each.numbers[name]) or 0 for each in answers)
-        for name in ("pairs", "exposed", "bytes", "exposed_bytes")
-    )
+    def total(*names: str) -> int:
+        return round(sum(number_of(each.numbers[name]) or 0 for each in answers for name in names))
+
     words = f"{format_count(len(answers), 'modules')}: "
-    if pairs:
-        number = f"{exposed:,} of {format_count(int(pairs), 'async operations')}"
-        words += f"{number} {is_or_are(int(exposed))} exposed ({format_part(int(exposed_bytes), int(bytes_))})"
+    if transfers := total("pairs", "synchronous"):
+        alone, part = (
+            total("unoverlapped"),
+            format_part(total("unoverlapped_bytes"), total("bytes", "synchronous_bytes")),
+        )
+        number = f"{alone:,} of {format_count(transfers, 'transfers')}"
+        words += f"{number} {overlap_or_overlaps(alone)} no kernel ({part})"
     else:
-        words += "no async operations"
+        words += "no transfers"
     if failing := sum(each.errors > 0 for each in answers):
         words += f"; {failing:,} {'violates' if failing == 1 else 'violate'} XLA's rules for async operations"
     return words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
+from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput, throughput_for
 from hlo_cli.commands.options.declaring import (
     Command,
     by_option,
@@ -191,7 +191,7 @@ EXAMPLES = (
     "hlo schedule dump/",
     "hlo schedule dump/ --chip h100 --sort exposed_seconds",
     "hlo schedule dump/ --by source --chip h100",
-    "hlo schedule dump/ --where 'exposed and bytes > 1MiB' --sort bytes",
+    "hlo schedule dump/ --where 'unoverlapped and bytes > 1MiB' --sort bytes",
     "hlo schedule dump/ --sequence --where 'in_flight > 0'",
     "hlo schedule dump/ --critical-path bytes",
     "hlo schedule dump/ --chip h100 --critical-path time",
@@ -201,9 +201,10 @@ EXAMPLES = (
     "hlo schedule dump/ -o schedule.html",
 )
 DETAILS = """\
-An async operation is exposed if no kernel runs between its start and its done,
-or if the compiler marked it is_sync. With --chip, durations and exposed time
-are estimated (see `hlo help chips`). Steps are those of `hlo memspace`. See
+Transfers are exposed for the time in which no kernel runs. The time needs a
+chip, the one that the dump names or --chip (see `hlo help chips`). Without one,
+the operations are counted that overlap no kernel: none runs between start and
+done, or the compiler marked it is_sync. Steps are those of `hlo memspace`. See
 `hlo help async` and `hlo help schedule` for the terms.
 
 Values of --reorder:
@@ -244,6 +245,7 @@ def command(inputs: tuple[str, ...], **arguments: Any) -> int:
 
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
+    throughput = throughput_for(loaded.input, options.chip, options.chip_file)
     request = _Request(loaded, options, throughput, reading.command_line(inputs))
     if options.direction is not None:
         return _write_sugar(request, options.direction, output)

@@ -13,7 +13,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_part, plur
 def describe_overlap(
     overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], synchronous: Mapping[Instruction, int]
 ) -> str:
-    """The exposed pairs and bytes of an overlap analysis, and the synchronous transfers."""
+    """The pairs that overlap no kernel, their bytes, and the synchronous transfers."""
     if intervals:
         words = _pairs_in_words(intervals)
     else:
@@ -51,22 +51,23 @@ def _pairs_in_words(every: Sequence[AsyncInterval]) -> str:
     if not intervals:
         return f"No done found for {format_count(len(every), _nouns(every))}"
     without_done = len(every) - len(intervals)
-    return _exposed_in_words(intervals) + (
+    return _overlap_in_words(intervals) + (
         f"; {without_done:,} more {'has' if without_done == 1 else 'have'} no done" if without_done else ""
     )
 
 
-def _exposed_in_words(intervals: Sequence[AsyncInterval]) -> str:
-    """How many pairs, and how many of their bytes, are exposed."""
-    exposed = [interval for interval in intervals if interval.is_exposed]
-    total, exposed_bytes = (sum(interval.total_bytes for interval in each) for each in (intervals, exposed))
+def _overlap_in_words(intervals: Sequence[AsyncInterval]) -> str:
+    """How many pairs, and how many of their bytes, overlap no kernel."""
+    alone = [interval for interval in intervals if interval.is_unoverlapped]
+    total, bytes_alone = (sum(interval.total_bytes for interval in each) for each in (intervals, alone))
     # A loop of unknown trip count counts once.
     least = "at least " if any(interval.times is None for interval in intervals) else ""
-    if exposed and len(exposed) < len(intervals):
-        number = f"{len(exposed):,} of {len(intervals):,} {pair_noun(intervals)}"
-        return f"{number} {is_or_are(len(exposed))} exposed ({least}{format_part(exposed_bytes, total)})"
-    state = "exposed" if exposed else "overlapped"
-    return f"{quantified_noun(intervals)} {is_or_are(len(intervals))} {state} ({least}{format_bytes(total)})"
+    if alone and len(alone) < len(intervals):
+        number = f"{len(alone):,} of {len(intervals):,} {pair_noun(intervals)}"
+        return f"{number} {overlap_or_overlaps(len(alone))} no kernel ({least}{format_part(bytes_alone, total)})"
+    what = "no kernel" if alone else "kernels"
+    verb = overlap_or_overlaps(len(intervals))
+    return f"{quantified_noun(intervals)} {verb} {what} ({least}{format_bytes(total)})"
 
 
 def quantified_noun(intervals: Sequence[AsyncInterval]) -> str:
@@ -84,6 +85,15 @@ def _nouns(intervals: Sequence[AsyncInterval]) -> str:
     operations = {interval.pair.operation for interval in intervals}
     noun = operations.pop() if len(operations) == 1 else "async operation"
     return plural(noun)
+
+
+def overlap_or_overlaps(number: int) -> str:
+    """The verb for what overlaps a number of things.
+
+    >>> overlap_or_overlaps(1), overlap_or_overlaps(2)
+    ('overlaps', 'overlap')
+    """
+    return "overlaps" if number == 1 else "overlap"
 
 
 def is_or_are(number: int) -> str:

@@ -138,7 +138,7 @@ def _reason_of_move(move: _Move, users: Mapping[Instruction, Instruction]) -> st
 
 
 # --- its effect ---
-# `hlo schedule DUMP --reorder GOAL`: another order, its effect on memory and exposed time, and the moved blocks.
+# `hlo schedule DUMP --reorder GOAL`: another order, its effect on memory and overlap, and the moved blocks.
 
 
 def report_of_reordering(
@@ -155,7 +155,7 @@ def report_of_reordering(
     throughput: ChipSpec | None = None,
     verify: bool = False,
 ) -> Report:
-    """Peaks of memory and exposed transfers before and after, one row for each moved block, and the verdict."""
+    """Peaks of memory and the overlap of transfers before and after, one row for each moved block, and the verdict."""
     new_overlap = analyze_overlap(new.module)
     blocks = [
         block
@@ -182,10 +182,10 @@ def report_of_reordering(
             **_changes_by_space(peaks),
             **_changes_by_space(totals),
             "constant_bytes": sum(new.before.constants.values()),
-            "exposed_before": exposures[0].exposed,
-            "exposed_after": exposures[1].exposed,
-            "exposed_bytes_before": exposures[0].exposed_bytes,
-            "exposed_bytes_after": exposures[1].exposed_bytes,
+            "unoverlapped_before": exposures[0].unoverlapped,
+            "unoverlapped_after": exposures[1].unoverlapped,
+            "unoverlapped_bytes_before": exposures[0].unoverlapped_bytes,
+            "unoverlapped_bytes_after": exposures[1].unoverlapped_bytes,
             **_seconds_before_and_after(exposures, throughput),
         },
         parts=(_memory_table(peaks, totals), *_overlap_tables(exposures), table),
@@ -204,12 +204,13 @@ def report_of_reordering(
 
 
 class _Exposure:
-    """The number of pairs, how many of them and of their bytes are exposed, and the time estimate on a chip."""
+    """The number of transfers, how many of them and of their bytes overlap no kernel, and the time on a chip."""
 
     def __init__(self, overlap: OverlapAnalysis, throughput: ChipSpec | None) -> None:
         self.pairs = len(overlap.intervals)
-        self.exposed = sum(interval.is_exposed for interval in overlap.intervals)
-        self.exposed_bytes = sum(interval.exposed_bytes for interval in overlap.intervals)
+        self.transfers = self.pairs + len(overlap.synchronous)
+        self.unoverlapped = len(overlap.unoverlapped)
+        self.unoverlapped_bytes = sum(overlap.unoverlapped.values())
         self.step = None if throughput is None else estimate_time(overlap, throughput)
 
 
@@ -229,7 +230,7 @@ def _seconds_before_and_after(exposures: tuple[_Exposure, _Exposure], throughput
 
 
 def _exposed_seconds(step: TimeEstimate) -> float | None:
-    return sum_if_known(interval.exposed_seconds for interval in step.intervals)
+    return sum_if_known(step.exposed.values())
 
 
 def _lower_bounds(before: TimeEstimate, after: TimeEstimate) -> tuple[str, ...]:
@@ -334,9 +335,9 @@ def _significant_change(change: int, largest: int) -> int:
 def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
     before, after = exposures[0].step, exposures[1].step
     if before is None or after is None:
-        old, new = exposures[0].exposed, exposures[1].exposed
+        old, new = exposures[0].unoverlapped, exposures[1].unoverlapped
         change = f"unchanged at {old:,}" if old == new else f"{old:,} → {new:,}"
-        return f"exposed async operations: {change} of {exposures[1].pairs:,}"
+        return f"transfers without overlap: {change} of {exposures[1].transfers:,}"
     # Not one transfer has a known time, so there are no numbers to compare.
     if _exposed_seconds(before) is None and not any(interval.total_seconds for interval in before.intervals):
         return f"exposed time of {format_count(exposures[1].pairs, 'pairs')} is unknown on {after.throughput.chip}"
@@ -354,9 +355,9 @@ def _why_unchanged(goal: Goal, exposure: _Exposure, *, has_limit: bool) -> str:
         case "latency" if not exposure.pairs:
             return "no async operations"
         case "latency" if has_limit:
-            return "no schedule found within the memory limit that exposes less"
+            return "no schedule found within the memory limit that overlaps more"
         case "latency":
-            return "no schedule found that exposes less without more memory"
+            return "no schedule found that overlaps more without more memory"
     return "already in this order"
 
 
@@ -382,7 +383,7 @@ def _memory_table(peaks: Sequence[_ByteChange], totals: Sequence[_ByteChange]) -
 
 
 def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]:
-    """The table of exposed pairs, before and after; none without pairs."""
+    """The table of overlap, before and after; none without pairs."""
     if not exposures[0].pairs:
         return ()
     timed: tuple[Column[str, _Exposure], ...] = (
@@ -402,8 +403,8 @@ def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]
     columns: tuple[Column[str, _Exposure], ...] = (
         Column("order", "order", of=lambda order, exposure: order),
         Column("pairs", "pairs", "count", of=lambda order, exposure: exposure.pairs),
-        Column("exposed", "exposed", "count", of=lambda order, exposure: exposure.exposed),
-        Column("exposed_bytes", "exposed", "bytes", of=lambda order, exposure: exposure.exposed_bytes),
+        Column("unoverlapped", "no overlap", "count", of=lambda order, exposure: exposure.unoverlapped),
+        Column("unoverlapped_bytes", "no overlap", "bytes", of=lambda order, exposure: exposure.unoverlapped_bytes),
         *(timed if exposures[0].step else ()),
     )
     rows = rows_from_tuples(columns, zip(("before", "after"), exposures, strict=True))

@@ -91,6 +91,8 @@ class PairTimes:
         self.intervals = intervals
         self.synchronous = {each: step.synchronous_seconds[each] for each in synchronous}
         starts = (interval.pair.start for interval in overlap.intervals)
+        shown = (*(interval.pair.start for interval in intervals), *self.synchronous)
+        self.exposed = {each: step.exposed[each] for each in shown}
         self.times: Mapping[Instruction, IntervalTime] = dict(zip(starts, step.intervals, strict=True))
 
     def columns(self, *, repeated: bool) -> tuple[Column[AsyncInterval], ...]:
@@ -207,8 +209,8 @@ class PairTimes:
 
     @property
     def exposed_seconds(self) -> float:
-        """The known exposed time of the pairs that are shown."""
-        return sum_known(self.times[interval.pair.start].exposed_seconds for interval in self.intervals)
+        """The known exposed time of the transfers that are shown."""
+        return sum_known(self.exposed.values())
 
     def numbers(self) -> Mapping[str, Cell]:
         """The numbers of the answer, and the time model.
@@ -219,7 +221,7 @@ class PairTimes:
         times = [self.times[interval.pair.start] for interval in self.intervals]
         sums = {
             "transfer_seconds": [time.total_seconds for time in times],
-            "exposed_seconds": [time.exposed_seconds for time in times],
+            "exposed_seconds": list(self.exposed.values()),
             "synchronous_seconds": list(self.synchronous.values()),
         }
         partly = {
@@ -231,6 +233,7 @@ class PairTimes:
             **step_numbers(self.step, self.whole),
             **{name: sum_if_known(times_of_sum) for name, times_of_sum in sums.items()},
             **partly,
+            "exposed": sum(bool(seconds) for seconds in self.exposed.values()),
             "exposed_share": self._share(sum_if_known(sums["exposed_seconds"])),
             "time_model": time_model(self.step.throughput),
         }
@@ -242,31 +245,48 @@ class PairTimes:
         )
 
     def answer(self) -> str:
-        """How much of an execution is exposed, and for how many of the pairs."""
-        return self._answer() + self._synchronous_in_words()
-
-    def _answer(self) -> str:
+        """How many transfers are exposed, and how much of an execution that is."""
         execution = execution_in_words(self.step, self.whole)
+        synchronous = sum_known(self.synchronous.values())
+        # Of synchronous transfers without a known time only the number can be told.
+        rest = "" if synchronous else self._synchronous_in_words()
         if not self.intervals:
-            return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}: {execution}"
+            if synchronous:
+                return self._exposed_in_words((self._count_synchronous(),))
+            return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}: {execution}{rest}"
+        exposed = [interval for interval in self.intervals if self.exposed[interval.pair.start]]
         # Nothing can be said of the pairs, so the execution alone is the answer.
         if len(self._unknown) == len(self.intervals):
-            return f"{execution[0].upper()}{execution[1:]}"
-        exposed = [interval for interval in self.intervals if self.times[interval.pair.start].exposed_seconds]
-        if not exposed:
-            known = ", as far as known" if self._unknown else ""
-            verb = is_or_are(len(self.intervals))
-            return f"{quantified_noun(self.intervals)} {verb} overlapped{known}: {execution}"
-        counted = f"{len(exposed):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
-        number = counted if len(exposed) < len(self.intervals) else quantified_noun(self.intervals)
-        least = "at least " if self._unknown else ""
+            return f"{execution[0].upper()}{execution[1:]}{rest or self._synchronous_in_words()}"
+        if exposed:
+            counted = f"{len(exposed):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
+            number = counted if len(exposed) < len(self.intervals) else quantified_noun(self.intervals)
+            if not synchronous:
+                return f"{self._exposed_in_words((number,), verb=is_or_are(len(exposed)))}{rest}"
+            seconds = sum_known(self.exposed[interval.pair.start] for interval in exposed)
+            of_pairs = f"{number} ({'at least ' if self._unknown else ''}{format_seconds(seconds)})"
+            return self._exposed_in_words((of_pairs, f"{self._count_synchronous()} ({self._synchronous_duration()})"))
+        known = ", as far as known" if self._unknown else ""
+        words = f"{quantified_noun(self.intervals)} {is_or_are(len(self.intervals))} overlapped{known}"
+        if synchronous:
+            return f"{words}; {self._exposed_in_words((self._count_synchronous(),))}"
+        return f"{words}: {execution}{rest}"
+
+    def _exposed_in_words(self, transfers: Sequence[str], *, verb: str | None = None) -> str:
+        """That these transfers are exposed, for how long, and of which time."""
+        is_known = sum_if_known(self.exposed.values()) is not None
         # A share of a lower bound would look like a number that is known.
-        share = self._share(self.exposed_seconds) if not least else None
-        estimated = "the estimated " if self.step.is_known else ""
+        share = self._share(self.exposed_seconds) if is_known else None
         percent = f" ({format_percent(share)}%)" if share is not None else ""
-        estimate = f"{estimated}{_seconds_in_words(self.step, self.whole)}"
-        part = f"{least}{format_seconds(self.exposed_seconds)}{percent} of {estimate}"
-        return f"{number} {is_or_are(len(exposed))} exposed: {part} on {self.step.throughput.chip}"
+        estimated = "the estimated " if self.step.is_known else ""
+        part = f"{'' if is_known else 'at least '}{format_seconds(self.exposed_seconds)}{percent}"
+        verb = verb or (is_or_are(len(self.synchronous)) if len(transfers) == 1 else "are")
+        whole = f"{estimated}{_seconds_in_words(self.step, self.whole)} on {self.step.throughput.chip}"
+        return f"{' and '.join(transfers)} {verb} exposed: {part} of {whole}"
+
+    def _count_synchronous(self) -> str:
+        number, noun = count_synchronous([each.opcode for each in self.synchronous]).split(" ", 1)
+        return f"{number} synchronous {noun}"
 
     @property
     def _unknown(self) -> list[AsyncInterval]:
@@ -277,11 +297,13 @@ class PairTimes:
         if not self.synchronous:
             return ""
         number = count_synchronous([each.opcode for each in self.synchronous])
+        return f"; {number} ({self._synchronous_duration()}) {is_or_are(len(self.synchronous))} synchronous"
+
+    def _synchronous_duration(self) -> str:
         known, total = sum_known(self.synchronous.values()), sum_if_known(self.synchronous.values())
-        duration = format_seconds(known) if total is not None else f"at least {format_seconds(known)}"
         if total is None and all(seconds is None for seconds in self.synchronous.values()):
-            duration = "unknown time"
-        return f"; {number} ({duration}) {is_or_are(len(self.synchronous))} synchronous"
+            return "unknown time"
+        return format_seconds(known) if total is not None else f"at least {format_seconds(known)}"
 
     def notes(self) -> Iterable[Diagnostic]:
         """Notes on the time model and on unknown parts."""

@@ -31,7 +31,7 @@ from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, m
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, keys_for
 from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
-from hlo_cli.commands.options.chips import chosen_throughput, time_model, time_notes
+from hlo_cli.commands.options.chips import throughput_for, time_model, time_notes
 from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import AxisRef, Mesh
@@ -335,7 +335,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
     every = collectives_of(module, None if mesh is None else mesh.mesh)
     test = None if options.where is None else _collectives_where(options.where, module)
     selected, skipped = chosen_among(test, every, "collectives")
-    chip = chosen_throughput(options.chip, options.chip_file)
+    chip = throughput_for(loaded.input, options.chip, options.chip_file)
     pricing = Pricing(options.algorithm, chip)
     total = _traffic_of(selected, pricing)
     table = replace(_comms_table(loaded, options, selected, pricing), footnote=_FOOTNOTES[options.algorithm])

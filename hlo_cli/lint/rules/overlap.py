@@ -88,7 +88,7 @@ def _count_bits(sets: Sequence[int], number: int) -> list[int]:
     return [sum((digit >> bit & 1) << place for place, digit in enumerate(digits)) for bit in range(number)]
 
 
-# --- HLO4xx: exposed async operations and synchronous collectives ---
+# --- HLO4xx: async operations without overlap, and synchronous collectives ---
 
 
 _CROSS_PROGRAM: Final = "cross_program_prefetch_index"
@@ -98,14 +98,14 @@ _COMBINED: Final = frozenset((opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.AL
 """Collectives of which compilers make one from several."""
 
 
-@rule("HLO401", "exposed async operation", severity="warning")
-def exposed_async(context: LintContext) -> Iterator[Finding]:
+@rule("HLO401", "async operation without overlap", severity="warning")
+def unoverlapped_async(context: LintContext) -> Iterator[Finding]:
     """No kernel runs between a start and its done.
 
     Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
     transfers must also reach min_prefetch_bytes.
 
-    Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
+    Why: Async operations exist to overlap transfers with compute. This one overlaps none, because of the schedule or
     because the compiler marked it as synchronous (is_sync). The message counts the kernels that could overlap with it:
     those that do not depend on its result and do not produce its operands.
 
@@ -118,7 +118,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
-    for interval, kernels in _exposed(context):
+    for interval, kernels in _unoverlapped(context):
         # Adjacent ones are HLO402's.
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
@@ -151,7 +151,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
-    for interval, kernels in _exposed(context):
+    for interval, kernels in _unoverlapped(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
             operation, moved = interval.pair.operation, _moved(context, start)
@@ -226,22 +226,22 @@ def _moved(context: LintContext, start: Instruction) -> str:
     return f"{format_count(len(start.operands), 'arrays')}, the largest {context.user_name(largest)},"
 
 
-def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
-    """Exposed pairs that move enough bytes in all their runs, and the number of kernels that could overlap each."""
+def _unoverlapped(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
+    """Pairs without overlap that move enough bytes in all runs, and the number of kernels that could overlap each."""
     intervals = context.analyses.overlap.intervals if context.module.is_scheduled else ()
     large = (
         interval
         for interval in intervals
-        if interval.is_exposed and interval.total_bytes >= _min_bytes(context, interval.pair)
+        if interval.is_unoverlapped and interval.total_bytes >= _min_bytes(context, interval.pair)
     )
-    exposed = [interval for interval in large if interval.pair.start.attribute(_CROSS_PROGRAM) is None]
-    ends = [(interval.pair.start, interval.pair.dones[0]) for interval in exposed]
+    unoverlapped = [interval for interval in large if interval.pair.start.attribute(_CROSS_PROGRAM) is None]
+    ends = [(interval.pair.start, interval.pair.dones[0]) for interval in unoverlapped]
     independent = independent_kernels(ends)
-    yield from ((interval, independent[pair]) for interval, pair in zip(exposed, ends, strict=True))
+    yield from ((interval, independent[pair]) for interval, pair in zip(unoverlapped, ends, strict=True))
 
 
 def _waste(interval: AsyncInterval) -> Waste:
-    """The bytes of one execution, all of which are exposed."""
+    """The bytes of one execution, none of which overlap a kernel."""
     link: Literal["memory", "links"] = "memory" if interval.pair.operation in BLOCK_MOVES else "links"
     return Waste(interval.moved_bytes, link, pair=interval.pair)
 

@@ -751,7 +751,8 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}{' (the longest)' if shown == MAX_BARS else ''}"
     axis = f"{'measured' if column.is_measured else 'estimated'} time" if column.seconds else "steps"
     x: float = room.left
-    kinds = _colors_of(table).items() if column.is_measured else (("overlapped", "b0"), ("exposed", "exposed"))
+    rest = "exposed" if column.seconds else "no overlap"
+    kinds = _colors_of(table).items() if column.is_measured else (("overlapped", "b0"), (rest, "exposed"))
     for words, looks in kinds:
         if x + 26 + CODE_GLYPH_WIDTH * len(words) > room.page:
             break  # the last ones are the shortest; the titles of bars have their kind

@@ -56,14 +56,14 @@ class AsyncLatencies:
     starts_of: Mapping[int, tuple[int, ...]]
 
 
-def exposed_bytes(module: Module) -> int:
-    """Bytes of async operations that no compute overlaps.
+def unoverlapped_bytes(module: Module) -> int:
+    """Bytes of transfers that overlap no kernel.
 
     >>> from hlo_cli import parse_module
-    >>> exposed_bytes(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
+    >>> unoverlapped_bytes(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     0
     """
-    return sum(interval.exposed_bytes for interval in analyze_overlap(module).intervals)
+    return sum(analyze_overlap(module).unoverlapped.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class LatencyModel:
     of_instruction: Callable[[Instruction], float]
     of_pair: Callable[[AsyncPair], float]
     model: str
-    exposed: Callable[[Module], float] = exposed_bytes
+    exposed: Callable[[Module], float] = unoverlapped_bytes
 
 
 def _times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> LatencyModel:

@@ -139,7 +139,7 @@ function pairTexts(page, pair, instruction) {
     pair.operation,
     bytes === null ? null : formatBytes(bytes),
     numberOf(pair.done) === null ? null : `in flight at steps ${stepRange(pair.start, pair.done)}`,
-    pair.exposed ? "exposed: no kernel overlaps" : `${countOf(numberOf(pair.kernels) ?? 0, "kernels")} overlap`,
+    pair.unoverlapped ? "overlaps no kernel" : `${countOf(numberOf(pair.kernels) ?? 0, "kernels")} overlap`,
     exposed ? `${formatSeconds(exposed)} exposed, est.` : null,
   ];
   return [parts.filter(Boolean).join(", "), other && instructionLink(page, other)];

@@ -32,11 +32,16 @@ function packIntervals(intervals) {
   return ends.length;
 }
 
-// The part of an operation's duration that no compute overlaps; without times, an operation without kernels is exposed.
+// The part of an operation's duration that no compute overlaps; without times, all of one that overlaps no kernel.
 function exposedShare(pair) {
-  if (pair.exposed === true || pair.is_sync === true) return 1;
+  if (pair.exposed_seconds === undefined) return pair.unoverlapped === true ? 1 : 0;
   const [exposed, total] = [numberOf(pair.exposed_seconds), numberOf(pair.total_seconds)];
   return exposed && total ? Math.min(1, exposed / total) : 0;
+}
+
+// What operations are of which no compute overlaps a part: time is exposed; without times, there is no overlap.
+export function exposedWord(pairs) {
+  return pairs.some(pair => pair.exposed_seconds !== undefined) ? "exposed" : "without overlap";
 }
 
 // Whether any part of an operation is exposed, as `hlo schedule` counts them.

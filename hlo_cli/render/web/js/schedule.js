@@ -1,10 +1,10 @@
-// The section of the schedule: kernels and async operations on the axis of the memory, and what is exposed.
+// The section of the schedule: kernels and async operations on the axis of the memory, and what overlaps nothing.
 
 import {element} from "./dom.js";
 import {numberOf} from "./store.js";
 import {createChoice, createLegend} from "./controls.js";
 import {createLanes} from "./lanes_picture.js";
-import {isExposed} from "./lanes.js";
+import {exposedWord, isExposed} from "./lanes.js";
 import {createPairs, withLines} from "./transfers.js";
 import {countOf, formatBytes, formatCount, formatSeconds} from "./units.js";
 
@@ -35,7 +35,8 @@ function operationsBeside(pairs, page, section) {
   if (!pairs.length) return [];
   const exposed = pairs.filter(isExposed);
   const all = countOf(pairs.length, "async operations");
-  const title = exposed.length ? `${formatCount(exposed.length)} exposed of ${all}` : `${all}, none exposed`;
+  const word = exposedWord(pairs);
+  const title = exposed.length ? `${formatCount(exposed.length)} ${word} of ${all}` : `${all}, none ${word}`;
   const rows = exposed.length ? exposed : pairs;
   return [element("h3", {text: title}), createPairs(page, {name: "exposed", section, rows})];
 }
@@ -51,7 +52,7 @@ function legendOf(pairs, hasTime, {hasSynchronous}) {
   return [
     ["kernels", hasTime ? "kernels, by estimated time" : "kernels, by bytes accessed"],
     pairs.length && ["interval", "async operation, overlapped by compute"],
-    pairs.some(isExposed) && ["exposed", "exposed"],
+    pairs.some(isExposed) && ["exposed", exposedWord(pairs)],
     hasSynchronous && ["synchronous", "synchronous collective"],
   ].filter(Boolean);
 }
@@ -89,7 +90,7 @@ function describeRow(row) {
 
 function describePair(pair) {
   const exposed = numberOf(pair.exposed_seconds);
-  const overlap = pair.kernels ? `overlapped by ${countOf(pair.kernels, "kernels")}` : "exposed";
+  const overlap = pair.kernels ? `overlapped by ${countOf(pair.kernels, "kernels")}` : "overlaps no kernel";
   return [
     `${pair.instruction}, ${formatBytes(numberOf(pair.bytes) ?? 0)}`,
     `steps ${formatCount(pair.start)}\u2013${formatCount(pair.done)}`,
