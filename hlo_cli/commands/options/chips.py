@@ -74,12 +74,17 @@ def chip_of(dump: Input, chip: str | None, path: str | None = None) -> str | Non
     >>> chip_of(dump, "TPU v5 lite"), chip_of(dump, "own", "chips.toml"), chip_of(dump, None)
     ('v5e', None, None)
     """
-    from hlo_cli.analysis.hardware.chip_specs import chip_in
-    from hlo_cli.analysis.hardware.chips import find_chip
     from hlo_cli.inputs.input import target_texts
 
     if chip is None:
-        return None if path is not None else chip_in(target_texts(dump))
+        texts = () if path is not None else tuple(target_texts(dump))
+        if not texts:
+            return None
+        from hlo_cli.analysis.hardware.chip_specs import chip_in
+
+        return chip_in(texts)
+    from hlo_cli.analysis.hardware.chips import find_chip
+
     try:
         return find_chip(chip).name
     except HloError:
