@@ -20,8 +20,10 @@ from hlo_cli.analysis.fusion.kernels import kernels_of as launched
 from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
 from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.ir.module import Module
+from hlo_cli.transform.fusion import cpu_fusion
 from hlo_cli.transform.fusion.by_request import unfuse
 from hlo_cli.transform.fusion.cpu_fusion import FusionResult, Reachability, fuse
+from in_process import run
 from judge import ask_xla
 from running import same_results
 from versions import needs_older_xla
@@ -239,3 +241,22 @@ def test_newer_releases_keep_what_a_softmax_reads_twice(largest: str, of: str, i
       d = f32[64] subtract(a, w)  ROOT x = f32[64] exponential(d) }}"""
     kept = fuse(parse_module(text), replace(ALONE, guard_softmax=True)).module
     assert ("a" in {each.name for each in kept.entry.instructions}) is is_guarded
+
+
+def test_a_pass_that_takes_too_many_steps_is_ended_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = [f"v{k} = f32[64] negate({f'v{k - 1}' if k else 'p'})" for k in range(30)]
+    text = "\n".join(["p = f32[64] parameter(0)", *lines, "ROOT r = f32[64] copy(v29)"])
+    path = tmp_path / "chain.hlo"
+    path.write_text(f"HloModule m\nENTRY e {{\n{text}\n}}", encoding="utf-8")
+    whole = cpu_fusion.fuse(parse_module(path.read_text()))
+    assert not whole.undecided
+    monkeypatch.setattr(cpu_fusion, "MAX_STEPS", 20)
+    part = cpu_fusion.fuse(parse_module(path.read_text()))
+    names = [(each.producer.name, each.consumer.name) for each in whole.fused]
+    assert [(each.producer.name, each.consumer.name) for each in part.fused] == names[:20]
+    assert part.undecided == ("e",)
+    output, _, _ = run(["fuse", str(path), "--run-pass", "--json"], folder=tmp_path, settings={})
+    assert json.loads(output)["answer"]["undecided_computations"] == ["e"]
+    assert "fusion of e is not decided within " in output
+    output, _, _ = run(["schedule", str(path), "--chip", "v5e", "--json"], folder=tmp_path, settings={})
+    assert json.loads(output)["answer"], "a time is predicted of the module as it is"

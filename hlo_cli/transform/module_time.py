@@ -131,10 +131,11 @@ def module_time(
 
 
 def _fused(module: Module) -> Module | None:
-    """The module after fusion; None if it cannot be rewritten."""
+    """The module after fusion; None if it cannot be rewritten, or if that takes too many steps."""
     from hlo_cli.transform.fusion.cpu_fusion import fuse  # large imports that only such modules need
 
     try:
-        return fuse(module).module
+        fused = fuse(module)
     except HloError:
         return None
+    return None if fused.undecided else fused.module

@@ -453,7 +453,7 @@ def is_loop(node: Node) -> bool:
 
 def _reduces_in(body: FusionBody) -> int:
     # Over all nodes of the body, as XLA counts; bodies of nested fusions do not count.
-    return sum(node.opcode == opcodes.REDUCE for node in body.nodes)
+    return len(body.by_opcode.get(opcodes.REDUCE, ()))
 
 
 def _is_output_fusion(product: Node, add: Node) -> bool:

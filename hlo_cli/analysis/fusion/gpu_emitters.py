@@ -5,7 +5,7 @@ A kernel is seen as XLA analyzes it before it exists: a producer and a consumer,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from math import prod
 from typing import Final, NamedTuple
@@ -123,24 +123,42 @@ class Part:
     ([<node add b>], [<node add b>], {'add'}, [], True)
     """
 
-    __slots__ = ("is_plain", "movers", "node", "opcodes", "operations", "results")
+    __slots__ = ("_operations", "is_plain", "movers", "node", "opcodes", "results")
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.operations = self.results = [node]
+        self._operations: list[Node] | None = None
+        self.results, self.opcodes = [node], {node.opcode}
         if node.body is not None:
-            root, parameter = node.body.root, opcodes.PARAMETER
-            self.operations = [each for each in node.body.nodes if each.opcode != parameter]
-            self.results = [root]
+            root = node.body.root
+            self.results, self.opcodes = [root], {*node.body.by_opcode}
             if root.opcode == opcodes.TUPLE:
                 # The tuple of results is no operation to XLA's adaptor: its operands are the roots.
-                self.operations.remove(root)
                 self.results = root.operands
-        self.opcodes = {each.opcode for each in self.operations}
+                if len(node.body.by_opcode[root.opcode]) == 1:
+                    self.opcodes.remove(root.opcode)
         # A fusion that returns a parameter has a root that is computed elsewhere, so the shortcut does not hold.
         has_outer_result = any(each.opcode == opcodes.PARAMETER for each in self.results)
         self.is_plain = self.opcodes.isdisjoint(_DECISIVE) and not has_outer_result
-        self.movers = [] if self.is_plain else [each for each in self.operations if each.opcode in _MOVERS]
+        has_movers = not self.is_plain and not self.opcodes.isdisjoint(_MOVERS)
+        self.movers = [each for each in self.operations if each.opcode in _MOVERS] if has_movers else []
+
+    @property
+    def operations(self) -> list[Node]:
+        """The operations, which plain parts are not asked for."""
+        if self._operations is None:
+            body = self.node.body
+            self._operations = [self.node] if body is None else [*body.operations]
+            if body is not None and body.root.opcode == opcodes.TUPLE:
+                self._operations.remove(body.root)
+        return self._operations
+
+    def with_opcode(self, opcode: str) -> Iterable[Node]:
+        """The operations of one opcode."""
+        body = self.node.body
+        if body is not None:
+            return body.by_opcode.get(opcode, ())
+        return (self.node,) if self.node.opcode == opcode else ()
 
     def contains(self, node: Node) -> bool:
         """Whether a node is the operation, or an operation or parameter of the fusion."""
@@ -711,9 +729,8 @@ def transposes_minor(part: Part) -> bool:
     >>> transposes_minor(Part(graph.root))
     True
     """
-    if part.opcodes.isdisjoint(_MOVING):
-        return False
-    return any(_moves_minor(each) and not _is_broadcast(each.operands[0]) for each in part.operations)
+    moving = (each for opcode in _MOVING for each in part.with_opcode(opcode))
+    return any(_moves_minor(each) and not _is_broadcast(each.operands[0]) for each in moving)
 
 
 def is_reduction_like(part: Part, warp: int) -> bool:
@@ -740,8 +757,6 @@ def is_coalesced(emitter: str, *, moves_minor: bool, both_reduce: bool) -> bool:
 
 
 def _moves_minor(node: Node) -> bool:
-    if node.opcode not in _MOVING:
-        return False
     operand, result = node.operands[0].shape, node.shape
     if not isinstance(operand, ArrayShape) or not isinstance(result, ArrayShape):
         return False

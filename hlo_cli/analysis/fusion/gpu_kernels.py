@@ -103,7 +103,7 @@ def _is_modeled(node: Node) -> bool:
     if any(array.layout.tiles for array in arrays):
         return False
     # A matmul in a fusion is emitted by Triton or cuDNN, whatever the kind says.
-    return node.body is None or not any(each.opcode in MATMULS for each in node.body.nodes)
+    return node.body is None or MATMULS.isdisjoint(node.body.by_opcode)
 
 
 class _Checks:

@@ -185,7 +185,8 @@ class FusionBody:
     """Fused computation: the root, all nodes, and the parameters, which correspond to the operands of the fusion.
 
     `computation` is the original one; None for a new body or one into which an operation was fused. `insertions` are
-    the operations fused into it so far; after any other change, a new list begins.
+    the operations fused into it so far; after any other change, a new list begins. `by_opcode` has the operations of
+    each opcode, so that what depends on opcodes is not looked for among all nodes whenever one is fused.
     """
 
     root: Node
@@ -194,6 +195,26 @@ class FusionBody:
     computation: Computation | None = None
     name: str = ""
     insertions: list[Insertion] = field(default_factory=list)
+    by_opcode: dict[str, dict[Node, None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_opcode = {}
+        for node in self.operations:
+            self.by_opcode.setdefault(node.opcode, {})[node] = None
+
+    def add(self, node: Node) -> None:
+        """Appends a node."""
+        self.nodes[node] = None
+        if node.opcode != opcodes.PARAMETER:
+            self.by_opcode.setdefault(node.opcode, {})[node] = None
+
+    def remove(self, node: Node) -> None:
+        """Removes a node, if it is there."""
+        self.nodes.pop(node, None)
+        if (same := self.by_opcode.get(node.opcode)) is not None:
+            same.pop(node, None)
+            if not same:
+                del self.by_opcode[node.opcode]
 
     @property
     def operations(self) -> Iterator[Node]:
@@ -415,7 +436,7 @@ def fusible_computations(module: Module) -> Iterator[Computation]:
 ELEMENTWISE_WHEN_FUSED: Final = (operations.ELEMENTWISE | {opcodes.CONSTANT, opcodes.RNG}) - {opcodes.BITCAST_CONVERT}
 """Opcodes that compute each element of the result from the operand elements at the same index."""
 
-_PLAIN: Final = (ELEMENTWISE_WHEN_FUSED | {opcodes.PARAMETER}) - {opcodes.MAP, opcodes.FUSION}
+_PLAIN: Final = ELEMENTWISE_WHEN_FUSED - {opcodes.MAP, opcodes.FUSION}
 """Opcodes of fused operations that need no look at the operation; fusions of a thousand are asked about often."""
 
 _SINGLE_USE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
@@ -459,7 +480,7 @@ def is_elementwise(node: Node) -> bool:
             return node.instruction.integers("dimensions") == tuple(range(len(sizes_of(node.shape))))
         case opcodes.FUSION:
             return node.body is not None and all(
-                inner.opcode in _PLAIN or is_elementwise(inner) for inner in node.body.nodes
+                opcode in _PLAIN or all(map(is_elementwise, nodes)) for opcode, nodes in node.body.by_opcode.items()
             )
     return node.opcode in ELEMENTWISE_WHEN_FUSED
 

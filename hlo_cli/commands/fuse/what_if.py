@@ -21,13 +21,13 @@ from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, list_first, verb
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused
-from hlo_cli.transform.fusion.cpu_fusion import FusionDecision, fuse
+from hlo_cli.transform.fusion.cpu_fusion import MAX_STEPS, FusionDecision, fuse
 from hlo_cli.transform.fusion.gpu_decisions import pairs_of
 from hlo_cli.transform.fusion.gpu_fusion import EXACT, TIE, GpuFusion, GpuKernelTimes, gpu_fuse, gpu_kernel_times
 from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED
@@ -201,7 +201,8 @@ _BEFORE_THE_PASS: Final = "before_fusion"  # as --xla_dump_hlo_pass_re names the
 class Result:
     """The changed module, the decisions on its pairs, and notes.
 
-    `copies` are the instructions added to keep operands until their last read.
+    `copies` are the instructions added to keep operands until their last read. `undecided` are the names of
+    computations in which a pass was ended.
     """
 
     module: Module
@@ -210,6 +211,7 @@ class Result:
     notes: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     gpu: GpuFusion | None = None
+    undecided: tuple[str, ...] = ()
 
 
 def rules_of(switches: Sequence[str]) -> FusionRules:
@@ -252,13 +254,18 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     if options.gpu is not None:
         fusion = gpu_fuse(module, options.gpu)
         notes += _certainty_notes(fusion, options.gpu)
-        return Result(fusion.module, notes=tuple(notes), copies=tuple(copies), gpu=fusion)
+        return Result(fusion.module, notes=tuple(notes), copies=tuple(copies), gpu=fusion, undecided=fusion.undecided)
     if target_of(module) == "gpu" and not options.switches:
         hint = "add --chip h100 or another GPU, or --fusion-rules cpu for the rules of the CPU compiler"
         raise HloError("--run-pass on a GPU module requires --chip NAME", hint=hint)
     decided = fuse(module, rules_of(options.switches))
     copies += decided.copies
-    return Result(decided.module, decided.fused, decided.rejected, tuple(notes), tuple(copies))
+    if decided.undecided:
+        names = list_first(decided.undecided, 3)
+        notes.append(f"fusion of {names} is not decided within {MAX_STEPS:,} steps: kernels there may grow")
+    return Result(
+        decided.module, decided.fused, decided.rejected, tuple(notes), tuple(copies), undecided=decided.undecided
+    )
 
 
 def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
@@ -304,11 +311,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
             "fusions_before": before[2],
             "fusions_after": after[2],
             "is_input_of_cpu_fusion": options.apply and options.gpu is None and _is_before_the_pass(loaded),
-            **(
-                {}
-                if result.gpu is None
-                else {"undecided_fusions": list(result.gpu.certainty.values()).count(UNDECIDED)}
-            ),
+            "undecided_computations": result.undecided,
             **({} if times is None or options.gpu is None else _time_numbers(*times, options.gpu)),
         },
         parts=(*parts, diff),

@@ -632,7 +632,8 @@ def _chips_answer(pairs: int, chips: Sequence[str], fusions: dict[str, GpuFusion
 def _undecided_notes(fusions: dict[str, GpuFusion]) -> Iterator[Diagnostic]:
     """Notes on chips for which some fusions may grow."""
     for chip, fusion in fusions.items():
-        if count := list(fusion.certainty.values()).count(UNDECIDED):
+        if fusion.undecided:
+            count = list(fusion.certainty.values()).count(UNDECIDED)
             open_ = f"{format_count(count, 'fusions')} {verb(count, 'is', 'are')} {UNDECIDED}, and may grow"
             yield Diagnostic("note", f"{chip}: {open_}")
 

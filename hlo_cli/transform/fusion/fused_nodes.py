@@ -89,7 +89,7 @@ def merge_fusion(graph: MutableGraph, fusion: Node, producer: Node, names: Modul
             parameter.replace_by(clone)
             into.root = clone if into.root is parameter else into.root
         clone.name = names.instructions.new(node.name)
-        into.nodes[clone] = None
+        into.add(clone)
         _remove_operand(fusion, number, names)
         for operand in node.operands:
             clone.operands.append(_operand_inside(fusion, outside.get(operand), operand, names))
@@ -155,7 +155,7 @@ def _clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node
     body = fusion.body
     assert body is not None
     clone = _clone(producer, names)
-    body.nodes[clone] = None
+    body.add(clone)
     parameter = None
     if producer in fusion.operands:
         number = fusion.operands.index(producer)
@@ -282,9 +282,9 @@ def _add_output(graph: MutableGraph, fusion: Node, clone: Node, old: Node, names
     elements = [root, clone] if is_first else [*root.operands, clone]
     if not is_first:
         root.detach()
-        del body.nodes[root]
+        body.remove(root)
     body.root = Node(fusion.instruction, elements, opcode=opcodes.TUPLE, name=names.instructions.new(opcodes.TUPLE))
-    body.nodes[body.root] = None
+    body.add(body.root)
     body.insertions = []
     fusion.shape = body.root.shape = TupleShape(tuple(element.shape for element in elements))
     # The first output of a single-result fusion becomes element 0, and so do its aliases.

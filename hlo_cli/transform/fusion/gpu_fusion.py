@@ -54,14 +54,16 @@ class GpuFused(NamedTuple):
 class GpuFusion:
     """A module with the fusions of XLA:GPU, the steps, and for each fusion how certain it is: `EXACT`, `TIE`, `TRITON`.
 
-    All fusions of a computation are `UNDECIDED` if priority fusion was ended there, and may grow.
-    `times` is the time of all kernels in microseconds, each run once, before and after, by XLA's model.
+    All fusions of a computation are `UNDECIDED` if priority fusion was ended there, and may grow; `undecided` are the
+    names of such computations. `times` is the time of all kernels in microseconds, each run once, before and after, by
+    XLA's model.
     """
 
     module: Module
     fused: tuple[GpuFused, ...]
     certainty: dict[str, str]
     times: tuple[float, float] = (0.0, 0.0)
+    undecided: tuple[str, ...] = ()
 
 
 class GpuDecision(NamedTuple):
@@ -157,7 +159,9 @@ class _Pipeline:
         # Without the second pass, only what fusion has made uncalled is removed.
         kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
         made = without_uncalled(rebuild(self.module, graphs), names=kept)  # XLA removes them between the passes
-        return GpuFusion(made, tuple(self.fused), certainty, (microseconds(before), microseconds(after)))
+        undecided = tuple(graph.computation.name for graph in graphs.values() if graph in self.run_passes.undecided)
+        times = microseconds(before), microseconds(after)
+        return GpuFusion(made, tuple(self.fused), certainty, times, undecided)
 
     def _time(self, graph: MutableGraph) -> int:
         """Ticks of all kernels of a computation that the model knows."""

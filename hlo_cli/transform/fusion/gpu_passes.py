@@ -88,7 +88,7 @@ class CommonSubexpressions:
             if operand.opcode == opcodes.IOTA and (same := first.setdefault(self.key(operand), operand)) is not operand:
                 node.replace_operand(position, same)
                 if not operand.users:
-                    body.nodes.pop(operand, None)
+                    body.remove(operand)
 
     def _operand_key(self, operand: Node) -> Hashable:
         return self.key(operand) if operand.opcode == opcodes.IOTA else id(operand)
@@ -135,7 +135,7 @@ def _remove(node: Node, body: FusionBody) -> None:
             continue
         operands = list(dict.fromkeys(dead.operands))
         dead.detach()
-        body.nodes.pop(dead, None)
+        body.remove(dead)
         waiting += operands
 
 
