@@ -20,7 +20,6 @@ from hlo_cli.commands.diff.options import IGNORABLE_KINDS
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.normalize import normalize
 from judge import ask_xla
-from share import every
 from strategies import FIXTURES, dump_text, dumps, name_of
 from timing import soon
 
@@ -59,33 +58,43 @@ def test_names_and_order_are_no_difference(path: Path) -> None:
     assert str(normalize(module)) == str(normalize(other))
 
 
-@pytest.mark.parametrize(
-    ("edits", "renamed", "shuffled"), every(3, [(6, True, True), (10, False, False), (3, True, False)])
-)
-def test_edits_are_found_and_nothing_else(edits: int, *, renamed: bool, shuffled: bool) -> None:
-    """Edits of every kind in every dump: nearly always all are told as what they are, and nothing else is.
+EDITS = ((6, True, True), (10, False, False), (3, True, False))
+"""How many edits a dump gets, and whether its instructions get other names, and other places."""
+ELSE = {
+    ("cpu/dynamic/before_optimizations.txt", 10): {("~", "sums.3")},
+    ("tpu/v5e_dynamic/after_optimizations.txt", 10): {("-", "copy"), ("+", "inserted.3"), ("~", "copy")},
+}
+"""Edits that are told otherwise or not at all: a copy that is dropped where another is inserted is a change of it."""
 
-    What is left has two explanations: a copy before a copy, or one that is dropped where another is inserted.
-    """
-    made = found = modules = exact = 0
-    for path in dumps():
-        draft = Draft(module := parse_module(dump_text(path)))
-        random = Random(f"{name_of(path)} {edits}")
-        if shuffled:
-            draft.shuffle(random)
-        for _ in range(edits):
-            draft.edit(random)
-        names = draft.names(random) if renamed else {}
-        got, expected = told(diff(module, parse_module(draft.text(names)))), draft.expected
-        wanted = {
-            *(("~", name) for name in expected.changed),
-            *(("+", names.get(name, name)) for name in expected.added),
-            *(("-", name) for name in expected.removed),
-        }
-        made, found = made + len(wanted), found + len(wanted & got)
-        modules, exact = modules + 1, exact + (wanted == got)
-    assert found >= 0.985 * made
-    assert exact >= 0.95 * modules
+
+def _edited_dumps() -> list[object]:
+    """Each dump edited in each way, of which one is quick."""
+    return [
+        pytest.param(
+            path, *how, id=f"{name_of(path)}-{how[0]}", marks=[] if (at - number) % 3 == 0 else pytest.mark.slow
+        )
+        for number, path in enumerate(dumps())
+        for at, how in enumerate(EDITS)
+    ]
+
+
+@pytest.mark.parametrize(("path", "edits", "renamed", "shuffled"), _edited_dumps())
+def test_edits_are_found_and_nothing_else(path: Path, edits: int, *, renamed: bool, shuffled: bool) -> None:
+    """Edits of every kind in every dump are told as what they are, and nothing else is."""
+    draft = Draft(module := parse_module(dump_text(path)))
+    random = Random(f"{name_of(path)} {edits}")
+    if shuffled:
+        draft.shuffle(random)
+    for _ in range(edits):
+        draft.edit(random)
+    names = draft.names(random) if renamed else {}
+    got, expected = told(diff(module, parse_module(draft.text(names)))), draft.expected
+    wanted = {
+        *(("~", name) for name in expected.changed),
+        *(("+", names.get(name, name)) for name in expected.added),
+        *(("-", name) for name in expected.removed),
+    }
+    assert wanted ^ got == ELSE.get((name_of(path), edits), set())
 
 
 def test_of_equal_chains_the_edited_one_is_told() -> None:

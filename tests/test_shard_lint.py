@@ -8,6 +8,7 @@ import pytest
 
 import hlo_cli
 from dumps import FIXTURES, compiled_dumps
+from hlo_cli import parse_module
 from hlo_cli.analysis.sharding.entry_arrays import entry_arrays
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
@@ -23,6 +24,9 @@ ENTRY e_spmd {
   ROOT n = f32[128]{0:T(128)} negate(a)
 }
 """
+
+
+HLO080 = LintSettings(select=("HLO080",))
 
 
 def found(code: str, path: Path, least: int = 1 << 20) -> list[str]:
@@ -194,3 +198,42 @@ ENTRY e {{
 }}""")
     found = lint_module(module, LintSettings(select=("HLO506",)))
     assert bool(found) is is_found
+
+
+@pytest.mark.parametrize(
+    ("shape", "sharding", "problem"),
+    [
+        ("f32[4]", "{maximal device=3}", None),
+        ("f32[4]", "{maximal device=4}", "device 4 is out of range (the module has 4 partitions)"),
+        ("f32[4]", "{maximal_mesh[device_id=3]}", None),
+        ("f32[4]", "{maximal_mesh[device_id=4]}", "device 4 is out of range (the module has 4 partitions)"),
+        ("f32[4]", "{mesh['a'=2], [{'a'}, {}]}", "the sharding has 2 dimensions, but the array has 1"),
+        ("f32[4]", "{mesh['a'=2], [{}, {}]}", None),
+        ("f32[4,2]", "{mesh['a'=2], replicated}", None),
+        ("token[]", "{mesh['a'=2], [{'a'}]}", None),
+        ("(f32[4], f32[4,2])", "{mesh['a'=2], [{'a'}]}", "the sharding has 1 dimension, but the array has 2"),
+        ("b(f32[4])", "{mesh['a'=2], [{'a'}]}", None),
+        ("b(f32[4])", "{mesh['a'=2], [{'a'}, {}]}", "the sharding has 2 dimensions, but the array has 1"),
+        ("f32[4,4]", "{devices=[2,2]0,1,1,2}", "device 1 is assigned two tiles"),
+        ("f32[4,4]", "{devices=[2,2]0,1,2}", "the tile assignment has 4 tiles but 3 devices"),
+        ("f32[4]", "{devices=[4]0,1,2,3,3}", "device 3 is assigned two tiles"),
+        ("f32[4]", "{devices=[4]0,1,2,-1}", "device -1 is out of range"),
+        ("f32[4]", "{devices=[4]0,1,2,3}", None),
+        ("f32[8]", "{devices=[5]<=[5]}", "device 4 is out of range (the module has 4 partitions)"),
+        ("token[]", "{devices=[4]<=[4]}", None),
+        ("b(f32[4])", "{devices=[4]<=[4]}", None),
+        ("b(f32[4,2])", "{devices=[4]<=[4]}", "the tile assignment has 1 dimension, but the array has 2"),
+        ("(f32[4], f32[4])", "{{devices=[4]<=[4]}, {devices=[2]<=[2]}}", None),
+        ("(f32[4], f32[4])", "{{devices=[4]<=[4]}}", "the tuple has 2 leaves but 1 sharding"),
+        ("(f32[4], f32[4,4])", "{{replicated}, {devices=[4]<=[4]}}", "the tile assignment has 1 dimension, but the array has 2"),
+        ("()", "{{replicated}}", None),  # HloSharding::RequiredLeaves: an empty tuple has one
+        ("()", "{}", "the tuple has 1 leaf but 0 shardings"),
+    ],
+)  # fmt: skip
+def test_a_sharding_fits_each_leaf_and_the_devices(shape: str, sharding: str, problem: str | None) -> None:
+    """As `HloSharding::Validate` of xla/hlo/ir/hlo_sharding.cc asks; without a number of partitions any device is one."""
+    line = f"ENTRY e {{ ROOT x = {shape} parameter(0), sharding={sharding} }}"
+    messages = [each.message for each in lint_module(parse_module(f"HloModule m, num_partitions=4  {line}"), HLO080)]
+    assert messages == ([] if problem is None else [f"x: {problem}"])
+    without = [each.message for each in lint_module(parse_module(f"HloModule m  {line}"), HLO080)]
+    assert without == ([] if problem is None or "partitions" in problem else [f"x: {problem}"])
