@@ -140,6 +140,34 @@ def test_a_donation_is_missed_where_the_argument_is_fetched_in_pieces() -> None:
     assert not missed(STEP.format(other + FETCHED.replace("OTHER", "u"), HALVES)), "half of it is of another array"
 
 
+PADDED = "f32[40,40,40]{2,1,0:T(8,128)}"
+MERGED = "with merged dimensions, such as f32[40,1600], which needs only 260 KiB"
+
+
+@pytest.mark.parametrize(
+    ("lines", "header", "hints"),
+    [
+        ('ROOT n = f32[] custom-call(p), custom_call_target="f"', "", [f"pass p {MERGED}"]),
+        (f"ROOT n = {PADDED} negate(p)", "", [f"pass p {MERGED}", f"return it {MERGED}"]),
+        (f"n = {PADDED} negate(p)  ROOT t = ({PADDED}) tuple(n)", "", [f"pass p {MERGED}", f"return it {MERGED}"]),
+        (f'n = {PADDED} negate(p)  ROOT c = f32[] custom-call(n), custom_call_target="f"', "", [f"pass p {MERGED}", None]),
+        (f"ROOT n = {PADDED} negate(p)", ", input_output_alias={ {}: (0, {}, may-alias) }", [None, None]),
+    ],
+)  # fmt: skip
+def test_padding_is_avoided_where_arrays_come_in_and_go_out(lines: str, header: str, hints: list[str | None]) -> None:
+    """Of values inside, the compiler chooses the shape; and what is donated has that of its result."""
+    text = f"HloModule m, is_scheduled=true{header}  ENTRY e {{ p = {PADDED} parameter(0)  {lines} }}"
+    assert [each.hint for each in lint_module(parse_module(text), LintSettings(select=("HLO101",)))] == hints
+
+
+@pytest.mark.parametrize(("least", "names"), [(64, "p q"), (65, "p"), (4096, "p"), (4097, "")])
+def test_each_donated_argument_has_as_many_bytes_as_asked_for(least: int, names: str) -> None:
+    text = """HloModule m, is_scheduled=true  ENTRY e { p = f32[1024] parameter(0)  q = f32[16] parameter(1)
+      n = f32[1024] negate(p)  m = f32[16] negate(q)  ROOT t = (f32[1024], f32[16]) tuple(n, m) }"""
+    found = donations_of(LintContext(parse_module(text), LintSettings()).analyses.memory, least)
+    assert [each.argument.name for each in found.arguments] == names.split()
+
+
 def test_pieces_are_fetched_in_the_short_form_too() -> None:
     short = re.sub(r"async-start\((\w+)\), calls=first", r"slice-start(\1), slice={[0:32], [0:64]}", FETCHED)
     short = re.sub(r"async-start\((\w+)\), calls=second", r"slice-start(\1), slice={[32:64], [0:64]}", short)

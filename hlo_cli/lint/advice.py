@@ -163,7 +163,7 @@ def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
         for each in arguments_of(facts)
         if (each.parameter, each.shape) in updates and each.parameter not in donated
     )
-    if sum(scenarios.bytes_of(each.place) for each in arguments) < min_bytes:
+    if sum(scenarios.bytes_of(each.place) for each in arguments) < min_bytes:  # only faster
         return
     pairs = donation.Donations(scenarios).pairs([donation.Donor("", arguments)])
     # Only kinds in which no other instruction has to change its place.
@@ -269,15 +269,12 @@ def is_donated(context: LintContext, argument: Instruction) -> bool:
 
 def is_only_reader(context: LintContext, reader: Instruction, argument: Instruction) -> bool:
     """Whether nothing but an instruction reads an argument, copies between memory spaces aside."""
-    waiting, seen = [argument], {argument}
+    waiting = [argument]
     while waiting:
-        for user in uses_of(waiting.pop(), context.users):
-            if user is reader or user in seen:
-                continue
-            if argument_of(user) is not argument:
-                return False
-            seen.add(user)
-            waiting.append(user)
+        others = [user for user in uses_of(waiting.pop(), context.users) if user is not reader]
+        if any(argument_of(user) is not argument for user in others):
+            return False
+        waiting += others
     return True
 
 
@@ -348,7 +345,7 @@ def layout_hint(context: LintContext, mover: Instruction, read: ArrayShape, writ
     # Parts of modules have no arguments of the program.
     if context.module.is_part:
         return None
-    argument = argument_of(mover.operands[0]) if mover.operands else None
+    argument = argument_of(mover.operands[0])
     # A donated argument has to keep the layout of its result.
     if argument is not None and not is_donated(context, argument) and is_only_reader(context, mover, argument):
         if written.padded_bytes <= _MAX_GROWTH * read.padded_bytes and not is_result(context, mover):

@@ -416,6 +416,8 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     >>> frame = SourceLocation("m.py", 4, "train.<locals>.step.<locals>.<lambda>")
     >>> _function_of(Origin("jit(f)/layers_3/mlp/add", (frame,))), _function_of(Origin("jit(f)/add", (frame,)))[1]
     (('m.py train.<locals>.step\\nlayers_*/mlp', 'step/layers_*/mlp'), 'step')
+    >>> _function_of(Origin("jit(f)/layers_3/mlp/add")), _function_of(Origin("jit(f)/add"))
+    ((' \\nlayers_*/mlp', 'layers_*/mlp'), None)
     """
     scope = "/".join(part for part in generalize(origin.scope).split("/") if _EINSUM_MARK not in part)
     frame = frame_of(origin)
