@@ -611,6 +611,9 @@ def test_collectives_are_combined_below_the_size_of_others(least: int, is_found:
     sums = [f"{name} = f32[16] all-reduce(x), replica_groups={{{{0,1,2,3}}}}, to_apply=add" for name in "abcd"]
     body = f"ENTRY e {{ x = f32[16] parameter(0)  {'  '.join(sums)} }}"
     assert speaks("HLO508", f"{ALONE}{SUMS}{body}", min_transfer_bytes=least) is is_found
+    others = body.replace("to_apply=add", "to_apply=most", 2)
+    most = "most { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] maximum(x, y) }"
+    assert not speaks("HLO508", f"{ALONE}{SUMS}{most}  {others}", min_transfer_bytes=least), "of another reduction"
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(2, True), (1, False)])
@@ -937,12 +940,20 @@ def test_what_is_an_argument_perhaps_in_another_memory_space(value: str, argumen
 
 
 @pytest.mark.parametrize(
-    ("is_fused", "share", "is_found"), [(False, 128, True), (True, 128, False), (False, 129, False)]
+    ("is_fused", "share", "groups", "is_found"),
+    [
+        (False, 128, "{{0,1,2,3}}", True),
+        (True, 128, "{{0,1,2,3}}", False),
+        (False, 129, "{{0,1,2,3}}", False),
+        (False, 512, "torus(2,2)", True),  # of unknown groups any slice is a share
+    ],
 )
-def test_an_all_reduce_is_only_sliced_by_the_share_of_a_device(is_fused: bool, share: int, is_found: bool) -> None:
+def test_an_all_reduce_is_only_sliced_by_the_share_of_a_device(
+    is_fused: bool, share: int, groups: str, is_found: bool
+) -> None:
     """The TPU compiler represents a reduce-scatter as a fusion of both."""
     lines = f"""x = f32[512,512] parameter(0)  i = s32[] parameter(1)
-    s = f32[512,512] all-reduce(x), replica_groups={{{{0,1,2,3}}}}, to_apply=add
+    s = f32[512,512] all-reduce(x), replica_groups={groups}, to_apply=add
     ROOT y = f32[{share},512] dynamic-slice(s, i, i), dynamic_slice_sizes={{{share},512}}"""
     call = f"p = f32[512,512] parameter(0)  q = s32[] parameter(1)  ROOT r = f32[{share},512] fusion(p, q), kind=kCustom, calls=f"
     bodies = f"f {{ {lines} }}  ENTRY e {{ {call} }}" if is_fused else f"ENTRY e {{ {lines} }}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -233,7 +234,10 @@ ENTRY e {{
 def test_a_sharding_fits_each_leaf_and_the_devices(shape: str, sharding: str, problem: str | None) -> None:
     """As `HloSharding::Validate` of xla/hlo/ir/hlo_sharding.cc asks; without a number of partitions any device is one."""
     line = f"ENTRY e {{ ROOT x = {shape} parameter(0), sharding={sharding} }}"
-    messages = [each.message for each in lint_module(parse_module(f"HloModule m, num_partitions=4  {line}"), HLO080)]
-    assert messages == ([] if problem is None else [f"x: {problem}"])
+    expected = [] if problem is None else [f"x: {problem}"]
+    given = parse_module(f"HloModule m, num_partitions=4  {line}")
+    assert [each.message for each in lint_module(given, HLO080)] == expected
+    asked = replace(HLO080, num_partitions=4)
+    assert [each.message for each in lint_module(parse_module(f"HloModule m  {line}"), asked)] == expected
     without = [each.message for each in lint_module(parse_module(f"HloModule m  {line}"), HLO080)]
     assert without == ([] if problem is None or "partitions" in problem else [f"x: {problem}"])

@@ -88,7 +88,7 @@ def shape_span(module: Module, instruction: Instruction) -> Span | None:
         start += 1
     # The opcode follows the shape; a shape may have blanks, so the end is searched, not the next blank.
     end = text.find(f" {instruction.opcode}(", start, span.end)
-    return Span(start, end) if start and end > start else span
+    return Span(start, end) if start and end != -1 else span
 
 
 def attribute_span(instruction: Instruction, *names: str) -> Span | None:

@@ -168,10 +168,10 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/while_loop_invariant_code_motion.h
     """
     for loop in context.of(opcodes.WHILE):
-        body = loop.called_computations[0] if loop.called_computations else None
-        inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
-        if body is None or not inner:
+        inner = [i for body in loop.called_computations[:1] for i in body.instructions if _operation(i) in COLLECTIVES]
+        if not inner:
             continue
+        body = inner[0].computation
         # One execution is enough if the trip count is unknown.
         same, iterations = loop_invariants(body), context.executions(body).known or 1
         for collective in inner:
