@@ -22,7 +22,7 @@ from hlo_cli.source import Diagnostic, HloError
 _WITH_CHIP: Final = frozenset(("cost-analysis",))
 """Kinds whose answer has times on a chip."""
 _MESSAGES: Final = frozenset(each.kind for each in ENVELOPES if each.marks and not each.is_document) - {
-    *("out-of-memory", "framework-error", "compiler-error", "exception"),
+    *("out-of-memory", "framework-error", "compiler-error", "exception", "traceback"),
 }
 """Kinds of messages that a note names next to another one; words of those left out are in many messages."""
 _UNRECOGNIZED: Final = "mentions"

@@ -29,6 +29,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
 from hlo_cli.syntax.compiler_files.compiler_warnings import parse_slow_operations
+from hlo_cli.syntax.compiler_files.tracing_errors import size_difference
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- errors ---
@@ -230,6 +231,11 @@ def _is_sentence(words: str) -> bool:
         "One",
         "For",
         "Instructions",
+        "Axis",
+        "Rank",
+        "Along",
+        "It",
+        "This",
     )
 
 
@@ -299,6 +305,9 @@ def _paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str,
         paragraphs.append(error.rule.rule)
     elif len(error.message) > _LONGEST_ANSWER:
         paragraphs.append(f"The message: {error.message}")
+    if error.rule is None and (sizes := _PYTHON_SHAPE.findall(error.message)):
+        difference = size_difference(" ".join(sizes[:2]), along=-1)
+        paragraphs += [f"The sizes differ: {difference}."] if difference else []
     if operation := error.fields.get("operation_text"):
         paragraphs.append(f"The operation: {operation}")
     places = []
@@ -382,6 +391,7 @@ _ELEMENT_COLUMNS: Final = (
     Column("difference", "difference", of=lambda label, index, one, other, words: words),
 )
 _SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
+_PYTHON_SHAPE: Final = lazy_regex(r"[(\[]\d{1,9}(?:, ?\d{1,9}){0,8},?[)\]]")
 _MOST_SHAPES: Final = 20  # a message that quotes a module has thousands
 _TITLES: Final[dict[str, str]] = {
     "actual": "text",

@@ -51,6 +51,12 @@ _TPU_ROW: Final = lazy_regex(
     r"(?:\W{1,20}(?P<busy>\d{1,3}(?:\.\d{1,4})?)%)?",
     re.MULTILINE,
 )
+_QUERY_HEAD: Final = lazy_regex(r"^[^\n]{0,300}memory\.used[^\n]{0,300}memory\.total[^\n]{0,300}$", re.MULTILINE)
+_STATS_ROW: Final = lazy_regex(
+    r"Using \(GB\) (?P<used>\d{1,6}(?:\.\d{1,6})?) / (?P<limit>\d{1,6}(?:\.\d{1,6})?)(?: \([\d.]{1,20}%\))? on "
+    r"(?P<number>\w{1,40})"
+)
+_GB: Final = 10**9  # the unit of MaxText's log
 _MIB: Final = 1 << 20  # the unit of nvidia-smi
 _GIB: Final = 1 << 30  # the unit of tpu-info
 _PREALLOCATED: Final = (
@@ -62,12 +68,12 @@ _PREALLOCATED: Final = (
 
 def device_usage_report(pasted: PastedText) -> Report | None:
     """The report on a table of nvidia-smi or tpu-info; None if it has no device."""
-    devices = list(_nvidia(pasted.text) or _tpus(pasted.text))
+    devices = list(_nvidia(pasted.text) or _queried(pasted.text) or [*_tpus(pasted.text), *_logged(pasted.text)])
     if not devices:
         return None
     fullest = max(devices, key=lambda each: each.used_bytes)
-    is_nvidia = bool(_NVIDIA_USE.search(pasted.text))
-    noun = "GPUs" if is_nvidia else "TPU devices"
+    is_nvidia = bool(_NVIDIA_USE.search(pasted.text) or _QUERY_HEAD.search(pasted.text))
+    noun = "GPUs" if is_nvidia else "TPU devices" if "TPU" in pasted.text or "HBM" in pasted.text else "devices"
     share = f" ({format_percent(fullest.used_bytes / fullest.limit_bytes)}%)" if fullest.limit_bytes else ""
     busy = [each.busy for each in devices if each.busy is not None]
     load = f", {format_percent(min(busy))}% to {format_percent(max(busy))}% busy" if len(set(busy)) > 1 else ""
@@ -110,6 +116,150 @@ def _tpus(text: str) -> Iterator[_Device]:
         busy = float(match["busy"]) / 100 if match["busy"] else None
         used, limit = (int(float(match[name]) * _GIB) for name in ("used", "limit"))
         yield _Device(match["number"], "", used, limit, busy)
+
+
+def _queried(text: str) -> list[_Device]:
+    """The rows of `nvidia-smi --query-gpu=… --format=csv`."""
+    head = _QUERY_HEAD.search(text)
+    if head is None:
+        return []
+    columns = [cell.strip().split(" [")[0] for cell in head[0].split(",")]
+    devices = list[_Device]()
+    for at, line in enumerate(text[head.end() :].strip().split("\n")):
+        cells = dict(zip(columns, (cell.strip() for cell in line.split(",")), strict=False))
+        used, limit, busy = (
+            _leading(cells.get(name, "")) for name in ("memory.used", "memory.total", "utilization.gpu")
+        )
+        if used is not None and limit is not None:
+            share = None if busy is None else busy / 100
+            number = cells.get("index", str(at))
+            devices.append(_Device(number, cells.get("name", ""), used * _MIB, limit * _MIB, share))
+    return devices
+
+
+def _leading(cell: str) -> int | None:
+    """The number that a cell begins with; None if it has none."""
+    match = re.match(r"[0-9]{1,9}", cell)
+    return int(match[0]) if match else None
+
+
+def _logged(text: str) -> Iterator[_Device]:
+    """The lines of MaxText's memory statistics."""
+    for match in _STATS_ROW.finditer(text):
+        used, limit = (int(float(match[name]) * _GB) for name in ("used", "limit"))
+        yield _Device(match["number"], "", used, limit, None)
+
+
+# --- steps of a training ---
+
+_STEP: Final = lazy_regex(
+    r"\bstep[: =]{1,3}(?P<step>\d{1,12}),? +(?:seconds|step_time|time|sec)[: =]{1,3}(?P<seconds>\d{1,9}(?:\.\d{1,9})?)"
+    r"(?:,? +TFLOP/s/device: (?P<rate>\d{1,9}(?:\.\d{1,9})?))?(?:,? +Tokens/s/device: "
+    r"(?P<tokens>\d{1,12}(?:\.\d{1,9})?))?"
+)
+_SLOW: Final = 1.5  # times the median: steps vary by some percent, so such a step did something else (measured logs)
+
+
+class _Step(NamedTuple):
+    """A step of a training, with its time and the rates that its line has."""
+
+    number: int
+    seconds: float
+    tflops: float | None
+    tokens: float | None
+
+
+_STEPS: Final = (
+    Column("step", "step", "count", of=lambda each: each.number),
+    Column("seconds", "time", "seconds", of=lambda each: each.seconds),
+    Column("tflops", "Tflop/s a device", "number", of=lambda each: each.tflops),
+    Column("tokens", "tokens/s a device", "number", of=lambda each: each.tokens),
+)
+
+
+def step_times_report(pasted: PastedText) -> Report | None:
+    """The report on a log of training steps: the median, and those that take much longer; None if it has none."""
+    steps = [
+        _Step(
+            int(match["step"]),
+            float(match["seconds"]),
+            float(match["rate"]) if match["rate"] else None,
+            float(match["tokens"]) if match["tokens"] else None,
+        )
+        for match in _STEP.finditer(pasted.text)
+    ]
+    if not steps:
+        return None
+    middle = sorted(steps, key=lambda each: each.seconds)[(len(steps) - 1) // 2]
+    slow = [each for each in steps if each.seconds > _SLOW * middle.seconds]
+    rate = f", {middle.tflops:,.0f} Tflop/s a device" if middle.tflops is not None else ""
+    words = f"; {format_count(len(slow), 'steps')} much longer: " if slow else ""
+    words += ", ".join(f"step {each.number:,} {format_seconds(each.seconds)}" for each in slow[:3])
+    return text_report(
+        pasted,
+        f"{format_count(len(steps), 'steps')}, {format_seconds(middle.seconds)} at the median{rate}{words}",
+        means=(
+            "The first steps also compile; a long step later is a compilation for a new shape, a checkpoint, or input.",
+        )
+        if slow
+        else (),
+        tables=(Table("step_times", _STEPS, rows_from(_STEPS, steps), noun="steps", limit=20),),
+        advice=(
+            (
+                "Record a few steps with jax.profiler.trace(DIR) and run `hlo profile DIR` to see what the time is "
+                "spent on."
+            ),
+        ),
+        numbers={"steps": len(steps), "seconds": middle.seconds, "slow_steps": len(slow), "tflops": middle.tflops},
+        next=("hlo help profiles",),
+    )
+
+
+# --- versions and devices ---
+
+_VERSION: Final = lazy_regex(r"^(?P<name>jax|jaxlib|numpy|python): +(?P<version>\d[\w.+\-]{0,60})", re.MULTILINE)
+_TOTAL: Final = lazy_regex(
+    r"jax\.devices \((?P<all>\d{1,9}) total, (?P<local>\d{1,9}) local\): \[?(?P<kind>[A-Za-z]{1,20})"
+    r"|device info: (?P<info>[^\n,]{1,80}), (?P<here>\d{1,9}) local devices"
+)
+_PROCESSES: Final = lazy_regex(r"process_count: (?P<count>\d{1,9})")
+
+
+def environment_report(pasted: PastedText) -> Report | None:
+    """The report on `jax.print_environment_info()`: versions, and whether they belong together; None if it has none."""
+    versions = {match["name"]: match["version"] for match in _VERSION.finditer(pasted.text)}
+    jax, jaxlib = versions.get("jax"), versions.get("jaxlib")
+    if jax is None or jaxlib is None:
+        return None
+    devices = _TOTAL.search(pasted.text)
+    processes = _PROCESSES.search(pasted.text)
+    words = ""
+    if devices is not None:
+        kind = (devices["kind"] or devices["info"]).removesuffix("Device")
+        words = f", {devices['all'] or devices['here']} × {kind}"
+    words += f" in {format_count(int(processes['count']), 'processes')}" if processes else ""
+    is_newer = _numbers_of(jaxlib) > _numbers_of(jax)
+    columns = (
+        Column("package", "package", "name", of=lambda name, version: name),
+        Column("version", "version", of=lambda name, version: version),
+    )
+    return text_report(
+        pasted,
+        f"jax {jax}, jaxlib {jaxlib}{words}",
+        means=(
+            (
+                "jaxlib is newer than jax, which jax refuses: install the same version of both."
+                if is_newer
+                else "jaxlib may be older than jax, down to the version that jax names, but not newer."
+            ),
+        ),
+        tables=(Table("versions", columns, rows_from_tuples(columns, versions.items()), noun="packages"),),
+        numbers={**versions, "devices": int(devices["all"] or devices["here"]) if devices else None},
+    )
+
+
+def _numbers_of(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"[0-9]{1,9}", version)[:3])
 
 
 # --- kernels in Nsight Compute ---

@@ -148,7 +148,8 @@ _HLO: Final = lazy_regex(r"\bhlo: \"((?:[^\"\\]|\\.)*)\"")
 _TIME: Final = lazy_regex(r"run_time:?\s*\{([^{}]*)\}")
 _FIELD: Final = lazy_regex(r"(\w+): (-?\d{1,18})")
 _CHOICE: Final = lazy_regex(
-    r"\b(triton|gemm|conv|cuda_conv_plan|algorithm|other|cudnn|custom_kernel_fusion|backend|hipblaslt_gemm):?\s*\{([^{}]*)"
+    r"\b(triton|gemm|conv|cuda_conv_plan|algorithm|other|cudnn|custom_kernel_fusion|backend"
+    r"|hipblaslt_gemm):?\s*\{([^{}]*)"
 )
 _DOT: Final = lazy_regex(r"= \w+\[([\d,]*)\]\S* dot\((?:[^()]*)\)(?:[^\n]*?lhs_contracting_dims=\{([\d,]*)\})?")
 _NAMED_SHAPE: Final = lazy_regex(r"%?([\w.\-]+) = (\w+\[[\d,]*\])")
@@ -406,8 +407,8 @@ def execution_profile_report(pasted: PastedText) -> Report | None:
     )
 
 
-_UNIT: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "ps": 1e-12}
-_UNIT_IN: Final = lazy_regex(r"\(\s*(ns|us|µs|ms|s|ps)\s*\)|_(ns|us|ms|ps)$|(Ns)$")
+_UNIT: Final = {"nsec": 1e-9, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "ps": 1e-12}
+_UNIT_IN: Final = lazy_regex(r"\(\s*(nsec|ns|us|µs|ms|s|ps)\s*\)|_(ns|us|ms|ps)$|(Ns)$")
 _TIMES: Final = (
     Column("total_seconds", "total", "seconds", total="sum", of=lambda each: each.total),
     Column("count", "runs", "count", of=lambda each: each.count or None),
@@ -433,7 +434,11 @@ class _Timed:
 def kernel_times_report(pasted: PastedText) -> Report | None:
     """The report on a table of kernels; None if it has none of its numbers."""
     found = list(
-        _timed(_cells(_kernel_section(pasted.text)), ("total time", "totaldurationns"), ("instances", "calls", "count"))
+        _timed(
+            _cells(_kernel_section(pasted.text)),
+            ("total time", "totaldurationns", "duration (nsec"),
+            ("instances", "calls", "count"),
+        )
     )
     return _times_report(pasted, found, "kernels", "kernel") if found else None
 
@@ -505,7 +510,11 @@ def _cells(text: str) -> list[list[str]]:
         rows = [re.split(r" {2,}|\t", line.strip(), maxsplit=len(spans) - 1) for line in lines[rule + 1 :]]
         return [head, *(row for row in rows if len(row) == len(spans))]
     start = next(
-        (at for at, line in enumerate(lines) if ("ime" in line or "DurationNs" in line) and re.search(r"[,\t|]", line)),
+        (
+            at
+            for at, line in enumerate(lines)
+            if ("ime" in line or "DurationNs" in line or "DURATION" in line) and re.search(r"[,\t|]", line)
+        ),
         None,
     )
     if start is None:

@@ -247,44 +247,62 @@ def sharding_drawing_report(pasted: PastedText) -> Report | None:
 def shape_tree_report(pasted: PastedText) -> Report | None:
     """The report on `jax.tree.map(jnp.shape, params)` and the like: arrays by path; None if it is no such tree."""
     try:
-        tree = literal_eval(pasted.text.strip())
+        tree = literal_eval(_STRUCT.sub(r"((\1), '\2')", _DTYPE.sub(r"'\1'", pasted.text.strip())))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     arrays = list(_leaves(tree, ()))
     if not arrays:
         return None
-    total = sum(prod(sizes) for _, sizes in arrays)
-    path, sizes = max(arrays, key=lambda each: prod(each[1]))
+    total = sum(prod(sizes) for _, sizes, _ in arrays)
+    path, sizes, kind = max(arrays, key=lambda each: prod(each[1]))
+    known = [bytes_of_shape(_shape_of(sizes, kind)) for _, sizes, kind in arrays if kind]
+    size = sum(each or 0 for each in known) if len(known) == len(arrays) else None
+    if size is None:
+        bytes_words = f"{format_bytes(4 * total)} in f32, {format_bytes(2 * total)} in bf16"
+    else:
+        bytes_words = format_bytes(size)
     columns = (
-        Column("elements", "elements", "count", total="sum", of=lambda path, sizes: prod(sizes)),
-        Column("shape", "shape", of=lambda path, sizes: ",".join(map(str, sizes)) or "scalar"),
-        Column("path", "path", "name", role="name", of=lambda path, sizes: path),
+        Column("elements", "elements", "count", total="sum", of=lambda path, sizes, kind: prod(sizes)),
+        Column("shape", "shape", of=lambda path, sizes, kind: _shape_of(sizes, kind)),
+        Column("path", "path", "name", role="name", of=lambda path, sizes, kind: path),
     )
     ordered = sorted(arrays, key=lambda each: -prod(each[1]))
     return text_report(
         pasted,
-        f"{format_count(len(arrays), 'arrays')}, {total:,} elements ({format_bytes(4 * total)} in f32, "
-        f"{format_bytes(2 * total)} in bf16): the largest is {path}, {prod(sizes):,}",
+        f"{format_count(len(arrays), 'arrays')}, {total:,} elements ({bytes_words}): the largest is {path}, "
+        f"{prod(sizes):,}",
         tables=(Table("tree_arrays", columns, rows_from_tuples(columns, ordered), noun="arrays", limit=20),),
-        numbers={"arrays": len(arrays), "elements": total},
-        next=(f"hlo layout {quote(_in_f32(sizes))}",),
+        numbers={"arrays": len(arrays), "elements": total, "total_bytes": size},
+        next=(f"hlo layout {quote(_shape_of(sizes, kind or 'f32'))}",),
     )
 
 
-def _in_f32(sizes: tuple[int, ...]) -> str:
-    return f"f32[{','.join(map(str, sizes))}]"
+def _shape_of(sizes: tuple[int, ...], kind: str) -> str:
+    return f"{kind}[{','.join(map(str, sizes))}]"
 
 
+_DTYPE: Final = lazy_regex(r"dtype\((?:'|<class '(?:jax\.numpy\.|numpy\.)?)?(?P<type>\w{1,20})(?:'>|')?\)")
+_STRUCT: Final = lazy_regex(r"ShapeDtypeStruct\(shape=\(([\d, ]{0,200})\), dtype=(\w{1,20})\)")
 _DEEPEST: Final = 100  # levels of a tree of parameters; Python's own reader refuses deeper ones
 
 
-def _leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The shapes of a tree with their paths; nothing for a tree that holds anything else."""
+def _leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """The shapes of a tree with their paths and types; nothing for a tree that holds anything else."""
     if isinstance(tree, dict) and len(path) < _DEEPEST:
         for key, value in tree.items():
             yield from _leaves(value, (*path, str(key)))
-    elif isinstance(tree, tuple) and path and all(type(each) is int and each >= 0 for each in tree):
-        yield "/".join(path), tree
+    elif (sizes := _sizes_of(tree)) is not None and path:
+        yield "/".join(path), sizes, ""
+    elif isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[1], str) and path:
+        if (sizes := _sizes_of(tree[0])) is not None:
+            yield "/".join(path), sizes, tree[1]
     elif isinstance(tree, list | tuple) and len(path) < _DEEPEST:
         for at, value in enumerate(tree):
             yield from _leaves(value, (*path, str(at)))
+
+
+def _sizes_of(leaf: object) -> tuple[int, ...] | None:
+    """The sizes of an array; None for what is no shape."""
+    if isinstance(leaf, tuple) and all(type(each) is int and each >= 0 for each in leaf):
+        return leaf
+    return None

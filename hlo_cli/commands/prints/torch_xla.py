@@ -153,7 +153,8 @@ _METRIC: Final = lazy_regex(
 _COUNTER: Final = lazy_regex(r"^Counter: (\S+)\s*\n\s+Value: (\d{1,18})", re.MULTILINE)
 _TIME: Final = re.compile(
     r""
-    r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+)s)?(?:(?P<ms>\d+)ms)?(?:(?P<us>\d+(?:\.\d+)?)us)?"
+    r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+)s)?(?:(?P<ms>\d+)ms)?(?:(?P<us>\d+"
+    r"(?:\.\d+)?)us)?"
 )
 _IN_SECONDS: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 _MOST_NAMED: Final = 3  # operations that a sentence names; the table has all

@@ -93,6 +93,9 @@ PastedKind = Literal[
     "program-facts",
     "exported",
     "exception",
+    "traceback",
+    "step-times",
+    "environment",
     "mentions",
 ]
 
@@ -155,6 +158,7 @@ _OUT_OF_MEMORY: Final = (
     "ailed to allocate ",
     "Oom: ",
     "Ran out of ",
+    "ran out of memory trying",
     "XLA label: ",
     "XLA Label: ",
     "Peak buffers:",
@@ -206,6 +210,9 @@ EMITTER_MLIR: Final = lazy_regex(
     re.MULTILINE,
 )
 """What is in the MLIR of XLA's emitters and in no program: dialects of loops, tiles, and machines."""
+
+_WITHIN: Final = r"(?:(?!Traceback \()[^~]){0,20000}?"
+"""The lines of one traceback: those of the next one are not read again."""
 
 ENVELOPES: Final[tuple[Envelope, ...]] = (
     Envelope(
@@ -618,10 +625,20 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "kernel-times",
         "a table of kernel times",
         "prints.printed_tables.kernel_times_report",
-        ("Total Time (ns)", "Total Time", "cuda_gpu_kern_sum", "gpukernsum", "Kernel Summary", "TotalDurationNs"),
+        (
+            "Total Time (ns)",
+            "Total Time",
+            "cuda_gpu_kern_sum",
+            "gpukernsum",
+            "Kernel Summary",
+            "TotalDurationNs",
+            "DURATION (nsec)",
+        ),
         _words(
             r"^[ \t]*\"?Time ?\(%\)\"?[ ,|]+\"?Total Time|cuda_gpu_kern_sum|CUDA (?:GPU )?Kernel "
             r"(?:Summary|Statistics)|^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs"
+            r"|KERNEL_DISPATCH[^~]{0,4000}?DURATION \(nsec\)"
+            r"|DURATION \(nsec\)[^~]{0,4000}?KERNEL_DISPATCH"
         ),
         is_document=True,
         has_times=True,
@@ -660,10 +677,11 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "device-usage",
         "a table of devices",
         "prints.device_tables.device_usage_report",
-        ("MiB /", "MiB/", "GiB /"),
+        ("MiB /", "MiB/", "GiB /", "memory.used", "Using (GB)"),
         _words(
             r"^[^\n]{0,120}\d MiB?/ ?\d+MiB|\dMiB */ *\d+MiB"
             r"|^\W{0,4}\d{1,6}\W{1,12}[\d.]{1,12} ?GiB ?/ ?[\d.]{1,12} ?GiB"
+            r"|^[^\n]{0,200}memory\.used[^\n]{0,200}memory\.total|Using \(GB\) [\d.]+ / [\d.]+"
         ),
         is_document=True,
     ),
@@ -740,6 +758,7 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
                 "Size of label '",
                 "feature dimension size divided by",
                 "branches must have",
+                "branch outputs must have",
             ),
             *("must have identical types", "Shape mismatch for ", "Cannot divide evenly the sizes", "of mesh_shape ("),
             *(
@@ -753,7 +772,24 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
             *("was exported for platforms", "available KV cache memory", "Barrier timed out. Id", "PJRT API version ("),
             *("Got completion from peer", "LatencyHidingScheduler current memory", "Delay kernel timed out"),
             *("Results do not match the reference", "Memory access fault by GPU", "ptxas fatal"),
-            *("launch group with a different launch id",),
+            *(
+                "caller indicates that this is not a failure",
+                "launch group with a different launch id",
+                "slice_sizes must be less",
+                "transpose permutation isn't",
+            ),
+            *("input arrays must have the same shape", "select `which` must be", "could not be broadcast together"),
+            *("to have the same dtypes, got", "vmap was requested to map", "is out of bounds for array of dimension"),
+            *("copying a param with shape", "is incompatible with the layer", "expected key_data.shape"),
+            *(
+                "Index map function",
+                "Found an unbound axis name",
+                "Custom VJP bwd rule",
+                "boolean indices must be concrete",
+            ),
+            *("(first observed failure)", "torch._dynamo hit config", "triggered tf.function retracing", "Assertion `"),
+            *("Failed to deserialize StableHLO", "driver: Metadata at", "compilation cache entry for '"),
+            *("[cudnn_frontend] Error", "Failed to connect to remote host", "failed to connect to all addresses"),
         ),
     ),
     Envelope(
@@ -832,12 +868,43 @@ ENVELOPES: Final[tuple[Envelope, ...]] = (
         "pasted.compiler_messages.compiler_error_report",
         ("Error: ", "Error:\n", "Exception: "),
         _words(
-            r"^[ \t]*(?:\w{1,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):(?=[^~]{0,2000}?(?:(?<![\w.])(?:pred|bf16"
+            r"^[ \t]*(?:\w{1,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):(?=(?:(?!Error:)[^~]){0,400}?(?:"
+            r"(?<![\w.])(?:pred|bf16"
             r"|[fsuc]\d{1,3}"
             r"|float\d\d|bfloat16|u?int\d{1,2}|shape|Size\()? ?[\[(]\d{1,9}(?:, ?\d{1,9}){1,8},?[\])]"
             r"|\b\d[\d.,]{0,12} ?[KMGT]i?B\b|\b(?:INTERNAL|UNAVAILABLE|ABORTED|UNKNOWN|DEADLINE_EXCEEDED): ))"
         ),
         is_beside_hlo=True,
+    ),
+    Envelope(
+        "traceback",
+        "a traceback of a framework",
+        "pasted.compiler_messages.compiler_error_report",
+        ("Traceback (most recent call last)",),
+        lazy_regex(
+            rf"^[ \t]*Traceback \(most(?={_WITHIN}(?:\b(?:jax|jaxlib|jnp|lax|torch|torch_xla|tensorflow|flax|optax"
+            rf"|orbax|keras)"
+            rf"[./]|JAX has removed)){_WITHIN}^[ \t]*(?:\w{{1,60}}\.){{0,8}}[A-Z]\w{{0,60}}(?:Error|Exception):",
+            re.MULTILINE,
+        ),
+        is_beside_hlo=True,
+    ),
+    Envelope(
+        "step-times",
+        "a log of training steps",
+        "prints.device_tables.step_times_report",
+        ("completed step", "step_time", "step time"),
+        _words(r"\bstep[: =]{1,3}\d+,? +(?:seconds|step_time|time|sec)[: =]{1,3}[\d.]+"),
+        is_beside_hlo=True,
+        has_times=True,
+    ),
+    Envelope(
+        "environment",
+        "a description of an environment",
+        "prints.device_tables.environment_report",
+        ("jaxlib:",),
+        _words(r"^jax: +\d[\w.+\-]*\s+jaxlib: +\d"),
+        is_document=True,
     ),
     # --- recognized by their form, if no word above is in the text ---
     Envelope("cut-header", "the beginning of a module", "prints.printed_tables.cut_header_report"),

@@ -682,6 +682,9 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     return tuple(errors.values()) or tuple(_unknown(text, breaks))
 
 
+_OPENING: Final = ("(", "[")
+
+
 def _computed(fields: Mapping[str, str]) -> dict[str, str]:
     """What follows from the fields of a message: where shapes differ, and the devices of a mesh.
 
@@ -695,8 +698,9 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
     along = fields.get("along", "")
     if sizes := fields.get("sizes"):
         return {"difference": size_difference(sizes, along=int(along) if along.isdigit() else None)}
-    if (wanted := fields.get("wanted", "")).startswith("(") and (stored := fields.get("stored")):
-        return {"difference": size_difference(f"{wanted} {stored}", along=-1)}
+    for one, other in (("wanted", "stored"), ("from", "to")):
+        if fields.get(one, "")[:1] in _OPENING and fields.get(other):
+            return {"difference": size_difference(f"{fields[one]} {fields[other]}", along=-1)}
     return {}
 
 

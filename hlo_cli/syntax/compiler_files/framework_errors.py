@@ -413,6 +413,20 @@ FRAMEWORK_RULES: Final = (
         ),
     ),
     (
+        (
+            r"Allocator \((?P<allocator>\w++)\) ran out of memory trying to allocate (?P<size>[\d.]++[KMGT]?i?B)"
+            r"[^~]{0,120}?The caller indicates that this is not a failure"
+        ),
+        ErrorRule(
+            "allocation that was refused",
+            "Autotuning and the libraries of the GPU try a smaller workspace when the memory for a large one is "
+            "missing.",
+            "{allocator} had no {size} for a workspace; it is not a failure.",
+            "Kernels may be slower than with more memory: free some, or use a smaller batch.",
+            is_about_hlo=False,
+        ),
+    ),
+    (
         r"Delay kernel timed out: measured time has sub-optimal accuracy",
         ErrorRule(
             "autotuning time",

@@ -265,7 +265,193 @@ TRACING_RULES: Final = (
             "A gradient has the place of the layer or loss that it belongs to: compare labels and outputs.",
         ),
     ),
+    (
+        (
+            rf"slice_sizes must be less than or equal to operand shape, got slice_sizes (?P<wanted>{_SIZES}) for "
+            rf"operand "
+            rf"shape (?P<stored>{_SIZES})"
+        ),
+        _rule(
+            "size of a slice",
+            "A slice is at most as large as its array in each dimension.",
+            "The slice is {wanted}, the array {stored}: {difference}.",
+            "Take a smaller slice; dynamic_slice moves a start that is too large, but keeps the size.",
+        ),
+    ),
+    (
+        (
+            r"transpose permutation isn't a permutation of operand dimensions, got permutation "
+            rf"(?P<order>{_SIZES}) for operand shape (?P<shape>{_SIZES})"
+        ),
+        _rule(
+            "order of a transpose",
+            "A transpose names each dimension of its array once.",
+            "The order is {order}, the array {shape}.",
+            "Name every dimension, such as (1, 0, 2) for three.",
+        ),
+    ),
+    (
+        rf"All input arrays must have the same shape\. Got (?P<sizes>{_SIZES}(?:, {_SIZES}){{1,64}})",
+        _rule(
+            "shapes of a stack",
+            "Stacked arrays have one shape.",
+            "{difference}.",
+            "Pad or slice them to one shape, or concatenate them along the dimension that differs.",
+        ),
+    ),
+    (
+        (
+            rf"select `which` must be scalar or have the same shape as cases, got `which` shape (?P<which>{_SIZES}) "
+            rf"but "
+            rf"case shape (?P<cases>{_SIZES})"
+        ),
+        _rule(
+            "predicate of a select",
+            "The predicate of a select is a scalar or has the shape of the values.",
+            "The predicate is {which}, the values are {cases}.",
+            "Use jnp.where, which repeats dimensions of size 1, with a predicate such as p[:, None].",
+        ),
+    ),
+    (
+        (
+            r"operands could not be broadcast together with shapes (?P<sizes>\([\d,]{0,200}\)(?: "
+            r"\([\d,]{0,200}\)){1,8})"
+        ),
+        _rule(
+            "shapes of operands",
+            _ELEMENTWISE,
+            "{difference}.",
+            "Reshape or transpose one array; shapes are compared from the last dimension.",
+        ),
+    ),
+    (
+        (
+            r"(?:lax\.)?(?P<operation>\w++) requires arguments to have the same dtypes, got (?P<types>\w++(?:, "
+            r"\w++){1,8})"
+        ),
+        _rule(
+            "types of operands",
+            "Functions of jax.lax do not convert types; those of jax.numpy do.",
+            "{operation} got {types}.",
+            "Use the function of jax.numpy, or cast one operand, as in y.astype(x.dtype).",
+        ),
+    ),
+    (
+        (
+            r"vmap was requested to map its argument along axis (?P<axis>\d++), which implies that its rank should be "
+            r"at least "
+            rf"(?P<least>\d++), but is only (?P<rank>\d++) \(its shape is (?P<shape>{_SIZES})\)"
+        ),
+        _rule(
+            "mapped axes",
+            "vmap maps an axis that the array has.",
+            "Axis {axis} of {shape} does not exist: the array has {rank} dimensions.",
+            "Correct in_axes; it counts from 0.",
+        ),
+    ),
+    (
+        r"axis (?P<axis>-?\d++) is out of bounds for array of dimension (?P<rank>\d++)",
+        _rule(
+            "axis of an array",
+            "An array of n dimensions has the axes 0 to n-1, and -1 to -n from the end.",
+            "Axis {axis} is not one of an array with {rank} dimensions.",
+            "Print x.shape before the call: a batch dimension may be missing, or was reduced before.",
+        ),
+    ),
+    (
+        (
+            r"size mismatch for (?P<name>[\w.]{1,300}): copying a param with shape torch\.Size\((?P<from>\[[\d, "
+            r"]{0,200}\])\) from "
+            r"checkpoint, the shape in current model is torch\.Size\((?P<to>\[[\d, ]{0,200}\])\)"
+        ),
+        _rule(
+            "parameter of a checkpoint",
+            "A parameter is loaded into one of the same shape.",
+            "{name} is {from} in the checkpoint, {to} in the model: {difference}.",
+            "The model was built with other sizes than the checkpoint, such as a padded vocabulary.",
+        ),
+    ),
+    (
+        (
+            r"Input (?P<number>\d++) of layer \"(?P<layer>[^\"\n]{1,200})\" is incompatible with the layer: "
+            r"expected axis "
+            rf"(?P<axis>-?\d++) of input shape to have value (?P<size>\d++), but received input with shape "
+            rf"(?P<shape>{_SIZES})"
+        ),
+        _rule(
+            "input of a Keras layer",
+            "A layer takes inputs with the number of features that it was built for.",
+            "{layer} expects {size} along axis {axis}, its input is {shape}.",
+            "Flatten or reshape the input before the layer, or build the layer for this input.",
+        ),
+    ),
+    (
+        r"expected key_data\.shape to end with (?P<wanted>\([\d,]{1,20}\)); got shape=(?P<found>\([\d, ]{0,100}\))",
+        _rule(
+            "random key",
+            "Random functions take a key of jax.random.key, or the array of jax.random.PRNGKey.",
+            "The key has the shape {found}, not {wanted}.",
+            "Pass a key, not an array of numbers; jax.random.split gives several, one a row.",
+        ),
+    ),
+    (
+        (
+            r"Index map function (?P<function>\S++) at (?P<place>\S++) for (?P<argument>\S++) must return "
+            r"(?P<wanted>\d++) "
+            r"values to match block_shape=(?P<block>[^\n]{1,300}?)\. Currently returning (?P<found>\d++) values"
+        ),
+        _rule(
+            "index map of a Pallas kernel",
+            "The index map of a block returns one block index for each dimension of the block.",
+            "{function} ({place}) of {argument} returns {found} values, its block has {wanted} dimensions.",
+            "Return an index for each dimension, such as lambda i: (i, 0).",
+        ),
+    ),
+    (
+        r"Found an unbound axis name: (?P<axis>\w++)\.(?: To fix this, please call (?P<operation>\w++))?",
+        _rule(
+            "named axis",
+            "A collective such as psum names an axis of the shard_map, pmap, or vmap around it.",
+            "{operation} names {axis}, which nothing around it binds.",
+            "Call it inside of jax.shard_map with a mesh that has the axis, or of vmap(axis_name=…). Under plain jit, "
+            "arrays are global: use jnp.sum.",
+        ),
+    ),
+    (
+        (
+            r"Custom VJP bwd rule must produce [^~]{0,400}? but got bwd output structure "
+            r"(?P<found>PyTreeDef\([^\n]{1,200}?\)) "
+            r"for primal input structure (?P<wanted>PyTreeDef\([^\n]{1,200}?\))\.(?=\s|$)"
+        ),
+        _rule(
+            "custom gradient",
+            "The bwd function of a custom_vjp returns one cotangent for each argument.",
+            "bwd returns {found}, the arguments are {wanted}.",
+            "Return a tuple with one entry for each argument, and None for those without a gradient.",
+        ),
+    ),
+    (
+        (
+            r"outputs must have the same pytree structure, but they differ:[^~]{0,600}?"
+            r"(?P<why>[^\n]{1,120}? output is [^\n]{1,300}?)\.?(?=\n|$)"
+        ),
+        _rule(
+            "branches of a cond",
+            "All branches of jax.lax.cond and switch return one structure (pytree) with the same types.",
+            "{why}.",
+            "Return the same containers from all branches.",
+        ),
+    ),
     # --- values that jit does not know ---
+    (
+        r"Array boolean indices must be concrete; got (?:ShapedArray\()?(?P<type>\w{1,20}\[[\d,]{0,100}\])",
+        _rule(
+            "boolean index",
+            "The size of x[mask] depends on values, which do not exist while jit traces.",
+            "The mask is a traced {type}.",
+            "Use jnp.where(mask, x, 0), or jnp.nonzero(mask, size=n) with a fixed size.",
+        ),
+    ),
     (
         r"Slice entries must be static integers\. Got (?P<slice>[^\n]{1,300}?) at position (?P<position>\d++)",
         _rule("slice by a traced value", _STATIC, "The slice at position {position} is {slice}.", _NAME_STATIC),
@@ -376,6 +562,119 @@ TRACING_RULES: Final = (
             "The error is in the Python function of the callback, not in the program.",
         ),
     ),
+    # --- other processes and frameworks ---
+    (
+        (
+            r"Root Cause \(first observed failure\):[^~]{0,300}?host : (?P<host>\S++)\s++rank : "
+            r"(?P<rank>\d++)[^\n]{0,60}\s++"
+            r"exitcode : (?P<code>-?\d++)[^~]{0,300}?(?:Signal \d{1,3} \((?P<signal>\w++)\) received|$)"
+        ),
+        _rule(
+            "process of a job",
+            "torchrun ends all processes when one fails.",
+            "Rank {rank} on {host} failed first, with exit code {code} {signal}.",
+            "Read the log of that rank. SIGKILL is usually the out-of-memory killer of the host (dmesg), SIGSEGV a "
+            "library, "
+            "SIGTERM another failure.",
+        ),
+    ),
+    (
+        (
+            r"torch\._dynamo hit config\.\w{1,40} \((?P<limit>\d++)\)[^~]{0,300}?function: "
+            r"'(?P<function>[^'\n]{1,200})' "
+            r"\((?P<place>[^)\n]{1,300})\)(?:[^~]{0,200}?last reason: (?P<why>[^\n]{1,300}))?"
+        ),
+        _rule(
+            "recompilation",
+            "torch.compile compiles a function again when a guard fails, up to a limit; after that it runs without.",
+            "{function} ({place}) was compiled {limit} times; last: {why}.",
+            "Pad inputs to few sizes, or mark the dimension with torch._dynamo.mark_dynamic.",
+        ),
+    ),
+    (
+        (
+            r"(?P<retraced>\d++) out of the last (?P<calls>\d++) calls to <function (?P<function>\S++) at [^>]{1,40}> "
+            r"triggered "
+            r"tf\.function retracing"
+        ),
+        _rule(
+            "retracing",
+            "tf.function traces again for each new shape, and for each new Python value.",
+            "{retraced} of the last {calls} calls of {function} were traced again.",
+            "Give it an input_signature with None for sizes that vary, or reduce_retracing=True, and pass tensors.",
+        ),
+    ),
+    (
+        (
+            r"(?P<kernel>\w++): block: \[(?P<block>[\d,]{1,40})\], thread: \[(?P<thread>[\d,]{1,40})\] Assertion "
+            r"`(?P<check>[^`\n]{1,300})` failed"
+        ),
+        _rule(
+            "assertion in a kernel",
+            "A kernel of PyTorch checks its indices on the GPU; the error shows up at a later call.",
+            "{kernel} found that `{check}` is false (block {block}, thread {thread}).",
+            "An index is outside of its table, such as a token id above the vocabulary. CUDA_LAUNCH_BLOCKING=1 "
+            "gives the "
+            "line.",
+        ),
+    ),
+    (
+        (
+            r"Failed to deserialize StableHLO_v(?P<found>[\d.]{1,20})[^\n]{0,200}?(?:at most|<=) "
+            r"(?:v)?(?P<most>[\d.]{1,20}\d)"
+        ),
+        _rule(
+            "version of StableHLO",
+            "A program is read by versions of StableHLO that are not older than the one that wrote it.",
+            "It is of version {found}, this jaxlib reads up to {most}.",
+            "Update jaxlib, or export for an older version.",
+        ),
+    ),
+    (
+        r"Error opening \"(?P<driver>\w++)\" driver: (?:Metadata at )?(?P<path>\S{1,400}) does not exist",
+        _rule(
+            "array of a checkpoint",
+            "A checkpoint has a folder or file for each array of the model.",
+            "{path} does not exist.",
+            "The model has an array that the checkpoint lacks (its name changed?), or the path or step is another one.",
+        ),
+    ),
+    (
+        (
+            r"reading persistent compilation cache entry for '(?P<name>[^'\n]{1,300})': (?:\w++: "
+            r")?(?P<why>[^\n]{1,300})"
+        ),
+        _rule(
+            "entry of the compilation cache",
+            "JAX reads compiled programs from its cache, and compiles again if it cannot.",
+            "The entry of {name} is not usable: {why}.",
+            "It is harmless; delete the entry, or use one folder for each number of devices and version.",
+        ),
+    ),
+    (
+        r"\[cudnn_frontend\] Error: (?P<why>[^\n]{1,200})",
+        _rule(
+            "cuDNN",
+            "cuDNN selects an execution plan for each convolution, attention, or norm that XLA gives it.",
+            "cuDNN: {why}.",
+            "Use another type or size (head dimensions that are multiples of 8), a newer cuDNN, or switch the "
+            "fusion off: "
+            "--xla_gpu_enable_cudnn_fmha=false for attention.",
+        ),
+    ),
+    (
+        (
+            r"(?:UNAVAILABLE|UNKNOWN): [^\n]{0,300}?(?:ipv[46]:)?(?P<peer>[\w.\-\[\]:]{3,80}:\d{2,5}): "
+            r"(?P<why>[^\n]{1,200})"
+        ),
+        _rule(
+            "connection",
+            "The processes of a job talk to the coordinator, which process 0 runs.",
+            "{peer}: {why}.",
+            "Look in the log of process 0: if it ended, its error is the cause; else check the address and the "
+            "firewall.",
+        ),
+    ),
     (
         (
             r"\((?P<needed>[\d.]{1,12} [KMGT]iB) KV cache is needed, which is larger than the available KV cache "
@@ -396,18 +695,27 @@ TRACING_RULES: Final = (
 def size_difference(sizes: str, *, along: int | None = None) -> str:
     """Where the first of several shapes in Python's form differs from a later one, without the dimension `along`.
 
-    A dimension of 1 differs from nothing, as it is repeated, unless all are compared (`along`). Empty if none does.
+    Without `along`, shapes are those of a broadcast: a dimension of 1 differs from nothing, and shapes of several ranks
+    are compared from the last dimension. Empty if none does.
 
-    >>> size_difference("(128, 512), (128, 256)"), size_difference("(8, 1), (8, 4)"), size_difference("(4, 8), (8,)")
-    ('dimension 1 is 512 and 256', '', 'the shapes have 2 and 1 dimensions')
+    >>> size_difference("(128, 512), (128, 256)"), size_difference("(8, 1), (8, 4)"), size_difference("(3, 4), (5,)")
+    ('dimension 1 is 512 and 256', '', 'dimension -1 is 4 and 5')
+    >>> size_difference("(4, 8), (4, 9)", along=1), size_difference("[4, 8], [4]", along=-1)
+    ('', 'the shapes have 2 and 1 dimensions')
     """
-    shapes = [[part.strip() for part in each.split(",") if part.strip()] for each in re.findall(r"\(([^()]*)\)", sizes)]
-    for other in shapes[1:]:
-        if len(other) != len(shapes[0]):
-            return f"the shapes have {len(shapes[0])} and {len(other)} dimensions"
+    first, *others = (
+        tuple(part.strip() for part in each.split(",") if part.strip())
+        for each in re.findall(r"[(\[]([^()\[\]]*)[)\]]", sizes)
+    )
+    for other in others:
+        if len(other) != len(first) and along is not None:
+            return f"the shapes have {len(first)} and {len(other)} dimensions"
+        common = min(len(first), len(other))
+        start = 0 if len(first) == len(other) else -common
+        pairs = zip(first[len(first) - common :], other[len(other) - common :], strict=True)
         differing = [
-            f"dimension {at} is {one} and {two}"
-            for at, (one, two) in enumerate(zip(shapes[0], other, strict=True))
+            f"dimension {start + at} is {one} and {two}"
+            for at, (one, two) in enumerate(pairs)
             if one != two and at != along and (along is not None or "1" not in (one, two))
         ]
         if differing:
