@@ -15,6 +15,7 @@ from hlo_cli.ir.instruction import users_among
 from hlo_cli.lint.advice import argument_of
 from hlo_cli.lint.finding_facts import cost_meaning
 from hlo_cli.lint.rule import LintContext, _threads_of, structure_of
+from hlo_cli.lint.rules.invalid_distribution import _offsets_fit
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import carry_index, loop_invariants, passes_through, producer_through, transitive_uses
@@ -641,6 +642,16 @@ def test_a_device_takes_part_once_for_each_slice(pairs: str, is_in_place: bool, 
 
 def test_offsets_are_a_tuple() -> None:
     assert speaks("HLO055", f"{ALONE}ENTRY e {{ {OFFSET}{PERMUTED.format('{0,1}').replace('at, at', 'n, n')} }}")
+    some, others = (("(s32[],s32[])", "f32[8,8]"), ("(s32[])", "f32[8]"), ("()", "f32[]")), ("s32[]", "(s32[2],s32[])")
+    fit = [*some, *((f"({one},{one})", two) for one, two in some[:2]), ("((s32[]),(s32[]))", "(f32[8],f32[4])")]
+    bad = [
+        *((one, two) for one in others for _, two in some),
+        ("((s32[],s32[]),s32[])", "f32[8,8]"),
+        ("(s32[])", "token[]"),
+    ]
+    bad += [(each, "(f32[8],f32[4])") for each in ("s32[]", "((s32[]))", "((s32[]),s32[])", "(s32[],s32[])")]
+    for offsets, buffer in (*fit, *bad):
+        assert _offsets_fit(parse_shape(buffer), parse_shape(offsets)) == ((offsets, buffer) in fit), (offsets, buffer)
 
 
 @pytest.mark.parametrize(

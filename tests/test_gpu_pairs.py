@@ -9,6 +9,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH
 from hlo_cli.analysis.fusion.gpu_rules import ONLY_BITCASTS
 from hlo_cli.analysis.fusion.gpu_work import microseconds
+from hlo_cli.commands.fuse.why_not import _within
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
@@ -141,6 +142,15 @@ def test_a_repeated_operand_is_used_as_often() -> None:
     ROOT r = f32[64] multiply(a, a) }"""
     [pair] = pairs_of(parse_module(text), "h100", ("a", "r"))
     assert pair.uses == 2
+
+
+def test_pairs_of_a_computation_have_one_of_their_kernels_in_it() -> None:
+    """The pass may have replaced the other one, by a fusion with another name."""
+    module = parse_module(CHAIN.replace("ENTRY", "other { ROOT x = f32[] parameter(0) }\nENTRY"))
+    pairs = [GpuPair("a", "b"), GpuPair("fusion", "c"), GpuPair("c", "fusion"), GpuPair("fusion", "fusion.1")]
+    assert _within(pairs, None) == pairs
+    assert _within(pairs, module.entry) == pairs[:3]
+    assert _within(pairs, module.computation("other")) == []
 
 
 def test_names_that_the_pass_may_make() -> None:

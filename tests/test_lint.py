@@ -176,6 +176,18 @@ def test_a_baseline_knows_what_was_there(tmp_path: Path, capsys: Capture) -> Non
     ]
 
 
+def test_a_baseline_has_no_assertions(elsewhere: Path, capsys: Capture) -> None:
+    """Those of the settings are not recorded, and so they fail with it as they do without."""
+    (elsewhere / "hlo.toml").write_text('[lint]\nexpect = "never.toml"\n')
+    (elsewhere / "never.toml").write_text('expect = ["none(opcode == parameter)"]\n')
+    (elsewhere / "m.hlo").write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }\n")
+    assert lint("m.hlo") == 1
+    assert lint("m.hlo", "--write-baseline", "known.json") == 0
+    assert "none(" not in (elsewhere / "known.json").read_text()
+    assert lint("m.hlo", "--baseline", "known.json") == 1
+    capsys.readouterr()
+
+
 def test_a_baseline_may_stand_in_the_settings(
     elsewhere: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,7 +156,7 @@ def _report_of_computed_pair(
     if len(kernels) > 1 and len(set(kernels)) == 1:
         pairs = [GpuPair(kernels[0], kernels[0], emitted_in=kernels[0])]
     else:
-        pairs = _within(pairs_of(loaded.module, chip, kernels), loaded, within)
+        pairs = _within(pairs_of(loaded.module, chip, kernels), within)
     computation = {each.name: each.computation.name for each in loaded.module.instructions}
     rows = [_row_of_pair(pair, computation) for pair in pairs if not pair.is_fused and pair.emitted_in is None]
     notes = (*notes, *_notes_on_fused_names(pairs, kernels))
@@ -281,7 +281,7 @@ def kernels_of(loaded: Loaded, names: Sequence[str]) -> tuple[tuple[str, ...], t
     return tuple(kernels), tuple(notes)
 
 
-def _within(pairs: Iterable[GpuPair], loaded: Loaded, within: Computation | None) -> list[GpuPair]:
+def _within(pairs: Iterable[GpuPair], within: Computation | None) -> list[GpuPair]:
     if within is None:
         return list(pairs)
     # the pass may have replaced one of the two by a fusion with another name
