@@ -17,7 +17,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.run import run
 from hlo_cli.analysis.semantics import rules
-from hlo_cli.analysis.semantics.typed_values import Computed, Kernel, Value
+from hlo_cli.analysis.semantics.typed_values import Computed, Kernel, Value, array_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
 
@@ -237,3 +237,21 @@ ENTRY e {{
   ROOT t = s32[16] copy(r)
 }}"""
     assert np.array_equal(_values(text), expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "total"),
+    [
+        ("s64", 2**60 + 1, 2, 2**60 + 3),  # f64 has no such number
+        ("s32", 2**31 - 1, 1, -(2**31)),
+        ("u8", 200, 100, 44),
+        ("f32", 2**24, 1, 2**24),  # to the nearest of f32
+    ],
+)
+def test_integers_are_added_exactly_and_wrap_around(kind: str, first: int, second: int, total: int) -> None:
+    module = parse_module(f"""HloModule m, num_partitions=2
+sum {{ a = {kind}[] parameter(0)  b = {kind}[] parameter(1)  ROOT s = {kind}[] add(a, b) }}
+ENTRY e {{ i = u32[] partition-id()  z = u32[] constant(0)  p = pred[] compare(i, z), direction=EQ
+  a = {kind}[] constant({first})  b = {kind}[] constant({second})  x = {kind}[] select(p, a, b)
+  ROOT r = {kind}[] all-reduce(x), {GROUPS}, to_apply=sum }}""")
+    assert int(array_of(run(module).result)) == total

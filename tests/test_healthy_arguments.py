@@ -122,6 +122,27 @@ def test_needs_of_two_users_that_contradict_each_other_leave_one() -> None:
     assert needs(text) in ([Range(low=0)], [Range(high=-1)])
 
 
+@pytest.mark.parametrize("low", [-np.inf, -2.0, 0.0, 1.5])
+@pytest.mark.parametrize("high", [-1.0, 1.0, 7.0, np.inf])
+def test_numbers_are_moved_into_a_range_and_stay_apart(low: float, high: float) -> None:
+    """Between two bounds none is reached; at one, numbers are as far from it as they were from zero."""
+    if low >= high:
+        return
+    range_, given = Range(low=low, high=high), np.linspace(-5, 5, 41)
+    moved = range_.moved(given)
+    assert (low <= moved).all()
+    assert (moved <= high).all()
+    if np.isinf(low) and np.isinf(high):
+        assert moved is given
+    elif np.isinf(low) or np.isinf(high):
+        bound = high if np.isinf(low) else low
+        np.testing.assert_allclose(np.abs(moved - bound), np.abs(given))
+    else:
+        assert (np.diff(moved) > 0).all()
+        assert (low < moved).all()
+        assert (moved < high).all()
+
+
 def test_arguments_are_in_their_ranges() -> None:
     text = """ENTRY e { p = f32[64] parameter(0)  q = f32[64] parameter(1)  i = s32[64,1] parameter(2)
       e = f32[2] parameter(3)  a = f32[64] sqrt(p)  b = f32[64] atanh(q)
