@@ -43,12 +43,17 @@ STRANGE: dict[str, Callable[[str], str]] = {
 }
 
 
+def case_text(case: Case) -> str:
+    """The text that breaks the rule."""
+    return case.bad.replace("«", "").replace("»", "")
+
+
 @pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in (2, 3))])
 @pytest.mark.parametrize("strange", STRANGE)
 def test_rules_end_well_with_what_is_strange(strange: str, part: int) -> None:
     changed = 0
     for case in ALL_CASES[part::4]:
-        given = _text(case)
+        given = case_text(case)
         text = STRANGE[strange](given)
         changed += text != given
         lint_module(parse_module(text), replace(case.settings, select=("ALL",)))
@@ -65,10 +70,6 @@ OF_SCHEDULES = (
 def test_what_a_compiler_may_still_change_is_not_reported(code: str) -> None:
     """Layouts, kernels, their order, and the precision of sums are decided before a module is scheduled."""
     for case in (each for each in ALL_CASES if each.code == code and "is_scheduled=true" in each.bad):
-        before = _text(case).replace("is_scheduled=true", "is_scheduled=false")
-        assert code in {found.code for found in lint_module(parse_module(_text(case)), case.settings)}
+        before = case_text(case).replace("is_scheduled=true", "is_scheduled=false")
+        assert code in {found.code for found in lint_module(parse_module(case_text(case)), case.settings)}
         assert code not in {found.code for found in lint_module(parse_module(before), case.settings)}
-
-
-def _text(case: Case) -> str:
-    return case.bad.replace("«", "").replace("»", "")
