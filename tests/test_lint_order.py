@@ -350,6 +350,11 @@ def test_a_donated_argument_whose_old_value_is_read_is_copied_for_that() -> None
     assert found.hint == "read the new value in attention/tanh, or the old one before it is updated"
 
 
+def test_what_reads_the_old_value_has_a_name_of_the_program() -> None:
+    [found] = copies(*UPDATED, f"o = {SHAPE} tanh(p)", f"ROOT r = ({SHAPE}, {SHAPE}) tuple(u, o)", header=DONATED)
+    assert found.hint is None
+
+
 def test_what_reads_the_old_value_is_not_the_copy_itself() -> None:
     named = UPDATED[1] + ', metadata={op_name="jit(f)/copy"}'
     reader = f'o = {SHAPE} tanh(p), metadata={{op_name="jit(f)/attention/tanh"}}'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli import module_to_bytes, parse_module
+from hlo_cli import module_from_bytes, module_to_bytes, parse_module
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.cli import main
@@ -223,3 +223,17 @@ def test_every_format_names_the_instruction_of_a_proto(format_: str, tmp_path: P
     found = capsys.readouterr().out
     assert re.search(r"\bwhole\b", found)
     assert re.search(r"\bs\b", found)
+
+
+def test_an_operand_that_a_schedule_runs_later_is_none() -> None:
+    """As a name of a text that is not defined above: no rule and no analysis sees it."""
+    text = "HloModule m, is_scheduled=true  ENTRY e { p = f32[2] parameter(0)  a = f32[2] negate(p)  ROOT b = f32[2] sine(a) }"
+    data = module_to_bytes(parse_module(text))
+    one, two = (bytes([0x80 | number, 0x80, 0x80, 0x80, 0x10]) for number in (1, 2))  # ids are above 2^32
+    at = data.rindex(one + two)
+    module = module_from_bytes(data[:at] + two + one + data[at + 10 :])
+    assert [each.name for each in module.instructions] == ["p", "b", "a"]
+    early = module.instruction("b")
+    assert (early.opcode, early.operands) == ("sine?", ())
+    found = lint_module(module, LintSettings(select=("ALL",)))
+    assert [(each.code, each.message) for each in found] == [("HLO010", "sine %b: expected 1 operand, found 0")]

@@ -11,6 +11,7 @@ import pytest
 import hlo_cli as hlo
 from hlo_cli import HloError, Module
 from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.analysis.origin.origins import origins_of
 from odd_instructions import odd_text
 from test_lint_strange import ALL_CASES, STRANGE, case_text
@@ -28,7 +29,7 @@ QUESTIONS: dict[str, Callable[[Module], object]] = {
     "shapes": lambda module: list(map(hlo.infer_shape, module.instructions)),
     "forms": lambda module: list(map(str, (hlo.normalize(module), hlo.sugar(module), hlo.desugar(module)))),
     "origins": lambda module: list(map(origins_of(module).of, module.instructions)),
-    "fuse": hlo.fuse,
+    "fuse": lambda module: (hlo.fuse(module), unfused_pairs(module)),
     "unfuse": hlo.unfuse,
     "reorder": lambda module: hlo.reorder(module, "latency"),
     "run": lambda module: hlo.run(module, limits=LIMITS),

@@ -320,8 +320,8 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
     Negative coordinates count from the end. HloError if one is out of range.
 
     >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
-    >>> linear_indices(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([(2, 3), (-3, -1)]))
-    array([17,  8])
+    >>> linear_indices(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([(2, 3), (-3, -1), (0, 0)]))
+    array([17,  8,  0])
     """
     rows = np.asarray(indices)
     if rows.size and not np.issubdtype(rows.dtype, np.integer):

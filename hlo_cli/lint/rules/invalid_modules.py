@@ -131,7 +131,9 @@ def buffer_donor(context: LintContext) -> Iterator[Finding]:
 
 @rule("HLO073", "use before definition")
 def use_before_definition(context: LintContext) -> Iterator[Finding]:
-    """An instruction comes before one of its operands or control predecessors.
+    """An instruction comes before one of its control predecessors.
+
+    Operands are not reported: readers leave out one that is defined later, and HLO010 reports the number that is left.
 
     Why: The instructions of a scheduled module run in the order of the text, and XLA's parser resolves only names that
     are defined above.
@@ -144,11 +146,6 @@ def use_before_definition(context: LintContext) -> Iterator[Finding]:
 
     Reference: HloSchedule::Verify in xla/hlo/ir/hlo_schedule.cc
     """
-    for instruction in context.module.instructions:
-        for operand in instruction.operands:
-            if operand.computation is instruction.computation and operand.index >= instruction.index:
-                later = "itself" if operand is instruction else f"{operand.name}, which is defined later"
-                yield context.finding(f"{instruction.name} uses {later}", instruction)
     names: dict[Computation, dict[str, Instruction]] = {}
     for instruction in context.with_attribute_text(CONTROL_PREDECESSORS):
         computation = instruction.computation

@@ -306,7 +306,7 @@ def _is_unavoidable(context: LintContext, copy: Instruction) -> bool:
 
 def _reading_hint(context: LintContext, copy: Instruction, argument: Instruction) -> str | None:
     """What else reads a donated argument, whose old value the copy keeps; None if that has no name."""
-    others = (use for use in uses_of(argument, context.users) if use is not copy and not is_plumbing(use))
+    others = (use for use in uses_of(argument, context.users) if not is_plumbing(use))  # as is the copy
     reader = next((use for use in others if is_known(context.origin(use))), None)
     if reader is None:
         return None
