@@ -10,13 +10,18 @@ import pytest
 Case = TypeVar("Case")
 
 
-def every(nth: int, cases: Iterable[Case]) -> list[object]:
-    """All cases as parameters of a test, of which all but every so manieth are slow.
+def every(nth: int, cases: Iterable[Case], *, slow: int | None = None) -> list[object]:
+    """All cases as parameters of a test: every so manieth is quick, so many after it are slow, the rest for `make judge`.
 
-    >>> [getattr(case, "marks", ()) != () for case in every(2, "abc")]
-    [False, True, False]
+    All others are slow unless their number is given.
+
+    >>> [[mark.name for mark in getattr(case, "marks", ())] for case in every(3, "abcd", slow=1)]
+    [[], ['slow'], ['long'], []]
     """
-    return [_slow(case) if at % nth else case for at, case in enumerate(cases)]
+    return [
+        _marked(case, pytest.mark.slow if slow is None or at % nth <= slow else pytest.mark.long) if at % nth else case
+        for at, case in enumerate(cases)
+    ]
 
 
 def parts(number: int) -> list[object]:
@@ -49,10 +54,10 @@ def long_first(cases: Sequence[Case], is_long: Callable[[Case], bool], processes
     return found
 
 
-def _slow(case: object) -> object:
-    """A parameter, or several of one case, that makes a test slow."""
+def _marked(case: object, mark: pytest.MarkDecorator) -> object:
+    """A parameter, or several of one case, that gives a test a mark."""
     several = case if isinstance(case, tuple) else (case,)
-    return pytest.param(*several, marks=pytest.mark.slow)
+    return pytest.param(*several, marks=mark)
 
 
 def examples(thorough: int) -> int:

@@ -65,10 +65,10 @@ def test_every_map_agrees_with_doing_it(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", parts(5))
+@pytest.mark.parametrize("part", parts(10))
 def test_ten_thousand_layouts(part: int) -> None:
     random = Random(1 + part)
-    for _ in range(2_000):
+    for _ in range(1_000):
         check_maps(a_small_array(random, 2_000), random)
 
 
@@ -78,7 +78,7 @@ def test_ten_thousand_layouts(part: int) -> None:
         "bf16[300,700]{1,0:T(8,128)(2,1)}",
         "f32[50000]{0:T(1024)}",
         pytest.param("s8[3,9000]{0,1:T(32,128)(4,1)}", marks=pytest.mark.slow),
-        "f32[40000,3]{0,1:T(4,128)}",
+        pytest.param("f32[40000,3]{0,1:T(4,128)}", marks=pytest.mark.slow),
         "f32[30,40,50]{2,1,0:T(*,8,128)}",
         pytest.param("f32[30,20,50]{0,1,2:T(*,8,128)(2,*,3)}", marks=pytest.mark.slow),
         "f32[7,129,65]{1,2,0:T(8,128)(3,1)}",

@@ -205,4 +205,4 @@ def test_unmatched_sends_need_linear_time(pair: str) -> None:
         )
         return lambda: list(deadlocks(module))
 
-    assert is_linear(work, 500, 4000)
+    assert is_linear(work, 250, 2000)

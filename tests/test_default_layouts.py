@@ -105,7 +105,7 @@ def test_random_default_layouts_are_the_compilers(generation: str, monkeypatch: 
     import generate
 
     random = Random(generation)
-    sizes = [*asking.random_sizes(random, 1500), *(similar_sizes(random) for _ in range(1500))]
+    sizes = [*asking.random_sizes(random, 700), *(similar_sizes(random) for _ in range(700))]
     shapes = [asking.array(random.choice(asking.TYPES), each) for each in sizes]
     layouts = generate.default_layouts(shapes, generate.GENERATIONS[generation])
     found = zip(shapes, layouts, strict=True)

@@ -70,7 +70,11 @@ EXTREME = {
     "a call of itself": "HloModule m\nENTRY e { p = f32[] parameter(0)  ROOT c = f32[] call(p), to_apply=e }",
 }
 PARTS = 4
-"""Parts of the questions, of which `make test` asks one of each text."""
+"""Parts of the questions, of which `make test` asks one of each text, `make oracle` another, `make judge` the rest."""
+
+
+def _marks(part: int) -> tuple[pytest.MarkDecorator, ...]:
+    return ((), (pytest.mark.slow,), (pytest.mark.long,), (pytest.mark.long,))[part]
 
 
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
@@ -95,7 +99,7 @@ def test_lint_finds_what_does_not_hold_together(line: str) -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        pytest.param(name, part, marks=() if part == number % PARTS else pytest.mark.slow)
+        pytest.param(name, part, marks=_marks((part - number) % PARTS))
         for number, name in enumerate(EXTREME)
         for part in range(PARTS)
     ],

@@ -72,6 +72,7 @@ DEEP = 100_000
 @cache
 def hostile(deep: int) -> dict[str, str]:
     """Texts that nobody writes, by what is in them: as deep or as often, or a share of it where each takes long."""
+    nested = min(deep // 20, 1200)  # bodies in bodies, of which each is read to its end: more are in `LARGE`
     return {
         "tuples nested in a shape": lines(f"%x = {'(' * deep}f32[]{')' * deep} custom-call()"),
         "tuples nested and not closed": lines(f"%x = {'(' * deep}"),
@@ -81,8 +82,10 @@ def hostile(deep: int) -> dict[str, str]:
         "all brackets nested in an attribute": lines(f"%x = f32[2] negate(%p), a={'([{' * deep}{'}])' * deep}"),
         "brackets crossed": lines(f"%x = f32[2] negate(%p), a={'([' * deep}{')]' * deep}"),
         "braces in a literal": lines(f"%x = f32[2] constant({'{' * deep}1{'}' * deep})"),
-        "bodies in bodies": HEAD + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * 1200 + "}" * 1200,
-        "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * 1200 + "}\n" * 1200,
+        "bodies in bodies": HEAD
+        + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * nested
+        + "}" * nested,
+        "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * nested + "}\n" * nested,
         "JSON nested": lines(f"%x = f32[2] negate(%p), backend_config={'{' * deep}{'}' * deep}"),
         "computations not closed": "HloModule m\n" + "a {\n" * (deep // 3),
         "computations closed only": "HloModule m\n" + "}\n" * deep,

@@ -283,7 +283,7 @@ def test_long_texts_take_linear_time(repeated: str) -> None:
         text = HEAD + TABLE + "  1.0KiB(1%); 1.0KiB; 0; 1; " + repeated * size
         return lambda: parse_out_of_memory(Source("error.txt", text))
 
-    assert is_linear(read, 1000, 8000)
+    assert is_linear(read, 500, 4000)
 
 
 def test_an_excess_of_few_digits_does_not_leave_more_than_the_memory() -> None:

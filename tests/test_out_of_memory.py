@@ -255,4 +255,4 @@ def test_reading_needs_linear_time(part: str) -> None:
         text = messages.CPU_RUN + "Peak buffers:\nBufferAssignment stats:\n" + part * count
         return lambda: read(text)
 
-    assert is_linear(reading, 500, 4000)
+    assert is_linear(reading, 300, 2400)

@@ -127,16 +127,16 @@ def test_it_never_hangs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("call", ["numbers_often(250)", "scans_often(250)"])
-@pytest.mark.parametrize("part", parts(4))
+@pytest.mark.parametrize("call", ["numbers_often(125)", "scans_often(125)"])
+@pytest.mark.parametrize("part", parts(8))
 def test_it_never_hangs_in_a_thousand_runs(part: int, call: str) -> None:
     _ends_well(_alone(call), 360)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("call", ["numbers_often(50)", "scans_often(50)"])
-@pytest.mark.parametrize("part", parts(4))
+@pytest.mark.parametrize("call", ["numbers_often(25)", "scans_often(25)"])
+@pytest.mark.parametrize("part", parts(8))
 def test_it_never_hangs_on_a_busy_machine(part: int, call: str) -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:

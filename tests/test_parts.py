@@ -140,7 +140,9 @@ def test_a_part_prints_as_a_text_that_reads_as_the_same(path: Path) -> None:
         assert (again.is_part, again.entry.name) == (module.is_part, module.entry.name)
 
 
-@pytest.mark.parametrize("path", every(6, [path for path in dumps() if path.stat().st_size < 30_000]), ids=name_of)
+@pytest.mark.parametrize(
+    "path", every(6, [path for path in dumps() if path.stat().st_size < 30_000], slow=2), ids=name_of
+)
 def test_every_command_answers(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random, part = Random(name_of(path)), tmp_path / "part.txt"
     for cut in CUTS[:3]:

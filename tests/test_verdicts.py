@@ -359,7 +359,9 @@ def test_numbers_that_only_rounding_makes_equal_are_not_met() -> None:
     assert found.verdict in ("identical", "rounding")
 
 
-@pytest.mark.parametrize("times", [500, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "times", [500, pytest.param(2000, marks=pytest.mark.slow), pytest.param(5000, marks=pytest.mark.long)]
+)
 def test_loops_in_loops_that_arguments_make_long_are_given_up(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With integers at bounds, both loops have so many iterations, which is within the limit of each."""
     monkeypatch.setattr(argument_sets, "_MAX_EXECUTED", argument_sets._MAX_EXECUTED * times // 5000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pkgutil import get_data
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -236,6 +236,7 @@ def anchor(text: str) -> str:
 # Reads the Markdown of help pages: headings, paragraphs, lists, tables, and blocks of code.
 
 
+@lru_cache(maxsize=64)  # a question asks the glossary several times; there are fewer pages
 def read_page(name: str, source: str) -> Page:
     """The page of that name.
 
