@@ -7,7 +7,7 @@ where nothing is shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Generic, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
@@ -61,6 +61,17 @@ class _Printer(Protocol):
 
     def text(self, text: str) -> None:
         """Prints a text."""
+
+
+def no_attribute(value: object, name: str, answers: Mapping[str, str]) -> AttributeError:
+    """The error of an attribute that a value does not have; of one that an analysis answers, with how to ask it.
+
+    >>> str(no_attribute(1.5, "flops", {"flops": "hlo_cli.cost_analysis(module)"}))
+    "'float' object has no attribute 'flops'; use hlo_cli.cost_analysis(module)"
+    """
+    message = f"{type(value).__name__!r} object has no attribute {name!r}"
+    answer = answers.get(name)
+    return AttributeError(message if answer is None else f"{message}; use {answer}", name=name, obj=value)
 
 
 class Displayed:

@@ -245,14 +245,27 @@ def quoted_token(text: str) -> str:
     return f"'{text}'" if text else "end of input"
 
 
+def joined_by_and(words: Iterable[str]) -> str:
+    """Words with `and` before the last one.
+
+    >>> joined_by_and(["a", "b", "c"]), joined_by_and(["a", "b"]), joined_by_and(["a"])
+    ('a, b, and c', 'a and b', 'a')
+    """
+    return _joined(words, "and")
+
+
 def joined_by_or(words: Iterable[str]) -> str:
     """Words as a list of alternatives.
 
     >>> joined_by_or(["a", "b", "c"]), joined_by_or(["a", "b"])
     ('a, b, or c', 'a or b')
     """
+    return _joined(words, "or")
+
+
+def _joined(words: Iterable[str], last_by: str) -> str:
     *most, last = words
-    return f"{', '.join(most)}, or {last}" if len(most) > 1 else " or ".join((*most, last))
+    return f"{', '.join(most)}, {last_by} {last}" if len(most) > 1 else f" {last_by} ".join((*most, last))
 
 
 def did_you_mean(word: str | None) -> str | None:
@@ -264,6 +277,9 @@ def did_you_mean(word: str | None) -> str | None:
     return None if word is None else f"did you mean '{word}'?"
 
 
+_SHORT: Final = 8  # letters; in shorter words a few in common are chance: `nosuch` is like `cosh` by 0.6
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word most similar to `word`, or None if none is similar. Compares a bounded number of words.
 
@@ -273,7 +289,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     similar = (other for other in known if abs(len(other) - len(word)) <= 1 + len(word) // 4)
-    close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1)
+    least = 0.65 if len(word) < _SHORT else 0.6  # 0.6 is difflib's own
+    close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1, least)
     return close[0] if close else None
 
 

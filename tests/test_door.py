@@ -403,3 +403,34 @@ def test_a_directory_of_messages_names_one(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "a.txt").write_text("step 1")
     assert cli.main([str(tmp_path)], standalone=False) == 2
     assert f"to explain the message in a file, run `hlo {message}`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "term"), [("recompile", "recompilation"), ("retrace", "retracing")])
+def test_another_form_of_a_word_has_its_entry(word: str, term: str, hlo: Callable[..., Answer]) -> None:
+    code, out, _ = hlo("help", word)
+    assert code == 0
+    assert term in out
+
+
+def test_a_word_that_is_like_none_has_no_suggestion(hlo: Callable[..., Answer]) -> None:
+    error = "error: unknown topic 'nosuch'\n  help: run `hlo help` to list all topics\n"
+    assert hlo("help", "nosuch") == (2, "", error)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        'FileNames\n1 "/a',
+        'FileNames\n1 "/a.py"\n',
+        "StackFrames\n",
+        "StackFrames\n9",
+        'FunctionNames\n2 "f"\n3',
+    ],
+)
+def test_a_dump_that_is_cut_in_its_tables_is_truncated(end: str, tmp_path: Path, hlo: Callable[..., Answer]) -> None:
+    path = tmp_path / "cut.txt"
+    path.write_text(f"HloModule jit_f, is_scheduled=true\n\n{end}")
+    code, _, err = hlo("memspace", str(path))
+    assert code == 2
+    assert err.startswith("error: unexpected end of input in the tables of stack frames, before the first computation")
+    assert "help: the file is truncated: copy or dump it again" in err

@@ -596,3 +596,41 @@ def test_every_recipe_of_the_help_page_runs(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (0, "")
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("flops", "hlo_cli.cost_analysis(module)[instruction].flops"),
+        ("bytes", "instruction.shape.padded_bytes"),
+        ("dtype", "instruction.shape.element_type"),
+    ],
+)
+def test_what_an_instruction_does_not_have_is_answered_by_an_analysis(name: str, answer: str) -> None:
+    module = hlo.load(CONV)
+    instruction: Any = module.entry.instructions[0]
+    with pytest.raises(AttributeError, match=re.escape(f"; use {answer}")):
+        getattr(instruction, name)
+    eval(answer, {"hlo_cli": hlo, "module": module, "instruction": instruction})
+    with pytest.raises(AttributeError, match=r"has no attribute 'nosuch'$"):
+        instruction.nosuch  # noqa: B018
+
+
+def test_every_answer_of_a_module_can_be_asked() -> None:
+    from hlo_cli.ir import instruction as instructions
+    from hlo_cli.ir import module as modules
+
+    module = hlo.load(CONV)
+    kernel = next(iter(hlo.estimate_time(module, "v5e").predicted))
+    for answer in {*modules._ANSWERS.values(), *instructions._ANSWERS.values()}:
+        eval(answer, {"hlo_cli": hlo, "module": module, "instruction": kernel})
+
+
+def test_the_instructions_of_a_module_are_a_sequence() -> None:
+    module = hlo.load(CONV)
+    found = module.instructions
+    assert tuple(found) == tuple(each for part in module.computations for each in part.instructions)
+    whole = tuple(found)
+    assert (found[0], found[-1], found[1:3]) == (whole[0], whole[-1], whole[1:3])
+    assert len(found) == module.instruction_count
+    assert repr(found) == f"<{len(found)} instructions>"

@@ -303,3 +303,22 @@ def test_the_arrays_of_an_argument_count_together() -> None:
         (2 << 20, "params (8 arrays, 2 MiB) could be donated")
     ]
     assert not lint_module(parse_module(arrays(1)), LintSettings(("HLO203",)))
+
+
+@each_compiled
+def test_what_findings_on_donations_cost_adds_up_to_what_donating_saves(path: Path) -> None:
+    """The bytes of the arguments are more where temporaries had the memory of the results."""
+    module = parse_module(dump_text(path))
+    donations = donations_of(LintContext(module, COSTS).analyses.memory, 1)
+    found = lint_module(module, LintSettings(("HLO203",), min_donation_bytes=1, min_donation_fraction=0))
+    costs = [each.cost_bytes or 0 for each in found]
+    assert not costs or sum(costs) >= donations.saved_bytes * 0.95 - len(costs)
+    assert sum(costs) <= donations.saved_bytes / 0.95
+
+
+def test_arguments_save_their_share_if_all_save_less_than_they_need() -> None:
+    given = "  ".join(f'p{n} = f32[256] parameter({n}), metadata={{op_name="{n}"}}' for n in range(3))
+    module = parse_module(f"ENTRY e {{ {given}  ROOT r = f32[256] negate(p0) }}")
+    alias = Alias((), 0, (), "may-alias")
+    every = tuple(Donation(parameter, parameter, 1024, alias) for parameter in module.entry.parameters)
+    assert [Donations(every, saved).saving_of(every[:2]) for saved in (3072, 2950, 1536)] == [2048, 2048, 1024]

@@ -316,3 +316,11 @@ def test_an_archive_is_answered_as_its_directory(step_and_helper: Path, hlo: Cal
     (step_and_helper / "module_0000.jit_stage.cpu_after_optimizations.txt").write_text(text)
     archive = shutil.make_archive(str(step_and_helper / "dump"), "zip", step_and_helper)
     assert "using jit_step, one of 3 modules" in hlo("memspace", archive, "--json")[1]
+
+
+def test_assertions_on_helpers_are_last_and_folded(step_and_helper: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (step_and_helper.parent / "expect.toml").write_text('expect = ["none(dtype == f64)"]\n')
+    asked = ["lint", str(step_and_helper), "--expect", str(step_and_helper.parent / "expect.toml"), "--select", "HLO9"]
+    assert cli.main([*asked, "--json"], standalone=False) == 0
+    rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
+    assert [(row["module"], row["is_helper"]) for row in rows] == [("jit_step", False), ("jit__normal", True)]

@@ -101,6 +101,7 @@ THERE, BACK = "{{0,1},{1,2},{2,3},{3,0}}", "{{1,0},{2,1},{3,2},{0,3}}"
     [
         (BACK, "t = f32[512,512] tanh(a)", "HLO509"),
         (BACK, "t = f32[512,512] copy(a)", "HLO503"),
+        (BACK, "t = f32[512,512] reverse(a), dimensions={0}", "HLO503"),  # each device reverses its own shard
         (THERE, "t = f32[512,512] tanh(a)", None),  # on to the next device
         (BACK, "t = f32[512,512] add(a, x)", None),  # the other operand stays where it is
         ("{{1,0},{2,1}}", "t = f32[512,512] tanh(a)", None),  # some of the data stays
@@ -118,6 +119,29 @@ def test_permutes_there_and_back(pairs: str, between: str, code: str | None, is_
     lines = ("x = f32[512,512] parameter(0)", permute("a", "x", THERE), between, permute("b", "t", pairs))
     ends = "\n  ".join((*lines, "ROOT r = f32[512,512] negate(b)"))
     module = hlo_cli.parse_module(f"HloModule m, num_partitions=4\nENTRY e {{\n  {ends}\n}}")
+    found = lint_module(module, LintSettings(select=("HLO503", "HLO509")))
+    assert [each.code for each in found] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("between", "code"),
+    [
+        ("t = f32[512,512] tanh(a)", "HLO509"),
+        ("t = f32[512,512] transpose(a), dimensions={1,0}", "HLO503"),
+        ("t = f32[512,512] reverse(a), dimensions={0}", None),
+        ("t = f32[512,512] fusion(a), kind=kLoop, calls=turned", None),
+    ],
+)
+def test_a_reverse_between_two_all_to_alls_needs_a_transfer_of_its_own(between: str, code: str | None) -> None:
+    """Witness: jax.numpy.flip of a sharded dimension, which XLA makes a reverse and a collective-permute."""
+
+    def all_to_all(name: str, operand: str) -> str:
+        return f"{name} = f32[512,512] all-to-all({operand}), channel_id=1, dimensions={{0}}, replica_groups={{{{0,1,2,3}}}}"
+
+    lines = ("x = f32[512,512] parameter(0)", all_to_all("a", "x"), between, all_to_all("b", "t"))
+    ends = "\n  ".join((*lines, "ROOT r = f32[512,512] negate(b)"))
+    turned = "turned { p = f32[512,512] parameter(0)  ROOT q = f32[512,512] reverse(p), dimensions={0} }"
+    module = hlo_cli.parse_module(f"HloModule m, num_partitions=4\n{turned}\nENTRY e {{\n  {ends}\n}}")
     found = lint_module(module, LintSettings(select=("HLO503", "HLO509")))
     assert [each.code for each in found] == ([code] if code else [])
 

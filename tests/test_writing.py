@@ -17,6 +17,7 @@ from hlo_cli import cli
 from hlo_cli.commands.modules.many import short_paths
 from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.render.registry import FOREIGN, FORMATS
+from hlo_cli.report.numbers import format_bytes
 
 DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv"
 BROKEN = "HloModule m\nENTRY e {\n  x = f32[2]{0} parameter(0)\n  ROOT y = f32[3]{0} negate(x)\n}\n"
@@ -169,3 +170,38 @@ def test_shown_paths_differ_as_the_files_do() -> None:
     for chosen in (paths, paths[:2], [*paths, "r/b/after_optimizations.txt.gz"]):
         assert len(set(short_paths(chosen))) == len(chosen)
     assert short_paths(["a.txt", "a.txt"]) == ["a.txt", "a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("memspace", str(DUMP)), "memory.csv"),
+        (("memspace", str(DUMP)), "memory.html"),
+        (("lint", str(DUMP)), "findings.sarif"),
+        (("parse", str(DUMP)), "module.hlo"),
+        (("schedule", str(DUMP), "--reorder", "memory"), "new.hlo"),
+        (("report", str(DUMP)), "report.html"),
+        (("graph", str(DUMP)), "graph.svg"),
+        (("layout", "f32[8,128]"), "layout.txt"),
+        (("tile-index", "f32[8,128]", "--all"), "map.npy"),
+        (("help", "memory"), "memory.html"),
+        ((str(DUMP),), "overview.json"),
+    ],
+)
+def test_a_file_that_was_written_is_named_with_its_size(
+    arguments: tuple[str, ...], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    assert hlo(*arguments, "-o", str(path)) in (0, 1)
+    err = capsys.readouterr().err
+    assert err.endswith(f"note: wrote {path} ({format_bytes(path.stat().st_size)})\n")
+    assert err.count("wrote") == 1
+
+
+def test_what_is_quiet_or_went_to_standard_output_is_not_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hlo("memspace", str(DUMP), "-q", "-o", str(tmp_path / "memory.csv")) == 0
+    assert hlo("memspace", str(DUMP), "-o", "-") == 0
+    assert hlo("memspace", str(tmp_path / "none.hlo"), "-o", str(tmp_path / "new.csv")) == 2
+    assert "wrote" not in capsys.readouterr().err

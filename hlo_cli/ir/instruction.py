@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
 from hlo_cli.dataclass import brief_count, brief_name, dataclass
-from hlo_cli.displayed import ByInstruction, Displayed
+from hlo_cli.displayed import ByInstruction, Displayed, no_attribute
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.ir.attributes.metadata import (
@@ -159,6 +159,21 @@ NO_TEXT: Final = NoText[Named]()
 _T = TypeVar("_T")
 
 
+_COST: Final = "hlo_cli.cost_analysis(module)[instruction]"
+_TIMES: Final = 'hlo_cli.estimate_time(module, "v5e").predicted[instruction].seconds'
+# Analyses are functions of a module, so an instruction alone has no costs; people ask it for them first.
+_ANSWERS: Final = {
+    **{name: f"{_COST}.{name}" for name in ("flops", "transcendentals", "bytes_accessed")},
+    **dict.fromkeys(("cost", "costs"), _COST),
+    **dict.fromkeys(("bytes", "size", "nbytes", "padded_bytes"), "instruction.shape.padded_bytes"),
+    **dict.fromkeys(("time", "seconds", "duration"), _TIMES),
+    "dtype": "instruction.shape.element_type",
+    "dimensions": "instruction.shape.dimensions",
+    "layout": "instruction.shape.layout",
+    "op_name": "instruction.metadata.op_name",
+}
+
+
 class Instruction(Displayed):
     """One instruction of a computation; read-only from outside, compared by identity.
 
@@ -195,6 +210,11 @@ class Instruction(Displayed):
         self.computation = computation
         self.index = index
         self._text = text
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, _ANSWERS)
 
     @property
     def written_opcode(self) -> str:

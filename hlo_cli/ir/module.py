@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
+from itertools import chain
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast, overload
 
 from hlo_cli.dataclass import brief, brief_count, brief_name, dataclass
-from hlo_cli.displayed import Items, Tabular, library
+from hlo_cli.displayed import Items, Tabular, library, no_attribute
 from hlo_cli.ir.attributes.metadata import (
     NO_STACK_TABLES,
     DebuggedArray,
@@ -48,6 +49,54 @@ class Findings:
 
     errors: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
+
+
+class ModuleInstructions(Sequence[Instruction]):
+    """The instructions of several computations, in the order of the text; a slice is a tuple, nothing else is copied.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"
+    >>> instructions = parse_module(text).instructions
+    >>> instructions, instructions[0], instructions[-1:]
+    (<2 instructions>, <parameter p>, (<negate n>,))
+    """
+
+    __slots__ = ("_computations",)
+
+    def __init__(self, computations: Sequence[Computation]) -> None:
+        self._computations = computations
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return chain.from_iterable(computation.instructions for computation in self._computations)
+
+    def __len__(self) -> int:
+        return sum(len(computation.instructions) for computation in self._computations)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Instruction: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Instruction, ...]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Instruction | tuple[Instruction, ...]:
+        return tuple(self)[index]
+
+    def __repr__(self) -> str:
+        return f"<{brief_count(len(self), 'instructions')}>"
+
+
+_ANSWERS: Final = {
+    **dict.fromkeys(("flops", "bytes_accessed", "cost", "costs"), "hlo_cli.module_cost(module)"),
+    **dict.fromkeys(("memory", "peak", "peak_bytes"), "hlo_cli.memory_analysis(module)"),
+    **dict.fromkeys(("time", "seconds"), 'hlo_cli.estimate_time(module, "v5e")'),
+    **dict.fromkeys(("lint", "findings"), "hlo_cli.lint(module)"),
+    **dict.fromkeys(("report", "summary"), "hlo_cli.report(module)"),
+    "schedule": "hlo_cli.analyze_overlap(module)",
+    "collectives": "hlo_cli.collectives_of(module)",
+    "parameters": "module.entry.parameters",
+    "root": "module.entry.root",
+}
+"""What is asked of a module first, and the functions that answer it: analyses are functions of a module."""
 
 
 @dataclass(eq=False, repr=False)
@@ -253,10 +302,14 @@ class Module(Tabular):
         return self._findings.notes
 
     @property
-    def instructions(self) -> Iterator[Instruction]:
+    def instructions(self) -> ModuleInstructions:
         """The instructions of all computations, in the order of the text."""
-        for computation in self.computations:
-            yield from computation.instructions
+        return ModuleInstructions(self.computations)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, _ANSWERS)
 
     @property
     def instruction_count(self) -> int:
@@ -320,7 +373,7 @@ class Module(Tabular):
         return computation in self.computations
 
     def __iter__(self) -> Iterator[Instruction]:
-        return self.instructions
+        return iter(self.instructions)
 
     def __len__(self) -> int:
         return self.instruction_count

@@ -6,7 +6,7 @@ What donating an argument saves is computed as if it were donated. Tests compile
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
@@ -25,10 +25,10 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
-from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.lint.finding_facts import MAX_STEPS
 from hlo_cli.lint.rule import LintContext
 from hlo_cli.report.numbers import format_bytes, list_first
+from hlo_cli.source import joined_by_and
 
 # --- donations ---
 # Arguments that results update, and what donating them saves, which is computed as if they were donated.
@@ -70,8 +70,20 @@ class Donations:
 
     def saved_by(self, donation: Donation) -> int | None:
         """The bytes that donating one argument saves; None if only the savings of all are known."""
-        is_sum = self.saved_bytes >= _MIN_KEPT_SHARE * sum(each.padded_bytes for each in self.arguments)
-        return donation.padded_bytes if is_sum else None
+        return donation.padded_bytes if self._is_sum else None
+
+    def saving_of(self, donations: Iterable[Donation]) -> int:
+        """What some of the donations save of `saved_bytes`: their own bytes, or else their share of it."""
+        own = sum(each.padded_bytes for each in donations)
+        return own if self._is_sum else self.saved_bytes * own // self._padded_bytes
+
+    @property
+    def _padded_bytes(self) -> int:
+        return sum(each.padded_bytes for each in self.arguments)
+
+    @property
+    def _is_sum(self) -> bool:
+        return self.saved_bytes >= _MIN_KEPT_SHARE * self._padded_bytes
 
 
 def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
@@ -219,9 +231,6 @@ def _moved(mover: Instruction) -> Instruction | None:
 # layouts compilers choose.
 
 
-# JAX names arrays `state.params['w']`, and `args[0]['w']` if the function has no names for its arguments.
-_WHOLE_ARGUMENT: Final = lazy_regex(r"args\[\d+\]|[^\[.]+")
-"""The argument of the function in the name of an array of it."""
 _MAX_DONORS: Final = 3  # a hint of one line; functions hardly ever have more arguments to donate. Chosen.
 # 5% more memory for one copy less; chosen, not measured.
 _MAX_GROWTH: Final = 1.05
@@ -306,7 +315,7 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
         needed = sum(each.padded_bytes for each, whole in wholes.items() if whole == given)
     else:
         names = tuple(dict.fromkeys(wholes.values()))
-        given = " and ".join(names) if len(names) == 2 else list_first(names, _MAX_DONORS)
+        given = joined_by_and(names) if len(names) <= _MAX_DONORS else list_first(names, _MAX_DONORS)
     return f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
 
 
@@ -321,8 +330,11 @@ def whole_argument(name: str, argument: Instruction) -> str:
     >>> whole_argument("params['w']", module.instruction("p.1")), whole_argument("p.2", module.instruction("p.2"))
     ('params', 'p.2')
     """
-    found = _WHOLE_ARGUMENT.match(name) if argument.metadata.op_name else None
-    return name if found is None else found[0]
+    if not argument.metadata.op_name:
+        return name
+    from hlo_cli.analysis.memory.donation import function_argument  # a large import that few runs need
+
+    return function_argument(name) or name
 
 
 def layout_hint(context: LintContext, mover: Instruction, read: ArrayShape, written: ArrayShape) -> str | None:

@@ -34,7 +34,30 @@ from hlo_cli.lazy_regex import lazy_regex
 # The arrays that a program takes and returns: what callers control of it.
 
 
-_IDENTIFIER: Final = lazy_regex(r"[A-Za-z_][A-Za-z_0-9]*")
+# JAX names arrays `state.params['w']`. An argument of `*args` is one of them: `donate_argnames` rejects `args`, and
+# `donate_argnums` takes its number (tried with jax 0.10.2). A parameter that is only called so reads the same.
+_OF_FUNCTION: Final = lazy_regex(r"args\[(\d+)\]|[A-Za-z_][A-Za-z_0-9]*")
+
+
+def function_argument(name: str) -> str:
+    """The argument of the user's function in the name that JAX gives an array of it; empty if there is none.
+
+    >>> function_argument("state.params['w']"), function_argument("args[0]['w']"), function_argument("")
+    ('state', 'args[0]', '')
+    """
+    found = _OF_FUNCTION.match(name)
+    return "" if found is None else found[0]
+
+
+def argnums_of(names: Sequence[str]) -> tuple[int, ...] | None:
+    """What `donate_argnums` takes for arguments of `*args`; None if one has a name, for `donate_argnames`.
+
+    >>> argnums_of(["args[0]", "args[2]"]), argnums_of(["args[0]", "m"])
+    ((0, 2), None)
+    """
+    found = [_OF_FUNCTION.match(name) for name in names]
+    numbers = tuple(int(each[1]) for each in found if each is not None and each[1] is not None)
+    return numbers if len(numbers) == len(names) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +81,7 @@ class Argument:
     @property
     def root_name(self) -> str:
         """The argument of the user's function that it is part of, such as `params`; empty if unknown."""
-        name = _IDENTIFIER.match(self.parameter.metadata.op_name)
-        return name[0] if name is not None else ""
+        return function_argument(self.parameter.metadata.op_name)
 
     @property
     def whole(self) -> str:

@@ -358,9 +358,30 @@ def entry_page(glossary: Page, term: str) -> Page:
 
 
 def glossary_items(glossary: Page, term: str) -> list[tuple[Block, ...]]:
-    """The entries for a term, in the singular or the plural; columns are found by title and by machine name."""
+    """The entries for a term, in the singular or the plural; columns are found by title and by machine name.
+
+    A word without an entry has those of another form of it: `recompile` those of `recompilation`.
+    """
     key = key_of(term)
-    return [item for names, item in _entries(glossary) if key in names]
+    entries = tuple(_entries(glossary))
+    if found := [item for names, item in entries if key in names]:
+        return found
+    stem = _stem_of(key)
+    return [item for names, item in entries if stem and any(_stem_of(name) == stem for name in names)]
+
+
+_LEAST_STEM: Final = 5  # letters; shorter stems are those of unrelated words, such as `copies` and `coping`
+_ENDING: Final = re.compile(r"(?:ations?|ings?|ions?|ed|es|e)$")
+
+
+def _stem_of(key: str) -> str:
+    """A word without the ending that makes a noun or another form of a verb; empty if too little is left.
+
+    >>> _stem_of("recompile"), _stem_of("recompilation"), _stem_of("cosine")
+    ('recompil', 'recompil', 'cosin')
+    """
+    stem = _ENDING.sub("", key)
+    return stem if len(stem) >= _LEAST_STEM else ""
 
 
 def glossary_names(glossary: Page) -> Iterator[str]:

@@ -27,7 +27,7 @@ from hlo_cli.lint.rules.expectations import failed_assertion, misleading_asserti
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
-from hlo_cli.report.table import KEEP, Cell, Column, Table, rows_from_tuples
+from hlo_cli.report.table import KEEP, ROWS_FOR_A_PERSON, Cell, Column, Table, rows_from_tuples
 from hlo_cli.source import Diagnostic, HloError, Severity, Source
 from hlo_cli.syntax.attribute_table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
@@ -48,7 +48,10 @@ _COLUMNS_OF_INPUTS: Final = ("module", "dump")
 
 @dataclass(frozen=True, slots=True)
 class AssertionOutcome:
-    """The result of one assertion in one module; `expectation` is its index in the list of all."""
+    """The result of one assertion in one module; `expectation` is its index in the list of all.
+
+    `is_helper` tells that the module is one of JAX's own functions.
+    """
 
     expectation: int
     is_met: bool | None
@@ -59,6 +62,12 @@ class AssertionOutcome:
     module: str
     path: str
     unmatched: tuple[str, ...] = ()
+    is_helper: bool = False
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether nothing is to be done about it, in a module that the user did not write."""
+        return self.is_helper and self.is_met is not False
 
 
 def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
@@ -127,6 +136,7 @@ _COLUMNS: Final[tuple[Column[Expectation, AssertionOutcome, str], ...]] = (
     Column("section", "section", rank=1, from_width=120,
            of=lambda stated, each, dump: ", ".join(map(str, stated.sections)) or None),
     Column("module", "module", "name", rank=2, of=lambda stated, each, dump: each.module or None),
+    Column("is_helper", "helper", "flag", person=False, of=lambda stated, each, dump: each.is_helper),
     Column("dump", "dump", "name", rank=3, machine=False, of=lambda stated, each, dump: dump or None),
     Column("path", "path", "source", person=False, of=lambda stated, each, dump: each.path or None),
     Column("note", "note", rank=1, from_width=120, of=lambda stated, each, dump: each.remark or None),
@@ -136,7 +146,10 @@ _COLUMNS: Final[tuple[Column[Expectation, AssertionOutcome, str], ...]] = (
 
 
 def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:
-    """A row for every assertion and module, failed ones first, and one for each assertion without a module."""
+    """A row for every assertion and module, failed ones first, and one for each assertion without a module.
+
+    Those that helper modules do not fail are last; a screen counts them.
+    """
     evaluated = {each.expectation for each in outcomes}
     never = (
         AssertionOutcome(number, None, None, "count", NO_MODULE, None, "", "")
@@ -144,7 +157,7 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
         if number not in evaluated
     )
     order = list(_RESULT_WORDS)
-    rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
+    rows = sorted((*outcomes, *never), key=lambda each: (each.is_folded, order.index(each.is_met)))
     is_one = len({each.path for each in outcomes}) < 2
     hidden = {
         *(_COLUMNS_OF_INPUTS if is_one else ()),
@@ -155,7 +168,10 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
         columns = tuple(replace(each, rank=KEEP) if each.name == "module" else each for each in columns)
     short = short_paths([each.path for each in rows])
     stated = ((expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
-    return Table("assertions", columns, rows_from_tuples(columns, stated), noun="assertions", main=False)
+    table = Table("assertions", columns, rows_from_tuples(columns, stated), noun="assertions", main=False)
+    shown = sum(not each.is_folded for each in rows)
+    has_folded = 0 < shown < len(rows) and shown <= ROWS_FOR_A_PERSON
+    return replace(table, limit=shown, folded="assertions on helper modules") if has_folded else table
 
 
 def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:

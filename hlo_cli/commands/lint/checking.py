@@ -129,9 +129,14 @@ def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
         *dict.fromkeys(note for check in checks for note in check.time_notes),
         *(Diagnostic("note", note) for note in notes_on_stages(stages)),
     )
+    shares, helpers = _shares(costs, modules)
     return LintResult(
-        tuple(_numbered(_placed(checks, *_shares(costs, modules)))),
-        tuple(outcome for check in checks for outcome in check.outcomes),
+        tuple(_numbered(_placed(checks, shares, helpers))),
+        tuple(
+            replace(outcome, is_helper=number in helpers)
+            for number, check in enumerate(checks)
+            for outcome in check.outcomes
+        ),
         tuple(errors),
         (*about_all, *notes),
         tuple(modules),

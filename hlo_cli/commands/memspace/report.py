@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.donation import Argument, Donor
+from hlo_cli.analysis.memory.donation import Argument, Donor, argnums_of
 from hlo_cli.analysis.memory.memory_analysis import (
     LiveValue,
     MemoryAnalysis,
@@ -421,6 +421,8 @@ def _edit_of_program(change: Change) -> str:
         case Donate(donors=donors):
             if not all(donor.arguments[0].root_name for donor in donors):
                 return ""
+            if numbers := argnums_of([donor.name for donor in donors]):
+                return f"donate_argnums={numbers[0] if len(numbers) == 1 else numbers}"
             names = [f'"{donor.name}"' for donor in donors]
             return f"donate_argnames={names[0]}" if len(names) == 1 else f"donate_argnames=({', '.join(names)})"
         case ChangeLayouts(layouts=layouts):

@@ -107,7 +107,7 @@ def one_or_many(
         if len(arguments) > 1 or checks:
             raise _single_module_error(about_one[0], found, reading)
         return main_of(found, reading)
-    return _with_note(found, arguments, reading)
+    return found
 
 
 def no_module(many: Many, reading: InputOptions) -> HloError:
@@ -142,15 +142,6 @@ def _found(many: Many, reading: InputOptions) -> Input | Many:
     return found[0] if len(found) == 1 else Many(many.arguments, inputs=tuple(found))
 
 
-def _with_note(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
-    """Adds a note that names a module, if `--module` selected it among several."""
-    if reading.module is None:
-        return chosen
-    there = every_module(arguments, replace(reading, module=None))
-    note = f"using {chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
-    return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
-
-
 def _single_module_error(option: str, many: Many, reading: InputOptions) -> HloError:
     """The error for an option that requires one module of several; its hint selects the main one."""
     found, main = main_among(many, reading)
@@ -174,9 +165,12 @@ def load_main(arguments: Sequence[str], reading: InputOptions) -> Loaded:
 def main_of(many: Many, reading: InputOptions) -> Input:
     """The main module of many, with a note; the error of the first input that cannot be read, if none can."""
     found, main = main_among(many, reading)
-    note = f"using {module_words(found, main)}, which costs most in {many.place}"
     chosen = input_of(many, found, main, reading)
-    return replace(chosen, module_choice=f"{note}; use --module to select another of {len(found):,}")
+    if reading.module is None:
+        note = f"using {module_words(found, main)}, which costs most in {many.place}"
+        return replace(chosen, module_choice=f"{note}; use --module to select another of {len(found):,}")
+    note = f"using {module_words(found, main)}, which costs most of {len(found):,} modules of this name"
+    return replace(chosen, module_choice=f"{note}; use --module NUMBER to select another")
 
 
 def _only_program(many: Many, reading: InputOptions) -> Input | None:

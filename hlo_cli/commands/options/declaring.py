@@ -267,6 +267,10 @@ def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
 # --- the command, and its help ---
 
 
+_WRITING: Final = ("path", "quiet", "color", "ascii", "verbose")
+"""The options for output that the note on a written file follows."""
+
+
 class Command(click.Command):
     """A command whose help shows two `examples` and the common options first.
 
@@ -290,13 +294,20 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; the context's `obj` is a function that answers an error, or raises it again."""
+        given = dict(ctx.params)
         try:
-            return super().invoke(ctx)
+            code = super().invoke(ctx)
         except HloError as error:
             answer = ctx.find_root().obj
             if not callable(answer):
                 raise
             return answer(error, ctx)
+        if given.get("path"):
+            from hlo_cli.commands.options.io_options import OutputOptions
+            from hlo_cli.commands.options.writing import note_file
+
+            note_file(OutputOptions(**{name: given[name] for name in _WRITING if name in given}))
+        return code
 
     def get_help(self, ctx: click.Context) -> str:
         """The help for --help: the screen of -h, then the other options, details, and examples."""

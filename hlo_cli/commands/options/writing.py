@@ -183,10 +183,30 @@ def note_written(output: OutputOptions, pages: Sequence[str] = (), remark: str =
 
     `pages` are those next to the page, which is their index; `remark` follows.
     """
-    if not is_page_file(output) or output.path is None:
-        return
-    size = sum(map(os.path.getsize, (output.path, *pages)))
-    what = f"{output.path} and {format_count(len(pages), 'pages')} next to it" if pages else output.path
+    if is_page_file(output):
+        _note_of(output, pages, remark)
+        if (context := click.get_current_context(silent=True)) is not None:
+            context.meta[_IS_NOTED] = True
+
+
+def note_file(output: OutputOptions) -> None:
+    """Says which file a command wrote for -o, and its size, unless `note_written` has said more of it."""
+    if not click.get_current_context().meta.get(_IS_NOTED) and _is_new_file(output.path or ""):
+        _note_of(output, (), "")
+
+
+def _is_new_file(path: str) -> bool:
+    return path not in _STANDARD_OUTPUT and os.path.isfile(path)
+
+
+_IS_NOTED: Final = "hlo_cli.is_noted"
+"""The key in click's context of a command that has told what it wrote."""
+
+
+def _note_of(output: OutputOptions, pages: Sequence[str], remark: str) -> None:
+    path = output.path or ""
+    size = sum(map(os.path.getsize, (path, *pages)))
+    what = f"{path} and {format_count(len(pages), 'pages')} next to it" if pages else path
     message = f"wrote {what} ({format_bytes(size)}){f'; {remark}' if remark else ''}"
     print_diagnostics((Diagnostic("note", message),), (), output)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.fusion.kernels import backend_of
@@ -44,6 +44,17 @@ _FORWARDING: Final = MOVES - {opcodes.BROADCAST} | {
     opcodes.ALL_REDUCE_DONE,
     opcodes.COLLECTIVE_PERMUTE_DONE,
 }
+
+
+def _passing(opcodes_between: frozenset[str], last: Instruction) -> frozenset[str]:
+    """Those of some opcodes that a resharding can be moved past, so that it meets the one before.
+
+    Devices permute whole shards, which each can reverse on its own. An all-to-all splits them: after a reverse it sends
+    other parts to other devices. SpmdPartitioningVisitor::HandleReverse of xla/service/spmd/spmd_partitioner.cc needs a
+    collective-permute of its own for a sharded dimension.
+    """
+    is_split = collective_kind(last.opcode) == opcodes.ALL_TO_ALL
+    return opcodes_between - {opcodes.REVERSE} if is_split else opcodes_between
 
 
 @rule("HLO501", "all-gather followed by slice", severity="warning")
@@ -137,7 +148,7 @@ def consecutive_resharding(context: LintContext) -> Iterator[Finding]:
     for last in context.of(*_RESHARDING, *(f"{opcode}-start" for opcode in _RESHARDING)):
         if _transferred_bytes(last) < context.settings.min_transfer_bytes or len(last.operands) != 1:
             continue
-        first = producer_through(context, last.operands[0], _FORWARDING)
+        first = producer_through(context, last.operands[0], _passing(_FORWARDING, last))
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
             yield context.finding(
@@ -445,6 +456,7 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
 def _only_source(last: Instruction, kind: str) -> Instruction | None:
     """The collective of a kind from whose result alone an operand is computed elementwise; None for a direct use."""
     waiting, seen, found, is_direct = list(last.operands), set(last.operands), None, True
+    keeping = _passing(_KEEPING_SHARDS, last)
     for _ in range(_MAX_STEPS):
         if not waiting:
             return None if is_direct else found
@@ -457,7 +469,7 @@ def _only_source(last: Instruction, kind: str) -> Instruction | None:
                 return None
             found = value
             continue
-        before = _operands_through(value)
+        before = _operands_through(value, keeping)
         if before is None:
             return None
         is_direct = is_direct and value.opcode in MOVES | _TAKING_PARTS
@@ -467,17 +479,17 @@ def _only_source(last: Instruction, kind: str) -> Instruction | None:
     return None
 
 
-def _operands_through(value: Instruction) -> Iterable[Instruction] | None:
+def _operands_through(value: Instruction, keeping: Container[str]) -> Iterable[Instruction] | None:
     """The operands that an elementwise value is made of, through a fusion; None for a value that is not elementwise."""
-    if value.opcode in _KEEPING_SHARDS:
+    if value.opcode in keeping:
         return value.operands
     if value.opcode != opcodes.FUSION or not value.called_computations:
         return None
-    numbers = _parameters_through(value.called_computations[0])
+    numbers = _parameters_through(value.called_computations[0], keeping)
     return None if numbers is None else [value.operands[n] for n in sorted(numbers) if n < len(value.operands)]
 
 
-def _parameters_through(body: Computation) -> set[int] | None:
+def _parameters_through(body: Computation, keeping: Container[str]) -> set[int] | None:
     """The numbers of the parameters that an elementwise body reads, without scalars; None for other bodies."""
     found = set[int]()
     numbers = {parameter: number for number, parameter in enumerate(body.parameters)}
@@ -485,7 +497,7 @@ def _parameters_through(body: Computation) -> set[int] | None:
         if (number := numbers.get(each)) is not None:
             if not _is_scalar(each):
                 found.add(number)
-        elif each.opcode not in _KEEPING_SHARDS and not _is_scalar(each):
+        elif each.opcode not in keeping and not _is_scalar(each):
             return None
     return found
 

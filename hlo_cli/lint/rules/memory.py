@@ -44,6 +44,7 @@ from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.value_flow import carry_index, derives_from, passes_through
 from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes
+from hlo_cli.source import joined_by_and
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.peak_advice import Change
@@ -265,7 +266,7 @@ def _change(change: Change) -> str:
 
     match change:
         case Donate(donors=donors):
-            return f"donate {', '.join(donor.name for donor in donors)}"
+            return f"donate {joined_by_and(donor.name for donor in donors)}"
         case ChangeLayouts(layouts=layouts):
             first = layouts[0]
             name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
@@ -373,7 +374,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             message,
             largest.argument,
             shape_span(context.module, largest.argument),
-            waste=Waste(bytes_, None),
+            waste=Waste(donations.saving_of(arrays), None),
             other=largest.kernel,
             common=Common(f"{COUNT} arguments could be donated: {name}", "argument"),
             hint=donation_hint(context, donations, largest),

@@ -174,6 +174,11 @@ class ModuleReader:
         nest_async_operands(self.builder, self.computations)
         if not any(computation.instructions for computation in self.computations):
             diagnostics = self.builder.diagnostics
+            if header.name and not self.computations and _CUT_TABLE.search(self.source.text):
+                end = len(self.source.text)
+                message = "unexpected end of input in the tables of stack frames, before the first computation"
+                hint = "the file is truncated: copy or dump it again"
+                raise HloError(message, Span(end - 1, end), source=self.source, hint=hint)
             raise HloError.of(diagnostics or [Diagnostic("error", "no instructions found", self.source, Span(0, 0))])
         close_gate(self.builder, self.computations)
         entries = [computation for computation in self.computations if computation.is_entry]
@@ -407,6 +412,8 @@ _NEXT_LINE = lazy_regex(rf"\n{_LINE.pattern}")
 _STARTS_COMPUTATION: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
 # `FileNames` and the other tables of stack frames, and their rows
 _TABLE: Final = rf"(?:{'|'.join(SECTIONS)})[ \t]*+\n|[0-9]++[ \t]++[{{\"]"
+_CUT_TABLE = lazy_regex(rf"\n(?:(?:{'|'.join(SECTIONS)})[ \t]*+\n?+|[0-9]++[ \t]*+(?:[{{\"][^\n]*+)?+\n?+)\Z")
+"""The end of a text that is cut in a table of stack frames: in a row, or after one or the name of a table."""
 _READABLE = lazy_regex(
     rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_STARTS_COMPUTATION}))|{_LINE.pattern}"
 )
