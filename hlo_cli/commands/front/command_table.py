@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -62,6 +62,19 @@ class CommandTable(click.Group):
             raise self.unknown(name, tuple(self.table))
         return name, command, args[1:]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, and says which file it wrote."""
+        code = super().invoke(ctx)
+        from hlo_cli.commands.options.declaring import GIVEN  # the command has imported it
+
+        given = ctx.meta.get(GIVEN, {})
+        if given.get("path"):
+            from hlo_cli.commands.options.io_options import OutputOptions
+            from hlo_cli.commands.options.writing import note_file
+
+            note_file(OutputOptions(**{name: given[name] for name in _WRITING if name in given}))
+        return code
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that can come first, found without importing a command; otherwise files."""
         from click.shell_completion import CompletionItem
@@ -78,6 +91,10 @@ class CommandTable(click.Group):
         from hlo_cli.commands.options.completion import files
 
         return files(ctx, click.Argument(["inputs"]), incomplete)
+
+
+_WRITING: Final = ("path", "quiet", "color", "ascii", "verbose")
+"""The options for output that the note on a written file follows."""
 
 
 def error_of(error: click.ClickException) -> HloError:

@@ -267,8 +267,8 @@ def taken(options: type, given: dict[str, Any]) -> dict[str, Any]:
 # --- the command, and its help ---
 
 
-_WRITING: Final = ("path", "quiet", "color", "ascii", "verbose")
-"""The options for output that the note on a written file follows."""
+GIVEN: Final = "hlo_cli.given"
+"""The key in click's context of the values of the options of a command that has answered."""
 
 
 class Command(click.Command):
@@ -302,11 +302,7 @@ class Command(click.Command):
             if not callable(answer):
                 raise
             return answer(error, ctx)
-        if given.get("path"):
-            from hlo_cli.commands.options.io_options import OutputOptions
-            from hlo_cli.commands.options.writing import note_file
-
-            note_file(OutputOptions(**{name: given[name] for name in _WRITING if name in given}))
+        ctx.meta[GIVEN] = given
         return code
 
     def get_help(self, ctx: click.Context) -> str:
