@@ -69,6 +69,8 @@ def ranges_compared(sign: str, left: tuple[float, float], right: tuple[float, fl
 
     >>> [ranges_compared(sign, (2, 4), (5, 9)) for sign in ("<", ">=", "==")], ranges_compared("<", (2, 4), (3, 9))
     ([True, False, False], None)
+    >>> [ranges_compared(sign, (2, 4), (3, 9)) for sign in ("==", "!=")], ranges_compared("==", (2, 2), (2, 2))
+    ([None, None], True)
     """
     if sign in ("==", "!="):
         if left[1] < right[0] or right[1] < left[0]:

@@ -97,7 +97,7 @@ def products(left: Array, right: Array) -> Array:
             return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)))
     # The largest sum decides whether f64, which BLAS multiplies fast, is exact for integers.
     largest = magnitude(left) * magnitude(right) * left.shape[-1]
-    if largest < EXACT_IN_F64:
+    if largest < EXACT_IN_F64:  # only faster
         return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64))).astype(np.int64)
     wide = np.uint64 if kinds == {"u"} else np.int64
     return np.asarray(np.matmul(left.astype(wide), right.astype(wide)))

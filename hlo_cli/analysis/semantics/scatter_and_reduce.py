@@ -289,7 +289,7 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
         laid = x.transpose([*parts, *whole])
         if not index:
             windows = np.broadcast_to(laid, (*places, *laid.shape))
-        elif len(index) == 1:
+        elif len(index) == 1:  # only faster
             windows = laid.take(index[0], 0)
         else:
             windows = laid[tuple(index)]

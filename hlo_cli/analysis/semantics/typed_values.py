@@ -448,6 +448,8 @@ def shape_problem(value: Value, shape: Shape, floats: Floats, *, is_pending: boo
     'f32[] instead of f32[64]'
     >>> shape_problem((np.zeros(2, np.int32), None), parse_shape("(s32[2], token[])"), "exact")
     ''
+    >>> shape_problem(np.float32(1), parse_shape("(f32[])"), "exact")
+    'float32[] instead of a tuple'
     """
     if isinstance(shape, TupleShape):
         if not isinstance(value, tuple):

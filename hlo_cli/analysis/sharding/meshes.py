@@ -330,7 +330,7 @@ def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
 def _progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
     """The progressions whose sums are these numbers, smallest stride first; None if there are none.
 
-    The numbers have to begin with 0. Progressions that continue each other are joined.
+    The numbers have to begin with 0. Progressions are as long as can be: none continues another.
 
     >>> _progressions_of({0, 1, 4, 5}), _progressions_of({0, 3, 4})
     ((Progression(stride=1, count=2), Progression(stride=4, count=2)), None)
@@ -340,7 +340,8 @@ def _progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
         return None
     reached, known, progressions = [0], set(ordered), list[Progression]()
     while len(reached) < len(ordered):
-        # The smallest number not yet reached must be the next stride, so the greedy choice is the only one.
+        # The smallest number not yet reached must be the next stride, so the greedy choice is the only one. It is no
+        # multiple that the stride before would have reached: an axis of the mesh is as coarse as possible.
         stride, count = ordered[len(reached)], 1
         while all(count * stride + number in known for number in reached):
             count += 1
@@ -348,18 +349,7 @@ def _progressions_of(numbers: Iterable[int]) -> tuple[Progression, ...] | None:
         if count == 1 or reached != ordered[: len(reached)]:
             return None
         progressions.append(Progression(stride, count))
-    return _joined_progressions(progressions)
-
-
-def _joined_progressions(progressions: Sequence[Progression]) -> tuple[Progression, ...]:
-    joined = list[Progression]()
-    for each in progressions:
-        # (s, c) and (s * c, c') are one progression (s, c * c'): an axis of the mesh is as coarse as possible.
-        if joined and joined[-1].stride * joined[-1].count == each.stride:
-            joined[-1] = Progression(joined[-1].stride, joined[-1].count * each.count)
-        else:
-            joined.append(each)
-    return tuple(joined)
+    return tuple(progressions)
 
 
 @lru_cache(maxsize=64)
