@@ -316,3 +316,30 @@ def test_every_opcode_with_a_rule_is_judged() -> None:
     )
     generated = {program.opcode for program in programs(1, 3000)}
     assert set(rules()) - generated == elsewhere
+
+
+@pytest.mark.parametrize("kind", ["f32", "s32", "u32"])
+@pytest.mark.parametrize(("old", "new"), [("0,1", "0,1"), ("0,1", "1,0"), ("1,0", "0,1"), ("1,0", "1,0")])
+def test_a_bitcast_has_the_bytes_of_its_operand_in_their_order(kind: str, old: str, new: str) -> None:
+    """Whatever the type and the order of dimensions are: the memory stays as it is."""
+    text = f"ENTRY e {{ p = f32[2,3]{{{old}}} parameter(0)  ROOT b = {kind}[3,2]{{{new}}} bitcast(p) }}"
+    given = np.arange(6, dtype=np.float32).reshape(2, 3)
+    memory = (given.T if old == "0,1" else given).reshape(-1)
+    memory = memory.view({"f32": np.float32, "s32": np.int32, "u32": np.uint32}[kind])
+    expected = memory.reshape(2, 3).T if new == "0,1" else memory.reshape(3, 2)
+    np.testing.assert_array_equal(array_of(text, given), expected)
+
+
+@pytest.mark.parametrize("size", [3, 8, 9])
+def test_windows_of_any_computation_are_those_of_a_loop(size: int) -> None:
+    """Small windows element by element, large ones by halves; what is outside takes no part, as the start is one."""
+    low, high = size // 2, size - 2
+    rows, columns = 12 + low + high - size + 1, (11 + low - size) // 2 + 1
+    text = f"""HloModule m
+most {{ a = f32[] parameter(0)  b = f32[] parameter(1)  p = pred[] compare(a, b), direction=GT  ROOT s = f32[] select(p, a, b) }}
+ENTRY e {{ x = f32[12,11] parameter(0)  z = f32[] constant(-100)  ROOT w = f32[{rows},{columns}] reduce-window(x, z),
+  window={{size={size}x{size} stride=1x2 pad={low}_{high}x{low}_0}}, to_apply=most }}"""
+    given = np.random.default_rng(size).normal(size=(12, 11)).astype(np.float32)
+    padded = np.pad(given, ((low, high), (low, 0)), constant_values=-100)
+    expected = [[padded[i : i + size, 2 * j : 2 * j + size].max() for j in range(columns)] for i in range(rows)]
+    np.testing.assert_array_equal(array_of(text, given), expected)
