@@ -143,8 +143,10 @@ def is_shown(size_bytes: int, shown: int) -> bool:
 
     >>> is_shown(1000, 1000), is_shown(1000, 1024), is_shown((5 << 30) + 1, 5 << 30)
     (True, False, True)
-    >>> [is_shown(1024 + more, 1024) for more in (51, 52)], [is_shown((1024 << 10) + more, 1 << 20) for more in (5120, 6144)]
-    ([True, False], [True, False])
+    >>> [is_shown((1 << 10) + more, 1 << 10) for more in (51, 52)]
+    [True, False]
+    >>> [is_shown((1 << 20) + more, 1 << 20) for more in (5 << 10, 6 << 10)]
+    [True, False]
     """
     if size_bytes < _KIB:
         return size_bytes == shown

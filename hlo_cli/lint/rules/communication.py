@@ -725,15 +725,10 @@ def _communicates_with_host(call: Instruction) -> bool:
 def _loop_around(context: LintContext, instruction: Instruction) -> Instruction | None:
     """The innermost loop that an instruction runs in."""
     computation = instruction.computation
-    seen = {computation}
     while callers := context.contexts.callers.get(computation):
         if callers[0].opcode == opcodes.WHILE:
             return callers[0]
         computation = callers[0].computation
-        # A computation that calls itself is invalid, but must not hang.
-        if computation in seen:
-            break
-        seen.add(computation)
     return None
 
 

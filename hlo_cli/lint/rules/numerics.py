@@ -102,9 +102,9 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
     # Compilers for TPU accumulate bf16 in f32; on CPU, float normalization has widened the reduction in this text.
     is_checked = context.module.is_scheduled and context.target != "tpu"
     for reduce in context.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if is_checked else ():
-        called = reduce.called_computations
-        root = called[0].root if called else None
-        if root is None or root.opcode != opcodes.ADD or not isinstance(root.shape, ArrayShape) or not reduce.operands:
+        root = reduce.called_computations[0].root
+        assert root is not None
+        if root.opcode != opcodes.ADD or not isinstance(root.shape, ArrayShape) or not reduce.operands:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
         # pred sums are counts of a logical or.

@@ -1,0 +1,84 @@
+"""What rules of lint say of two texts that differ in one thing: a layout, a chip, a schedule, an element."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
+
+SCHEDULED = "HloModule m, is_scheduled=true  "
+ROWS, COLUMNS = "f32[4,8]{1,0}", "f32[4,8]{0,1}"
+ASYNC = """w {{ x = {given} parameter(0)  ROOT r = {made} negate(x) }}
+ENTRY e {{ a = {passed} parameter(0)  s = (({passed}), {returned}, u32[]) async-start(a), calls=w  ROOT d = {returned} async-done(s) }}"""
+FUSION = """w {{ x = {given} parameter(0)  ROOT r = {made} negate(x) }}
+ENTRY e {{ a = {passed} parameter(0)  ROOT s = {returned} fusion(a), kind=kLoop, calls=w }}"""
+CALL = FUSION.replace("fusion(a), kind=kLoop, calls=w", "call(a), to_apply=w")
+
+
+def found(text: str, code: str, *, chip: str | None = None) -> list[str]:
+    settings = LintSettings(select=(code,), chip=chip)
+    return [each.message for each in lint_module(parse_module(text), settings)]
+
+
+@pytest.mark.parametrize("text", [ASYNC, CALL], ids=["async", "call"])
+@pytest.mark.parametrize(
+    ("given", "passed", "made", "returned", "message"),
+    [
+        (ROWS, ROWS, ROWS, ROWS, None),
+        (COLUMNS, COLUMNS, ROWS, ROWS, None),
+        (ROWS, ROWS, COLUMNS, COLUMNS, None),
+        (ROWS, ROWS, ROWS, COLUMNS, f"s is {COLUMNS}, but w returns {ROWS}"),
+        (COLUMNS, COLUMNS, ROWS, COLUMNS, f"s is {COLUMNS}, but w returns {ROWS}"),
+        (ROWS, COLUMNS, ROWS, ROWS, f" is {COLUMNS}, but parameter x of w is {ROWS}"),
+    ],
+)
+def test_layouts_are_those_of_the_callee(
+    text: str, given: str, passed: str, made: str, returned: str, message: str | None
+) -> None:
+    module = SCHEDULED + text.format(given=given, passed=passed, made=made, returned=returned)
+    messages = found(module, "HLO022")
+    assert len(messages) == (message is not None)
+    assert all(each.endswith(message or "") for each in messages)
+    assert found(module.replace("is_scheduled=true", "is_scheduled=false"), "HLO022") == []
+
+
+@pytest.mark.parametrize("result", [ROWS, COLUMNS])
+def test_a_fusion_overwrites_an_operand_of_its_own_layout(result: str) -> None:
+    text = FUSION.format(given=ROWS, passed=ROWS, made=result, returned=result)
+    text = text.replace("calls=w", "calls=w, output_to_operand_aliasing={{}: (0, {})}")
+    assert bool(found(SCHEDULED + text, "HLO032")) == (result != ROWS)
+
+
+@pytest.mark.parametrize(("chip", "is_found"), [("v5e", True), ("h100", False), (None, False)])
+def test_doubles_are_emulated_on_tpus(chip: str | None, is_found: bool) -> None:
+    text = "HloModule m  ENTRY e { p = f64[4096] parameter(0)  ROOT n = f64[4096] negate(p) }"
+    assert bool(found(text, "HLO701", chip=chip)) == is_found
+
+
+@pytest.mark.parametrize("header", ["", ", is_scheduled=true"])
+def test_only_what_is_to_be_compiled_is_bound_to_a_platform(header: str) -> None:
+    call = 'ROOT y = f32[8,8] custom-call(x), custom_call_target="lapack_spotrf_ffi"'
+    text = f"HloModule m{header}  ENTRY e {{ x = f32[8,8] parameter(0)  {call} }}"
+    assert bool(found(text, "HLO603")) == (not header)
+
+
+@pytest.mark.parametrize("calls", ["call(x), to_apply=f", "while(x), condition=c, body=f"])
+def test_only_loops_communicate_in_every_iteration(calls: str) -> None:
+    """However many calls are between the loop and what is in it."""
+    text = f"""HloModule m
+    g {{ p = f32[8] parameter(0)  ROOT q = f32[8] custom-call(p), custom_call_target="xla_ffi_python_cpu_callback" }}
+    f {{ p = f32[8] parameter(0)  ROOT q = f32[8] call(p), to_apply=g }}
+    c {{ p = f32[8] parameter(0)  ROOT q = pred[] custom-call(p), custom_call_target="again" }}
+    ENTRY e {{ x = f32[8] parameter(0)  ROOT y = f32[8] {calls} }}"""
+    assert bool(found(text, "HLO602")) == calls.startswith("while")
+
+
+def test_an_element_of_an_argument_has_no_hint_of_its_own() -> None:
+    """A program passes the tuple, not what is in it."""
+    padded = "f32[40,40,40]{2,1,0:T(8,128)}"
+    text = f"""{SCHEDULED} ENTRY e {{ t = ({padded}, s32[]) parameter(0)
+    ROOT n = s32[] get-tuple-element(t), index=1 }}"""
+    [finding] = lint_module(parse_module(text), LintSettings(select=("HLO101",)))
+    assert finding.hint is None
