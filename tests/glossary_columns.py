@@ -39,6 +39,7 @@ COMPUTED = {
             )
         },
     },
+    "commands/prints/device_tables.py": {"total_bytes": "total", "total_seconds": "total"},
     "commands/profile/by_group.py": dict.fromkeys(("opcode", "kind", "axis", "computation", "module"), ""),
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},
     "commands/tile_index/report.py": {"tile_index": "tile", "index_in_tile": "in tile"},
@@ -190,4 +191,6 @@ def _command(name: str) -> str:
     command = rest.partition("/")[0].replace("_", "-")
     if folder != "commands" or command in (*_SHARED, "help", "front", "__init__.py"):
         return ""
-    return "parse" if command == "pasted" else command  # answers to texts that are not modules are those of `hlo FILE`
+    return (
+        "parse" if command in ("pasted", "prints") else command
+    )  # answers to texts that are not modules are those of `hlo FILE`

@@ -334,3 +334,75 @@ def test_every_flag_has_an_entry() -> None:
     for name in compiler_flags():
         (line,) = _of_flag(name)
         assert line.startswith(f"**--{name}** (flag of "), name
+
+
+# --- messages as protobufs ---
+
+PROTO = FOLDER / "proto"
+
+
+@pytest.mark.parametrize("name", ["basic_compiler_metadata", "execution_options", "target_arguments", "transfer_stats"])
+def test_a_protobuf_has_the_answer_of_its_text(name: str) -> None:
+    """Witness: libtpu wrote one compilation in both forms (jax 0.10.2, libtpu 0.0.52, v5e:2x2)."""
+    assert answer(PROTO / f"jit_f.{name}.pb") == answer(PROTO / f"jit_f.{name}.txt")
+
+
+@pytest.mark.parametrize("name", ["topology.pb", "topology.textproto"])
+def test_a_topology_names_the_chip(name: str) -> None:
+    sentence, numbers = answer(PROTO / name)
+    assert sentence == "Target: v5e, 4 chips on 1 host"
+    assert numbers["chip"] == "v5e"
+
+
+def test_the_options_of_a_compilation_as_protobuf() -> None:
+    """Witness: the program was compiled with these two options; enums are numbers there, which is no difference."""
+    sentence, numbers = answer(PROTO / "compile_options.pb")
+    assert "--xla_dump_hlo_as_proto" in sentence
+    assert numbers["changed"] == 1 + ("--xla_dump_to" in sentence)
+
+
+@pytest.mark.parametrize("name", sorted(each.name for each in PROTO.glob("*.pb")))
+def test_damaged_messages_are_refused_or_answered(name: str, tmp_path: Path) -> None:
+    random, data = Random(7), (PROTO / name).read_bytes()
+    for number in range(20):
+        broken = bytearray(data[: random.randrange(len(data))])
+        for at in random.sample(range(len(broken)), min(2, len(broken))):
+            broken[at] = random.randrange(256)
+        path = tmp_path / name
+        path.write_bytes(broken)
+        _, err, code = run([str(path)], folder=Path(), settings={})
+        assert code in (0, 2), (number, err)
+        assert "internal error" not in err
+
+
+def test_a_dump_of_priority_fusion_alone() -> None:
+    """Witness: 16 + 2 producers are refused in the file, 23 steps fuse, and the names of their results are 15."""
+    sentence, numbers = answer(FIXTURES / "gpu_fusion" / "b200" / "narrow" / "priority_fusion_dump.txt.gz")
+    assert sentence.startswith("Priority fusion: 23 fusions into 15 kernels")
+    assert (numbers["fused"], numbers["kernels"], numbers["ineligible"]) == (23, 15, 18)
+
+
+def test_an_empty_ptx_file_says_what_it_means(tmp_path: Path) -> None:
+    path = tmp_path / "module_0001.jit_f.ptx"
+    path.touch()
+    _, err, code = run([str(path)], folder=Path(), settings={})
+    assert code == 2
+    assert "is empty" in err
+    assert "XLA compiled no kernel for this module" in err
+
+
+PTXAS = """ptxas info    : Compiling entry function 'wrapped_transpose_2' for 'sm_90a'
+ptxas info    : Function properties for wrapped_transpose_2
+    0 bytes stack frame, {} bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 40 registers, 4352 bytes smem, 368 bytes cmem[0]
+"""
+
+
+@pytest.mark.parametrize(("log", "words"), [("k.ptxas", "spills 24 bytes a thread (40 registers)"), ("other.txt", "")])
+def test_the_output_of_ptxas_is_read_next_to_ptx(log: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_bytes((FOLDER.parent / "code_files" / "conv.ptx").read_bytes())
+    (tmp_path / log).write_text(PTXAS.format(16))
+    sentence, _ = answer(path)
+    assert words in sentence
+    assert ("spills" in sentence) is bool(words)

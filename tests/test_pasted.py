@@ -14,7 +14,8 @@ import pytest
 import compiler_messages
 from hlo_cli import cli
 from hlo_cli.inputs.input import Input, read_inputs
-from hlo_cli.inputs.pasted.envelopes import PastedKind, PastedTextError
+from hlo_cli.inputs.pasted.envelopes import PastedTextError
+from hlo_cli.inputs.pasted.kinds import PastedKind
 from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_module

@@ -10,7 +10,8 @@ import pytest
 
 from hlo_cli.analysis.sharding.placement import placement_of, sharding_of_placement, tiles_of, whole_sizes
 from hlo_cli.commands.prints import shape_text, sharding_text
-from hlo_cli.inputs.pasted.envelopes import PastedKind, PastedText
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.inputs.pasted.kinds import PastedKind
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.report.report import Report
 from hlo_cli.source import HloError

@@ -19,7 +19,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.inputs.pasted.envelopes import PastedKind
+    from hlo_cli.inputs.pasted.kinds import PastedKind
 
 # --- names of dump files ---
 # Names of XLA's dump files: module, stage, and the auxiliary files of a module.

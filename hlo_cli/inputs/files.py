@@ -191,7 +191,7 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     if not text or text.isspace():
-        raise HloError(f"{name} is empty")
+        raise HloError(f"{name} is empty", hint=_NO_KERNELS if name.endswith(".ptx") else None)
     if text.startswith("HloModule ") or not ("b'" in text or 'b"' in text):
         return text
     from hlo_cli.inputs.pasted.unwrapping import bytes_literal  # rarely needed
@@ -264,6 +264,13 @@ def read_bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
     return data
 
 
+_NO_KERNELS: Final = (
+    "XLA compiled no kernel for this module: libraries, copies, or an autotuning cache do its work; pass the HLO "
+    "dump next to it"
+)
+"""What an empty PTX file means, which XLA writes for a module that has constants alone or none."""
+
+
 def _check_text_or_proto(head: bytes, name: str) -> None:
     """Raises HloError for the first bytes of what is neither text, nor a proto, nor compressed."""
     if compression_of(head) is None and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -271,7 +278,12 @@ def _check_text_or_proto(head: bytes, name: str) -> None:
 
 
 def _is_binary(head: bytes, name: str) -> bool:
-    """Whether data is a proto, by its first field; HloError for other binary data."""
+    """Whether data is a proto, by its name or its first field; HloError for other binary data."""
+    if name.endswith(".pb") and not name.endswith((".hlo.pb", "-report.pb")):
+        from hlo_cli.inputs.pasted.binary_messages import is_message_name  # most files are text
+
+        if is_message_name(name):
+            return True
     for magic, what in _BINARY:
         if head.startswith(magic):
             hint = _ARCHIVE if what == "a zip archive" else _PASS_A_DUMP

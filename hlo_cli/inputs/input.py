@@ -368,10 +368,11 @@ def _modules(
         if stored := modules_in_executable(content, name, limit=request.maximum_bytes):
             yield from _stored(name, path, stored, argument, request, every_stage=every_stage)
             return
+        from hlo_cli.inputs.pasted.binary_messages import message_text
         from hlo_cli.inputs.pasted.envelopes import PastedTextError
         from hlo_cli.inputs.pasted.unwrapping import recognized_bytes
 
-        if (pasted := recognized_bytes(content, name)) is not None:
+        if (pasted := message_text(content, name) or recognized_bytes(content, name)) is not None:
             raise PastedTextError(pasted)
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)

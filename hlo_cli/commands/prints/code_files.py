@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from shlex import quote
+from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.dumps import read_directory
 from hlo_cli.inputs.files import is_file
-from hlo_cli.inputs.input import read_inputs
+from hlo_cli.inputs.input import read_inputs, read_plain
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.read_input import read_input
@@ -21,6 +22,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
 from hlo_cli.source import HloError
 from hlo_cli.syntax.compiler_files.code_files import (
+    AssembledKernel,
     CodeFile,
     CodeFunction,
     read_drawing,
@@ -28,14 +30,15 @@ from hlo_cli.syntax.compiler_files.code_files import (
     read_llvm,
     read_object,
     read_ptx,
+    read_ptxas,
 )
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 def ptx_report(pasted: PastedText) -> Report:
-    """The report on PTX, which may hold constants alone."""
-    return _code_report(pasted, read_ptx(_original(pasted)), "PTX")
+    """The report on PTX, which may hold constants alone, with what `ptxas -v` says of its kernels next to it."""
+    return _code_report(pasted, read_ptx(_original(pasted)), "PTX", _assembled_beside(pasted.name))
 
 
 def llvm_report(pasted: PastedText) -> Report:
@@ -60,16 +63,18 @@ def _with_functions(pasted: PastedText, code: CodeFile | None) -> CodeFile:
     return code
 
 
-def _code_report(pasted: PastedText, code: CodeFile, language: str) -> Report:
+def _code_report(
+    pasted: PastedText, code: CodeFile, language: str, assembled: Mapping[str, AssembledKernel] = MappingProxyType({})
+) -> Report:
     kernels = [function for function in code.functions if function.is_kernel]
     computed, module = _instructions_beside(pasted.name)
     rows = [(function, computed.get(_symbol(function.name))) for function in code.functions]
     joined = sum(instruction is not None for _, instruction in rows)
     return text_report(
         pasted,
-        _answer(code, kernels, language),
-        means=_meaning(code, module if joined else ""),
-        tables=(_table(rows),) if rows else (),
+        _answer(code, kernels, language) + _spilled(kernels, assembled),
+        means=_meaning(code, module if joined else "", is_assembled=bool(assembled)),
+        tables=(_table(rows, assembled),) if rows else (),
         numbers={
             "functions": len(code.functions),
             "kernels": len(kernels),
@@ -118,18 +123,52 @@ def _reserved(function: CodeFunction) -> list[str]:
     return words
 
 
-def _meaning(code: CodeFile, module: str) -> tuple[str, ...]:
+_LOGS: Final = (".ptxas", ".ptxas.txt", ".ptxas.log", ".ptx.log", ".ptx.txt", ".log")
+"""How a file with the output of `ptxas -v` is named after its PTX; others are named ptxas."""
+_LOG_BYTES: Final = 1 << 22  # ptxas prints three lines a kernel: that of 10,000 kernels is smaller
+
+
+def _assembled_beside(path: str) -> Mapping[str, AssembledKernel]:
+    """What `ptxas -v` says of kernels, by their name, from its output next to a PTX file; empty without one."""
+    stem = path.removesuffix(".ptx")
+    folder = os.path.dirname(path)
+    named = [os.path.join(folder, f"ptxas{ending}") for ending in (".txt", ".log", ".out")]
+    found = dict[str, AssembledKernel]()
+    for each in (*(f"{stem}{ending}" for ending in _LOGS), *named):
+        with suppress(OSError, HloError):
+            if each != path and is_file(each):
+                found |= {kernel.name: kernel for kernel in read_ptxas(read_plain(each, maximum_bytes=_LOG_BYTES).text)}
+    return found
+
+
+def _spilled(kernels: Sequence[CodeFunction], assembled: Mapping[str, AssembledKernel]) -> str:
+    """Which kernels spill registers by the output of ptxas, or that none does; empty without it."""
+    known = [assembled[kernel.name] for kernel in kernels if kernel.name in assembled]
+    if not known:
+        return ""
+    most = max(known, key=lambda kernel: kernel.stores + kernel.loads)
+    spill = most.stores + most.loads
+    registers = max((kernel.registers or 0 for kernel in known), default=0)
+    if not spill:
+        return f"; at most {format_count(registers, 'registers')} a thread, no spills" if registers else "; no spills"
+    return f"; {most.name} spills {spill:,} bytes a thread ({format_count(most.registers or 0, 'registers')})"
+
+
+def _meaning(code: CodeFile, module: str, *, is_assembled: bool) -> tuple[str, ...]:
     sentences = []
     if code.passes:
         sentences.append(f"A log of {format_count(code.passes, 'passes')}; the functions are those after the last one.")
-    if any(function.threads is not None for function in code.functions):
+    if not is_assembled and any(function.threads is not None for function in code.functions):
         sentences.append("Registers and spills are decided by ptxas, and are not in PTX.")
     if module:
         sentences.append(f"Instructions are those of {os.path.basename(module)} with the name of the function.")
     return tuple(sentences)
 
 
-def _table(rows: Sequence[tuple[CodeFunction, Instruction | None]]) -> Table:
+def _table(rows: Sequence[tuple[CodeFunction, Instruction | None]], assembled: Mapping[str, AssembledKernel]) -> Table:
+    def kernel_of(function: CodeFunction) -> AssembledKernel:
+        return assembled.get(function.name, AssembledKernel(function.name))
+
     columns: tuple[Column[CodeFunction, Instruction | None], ...] = (
         Column("function", "function", "name", role="name", of=lambda function, _: function.name),
         Column("is_kernel", "is kernel", person=False, of=lambda function, _: function.is_kernel),
@@ -144,6 +183,13 @@ def _table(rows: Sequence[tuple[CodeFunction, Instruction | None]]) -> Table:
         Column("threads", "threads", "count", of=lambda function, _: function.threads),
         Column("shared_bytes", "shared", "bytes", of=lambda function, _: function.shared_bytes),
         Column("local_bytes", "local", "bytes", of=lambda function, _: function.local_bytes),
+        Column("registers", "registers", "count", of=lambda function, _: kernel_of(function).registers),
+        Column(
+            "spill_bytes",
+            "spills",
+            "bytes",
+            of=lambda function, _: kernel_of(function).stores + kernel_of(function).loads if assembled else None,
+        ),
     )
     cells = rows_from_tuples(columns, rows)
     used = [at for at in range(len(columns)) if any(row[at] not in (None, "") for row in cells)]

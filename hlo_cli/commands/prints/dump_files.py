@@ -20,15 +20,24 @@ from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.profile.compile_times import times_of_passes
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.commands.profile.compiling import compile_answer
+from hlo_cli.inputs.pasted.binary_messages import topology_text
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.stablehlo import AS_PROGRAM, Artifact, artifact_in
-from hlo_cli.ir.compiler_messages import PassRun
+from hlo_cli.ir.compiler_messages import FusedStep, IneligibleStep, PassRun, PriorityStep
+from hlo_cli.ir.notation import text_bytes
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_bytes, format_count, verb
+from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
-from hlo_cli.source import nearest
-from hlo_cli.syntax.compiler_files.flags import Settings, changed_settings, compiler_flags, settings_in_text
+from hlo_cli.source import Source, nearest
+from hlo_cli.syntax.compiler_files.flags import (
+    Settings,
+    changed_settings,
+    compiler_flags,
+    settings_in_options,
+    settings_in_text,
+)
+from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
 from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
 
 # --- passes ---
@@ -88,7 +97,7 @@ _MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
 
 def compile_options_report(pasted: PastedText) -> Report | None:
     """The report on the flags of a compilation; None if it has none of its numbers."""
-    settings = _settings(pasted.text)
+    settings = settings_in_options(pasted.data) if pasted.data else _settings(pasted.text)
     if not settings:
         return None
     changed = changed_settings(settings)
@@ -125,7 +134,8 @@ def compile_options_report(pasted: PastedText) -> Report | None:
 
 def _unknown_flags(settings: Settings) -> Iterator[str]:
     """A sentence on the flags that no table has: XLA ends the process at the first of them."""
-    for name in islice((name for name in settings if name not in compiler_flags()), _MOST_NAMED):
+    unknown = (name for name in settings if name not in compiler_flags() and " " not in name)  # a number is no name
+    for name in islice(unknown, _MOST_NAMED):
         near = nearest(name, compiler_flags())
         yield f"--{name} is not a flag of XLA or libtpu{f'; the nearest is --{near}' if near else ''}."
 
@@ -251,16 +261,17 @@ def _annotation(thunk: TextMessage) -> str:
 
 def target_report(pasted: PastedText) -> Report | None:
     """The report on the target of a compilation; None if it has none of its numbers."""
-    chip = chip_in([pasted.text])
     message = read_text_message(pasted.text)
-    facts = dict(_facts(message))
+    specific = _specific_topology(message)
+    facts = {**dict(_facts(message)), **dict(_facts(read_text_message(specific)))}
+    chip = chip_in([pasted.text, specific])
     if not facts:
         return None
     columns: tuple[Column[str, str], ...] = (
         Column("property", "property", of=lambda name, value: name),
         Column("value", "value", of=lambda name, value: value),
     )
-    where = f"{chip}" if chip is not None else facts.get("device", facts.get("version", "an unknown chip"))
+    where = f"{chip}" if chip is not None else facts.get("device", facts.get("version", facts.get("platform", "")))
     size = f", {_counted(facts, 'chips')} on {_counted(facts, 'hosts')}" if "chips" in facts else ""
     return text_report(
         pasted,
@@ -274,16 +285,30 @@ def _counted(facts: Mapping[str, str], noun: str) -> str:
     return format_count(int(facts[noun]), noun)
 
 
+def _specific_topology(message: TextMessage) -> str:
+    """The topology that a description of PJRT holds as bytes, as text; empty without one."""
+    specific = message.message("platform_specific_topology")
+    return topology_text(specific.text("type_url"), text_bytes(specific.text("value")))
+
+
 def _facts(message: TextMessage) -> Iterator[tuple[str, str]]:
     """What a description of a TPU or a GPU says, by the words of people."""
+    if platform := message.text("platform_name"):
+        yield "platform", platform
+        yield "runtime", " ".join(message.text("platform_version").split())
+    cpu = message.message("cpu_topology")
+    if name := cpu.text("cpu"):
+        yield "device", f"{name} ({cpu.text('triple')})"
+        yield "features", f"{len(cpu.text('features').split(',')):,}"
     topology = message.message("tpu_topology_args")
     if version := topology.text("version"):
         yield "version", " ".join([version.removeprefix("TPU_VERSION_"), topology.text("variant")]).strip()
         chips, hosts = (_count(topology.message(f"{name}_bounds")) for name in ("chips_per_host", "host"))
         yield "chips", str(chips * hosts)
         yield "hosts", str(hosts)
-        yield "replicas", str(message.number("replica_count"))
-        yield "reserved HBM", format_bytes(message.number("reserved_hbm_usage_bytes"))
+        if replicas := message.number("replica_count"):
+            yield "replicas", str(replicas)
+            yield "reserved HBM", format_bytes(message.number("reserved_hbm_usage_bytes"))
     gpu = message.message("gpu_device_info")
     if device := message.text("device_description_str"):
         yield "device", device
@@ -307,6 +332,45 @@ _BYTES: Final = frozenset(("device_memory_size", "l2_cache_size", "shared_memory
 def _count(bounds: TextMessage) -> int:
     """The places in a box; a bound that is not written is 1."""
     return (bounds.number("x") or 1) * (bounds.number("y") or 1) * (bounds.number("z") or 1)
+
+
+# --- decisions of priority fusion ---
+
+_REASONS: Final = (
+    Column("producers", "producers", "count", of=lambda count, reason: count),
+    Column("reason", "reason", of=lambda count, reason: reason),
+)
+
+
+def fusion_process_report(pasted: PastedText) -> Report | None:
+    """The report on what priority fusion decided; None if it decided nothing, HloError for damaged text."""
+    process = parse_fusion_process(Source(pasted.name, pasted.text))
+    fused = [step for step in process.steps if isinstance(step, FusedStep)]
+    refused = {step.producer: step.reason for step in process.steps if isinstance(step, IneligibleStep)}
+    if not process.steps:
+        return None
+    reasons = Counter(refused.values()).most_common()
+    rows = rows_from_tuples(_REASONS, ((count, why) for why, count in reasons))
+    gained = {step.producer: step for step in process.steps if isinstance(step, PriorityStep)}
+    first = {step.producer: gained[step.producer] for step in fused if step.producer in gained}
+    saved = sum(max(0.0, step.unfused_us - step.fused_us) for step in first.values())
+    device = f" for {process.device}" if process.device else ""
+    kernels = len({step.fusion for step in fused})
+    words = f", which saves about {format_seconds(saved * 1e-6)} by its estimates" if saved else ""
+    most = f"; {format_count(len(refused), 'producers')} cannot be fused, mostly as {reasons[0][0]}" if reasons else ""
+    return text_report(
+        pasted,
+        f"Priority fusion{device}: {format_count(len(fused), 'fusions')} into {format_count(kernels, 'kernels')}"
+        f"{words}{most}",
+        means=(
+            "XLA:GPU fuses the producer with the largest estimated gain first; the order of the file is its order.",
+        ),
+        tables=(Table("fusion_reasons", _REASONS, rows, noun="reasons"),) if reasons else (),
+        advice=("With the dump that it is next to, `hlo fuse DUMP --why-not A B` explains a pair of instructions.",),
+        numbers={"fused": len(fused), "kernels": kernels, "ineligible": len(refused), "saved_seconds": saved * 1e-6},
+        notes=("the file is cut",) if process.is_truncated else (),
+        next=("hlo help fusion",),
+    )
 
 
 # --- transfers of libtpu ---

@@ -11,7 +11,8 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.logs import AFTER_BLOCK, EmbeddedModule, find_modules, has_odd_characters, is_cut_header
-from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF, ENVELOPES, PastedKind, PastedText, PastedTextError
+from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF, ENVELOPES, PastedText, PastedTextError
+from hlo_cli.inputs.pasted.kinds import PastedKind
 from hlo_cli.inputs.pasted.languages import (
     is_source_code,
     known_text_error,

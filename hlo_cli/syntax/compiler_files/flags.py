@@ -202,9 +202,21 @@ def _changed(settings: Settings, release: int) -> dict[str, tuple[str, str]]:
         flag = compiler_flags().get(name)
         default = (flag.defaults[release] or flag.defaults[1 - release]) if flag is not None else ""
         is_text = flag is not None and flag.type == "string"
-        if (default or is_text) and not _is_same(value, default):
+        is_known = (
+            flag is None or flag.type in _SCALARS or (_is_name(value) == _is_name(default) and value.isprintable())
+        )
+        if (default or is_text) and is_known and not _is_same(value, default):
             values[name] = (default, value)
     return values
+
+
+_SCALARS: Final = frozenset(("bool", "int32", "int64", "uint32", "uint64", "float", "double", "string"))
+"""Types whose values are equal in both forms: enums are numbers in bytes, and names in text and in the table."""
+
+
+def _is_name(value: str) -> bool:
+    """Whether a value is a name, not a number nor the bytes of a message."""
+    return value[:1].isalpha()
 
 
 def _is_same(value: str, default: str) -> bool:
