@@ -149,6 +149,19 @@ def test_all_ties_of_a_module_are_among_those_near_a_tie_if_it_is_large(monkeypa
     assert certain["exact"] > 5
 
 
+def test_other_orders_of_users_are_of_the_same_users() -> None:
+    """Each is tried once: backward, rotated, shuffled, and by kind."""
+    names = "abcdef"
+    lines = "  ".join(f"{name} = s8[9] negate(p)" for name in names)
+    text = f"ENTRY e {{ p = s8[9] parameter(0)  {lines}  ROOT t = ({', '.join(['s8[9]'] * 6)}) tuple({', '.join(names)}) }}"
+    orders = []
+    for other in gpu_passes._with_other_users(mutable_graph_of(parse_module(text).entry)):
+        orders.append("".join(user.name for user in next(other.nodes).users))
+        assert sorted(orders[-1]) == sorted(names)
+    assert orders[:2] == ["fedcba", "bcdefa"]
+    assert len(set(orders)) > 3
+
+
 def test_a_fused_module_takes_less_time_by_the_model() -> None:
     fusion = gpu_fuse(parse_module(CHAIN), "h100")
     assert fusion.times[0] > fusion.times[1] > 0

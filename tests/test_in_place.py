@@ -97,6 +97,10 @@ WHOLE = {
     "a result behind its update": """p = f32[8] parameter(0)  n = f32[8] negate(p)  u = f32[2] slice(p), slice={[1:3]}
   i = s32[] constant(2)  d = f32[8] dynamic-update-slice(n, u, i)  a = f32[8] sine(d)
   ROOT r = (f32[8], f32[8]) tuple(n, a)""",
+    "a result in a tuple of tuples": """p = f32[8] parameter(0)  n = f32[8] negate(p)  u = f32[2] slice(p), slice={[1:3]}
+  i = s32[] constant(2)  k = (f32[8], f32[2]) tuple(n, u)  t = ((f32[8], f32[2]), s32[]) tuple(k, i)
+  d = f32[8] dynamic-update-slice(n, u, i)  a = f32[8] sine(d)
+  ROOT r = (((f32[8], f32[2]), s32[]), f32[8]) tuple(t, a)""",
     "seen through an element": """p = f32[8] parameter(0)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
   m = f32[8] negate(p)  k = f32[8] cosine(p)  t = (f32[8], f32[8]) tuple(m, k)  n = f32[8] get-tuple-element(t), index=1
   d = f32[8] dynamic-update-slice(n, u, i)  a = f32[8] sine(d)  b = f32[8] get-tuple-element(t), index=1
@@ -180,6 +184,7 @@ def _copies(module: Module) -> int:
 def test_hazards_of_the_given_module_stay(text: str) -> None:
     module = parse_module(text)
     assert fix_in_place_hazards(parse_module(text), module).copies == ()
+    assert fix_in_place_hazards(module, parse_module(text.replace("is_scheduled=true", "is_scheduled=false"))).copies
     assert not fix_in_place_hazards(
         parse_module(text.replace("is_scheduled=true", "is_scheduled=false")), NOTHING
     ).copies

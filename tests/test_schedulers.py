@@ -11,7 +11,15 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.transform.schedule.constraints import ExecutedComputations, Flow, LiveMemory, PeakMeasure, ScheduleGraph
+from hlo_cli.transform.schedule.constraints import (
+    ExecutedComputations,
+    Flow,
+    LiveMemory,
+    PeakMeasure,
+    ScheduleGraph,
+    effects_of,
+)
+from hlo_cli.transform.schedule.latency_scheduler import _MemoryLimits
 from hlo_cli.transform.schedule.memory_scheduler import _schedule_by_buffers, _schedule_by_memory
 from scheduled_programs import scheduled_program
 
@@ -149,3 +157,46 @@ def test_an_element_of_a_large_tuple_uses_the_tuple_and_its_own_leaf(leaves: int
       c = {shape} custom-call(t), custom_call_target="f"  ROOT r = (f32[1], {shape}) tuple(x, c) }}"""
     [(flow, _)] = computations(text)
     assert [len(values) for values in flow.used[1:3]] == [used, leaves + 1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_buffer_counts_in_one_computation(seed: int) -> None:
+    """In the outermost one that uses it: what a caller holds is none of the callee's."""
+    counted = Counter(b for _, graph in computations(programs()[1 + seed]) for b in set().union(*graph.buffers))
+    assert counted
+    assert set(counted.values()) == {1}
+
+
+EFFECTS = {
+    'custom-call(p), custom_call_target="f"': set(),
+    'custom-call(p), custom_call_target="f", custom_call_has_side_effect=false': set(),
+    'custom-call(p), custom_call_target="f", custom_call_has_side_effect=true': {"outside"},
+    "all-reduce(p), replica_groups={}, to_apply=f": {"collective"},
+    "rng-get-and-update-state(), delta=1": {"random"},
+    "negate(p)": set(),
+    "call(p), to_apply=g": {"outside"},
+    "divide(p)": {"outside", "random", "collective"},  # with too few operands it may be anything
+}
+
+
+@pytest.mark.parametrize("line", EFFECTS)
+def test_effects_keep_their_order(line: str) -> None:
+    text = """f { i = f32[] parameter(0)  j = f32[] parameter(1)  ROOT k = f32[] add(i, j) }
+    g { i = f32[8] parameter(0)  ROOT k = f32[8] custom-call(i), custom_call_target="f", custom_call_has_side_effect=true }
+    """
+    shape = "u64[2]" if "rng" in line else "f32[8]"
+    module = parse_module(f"HloModule m  {text} ENTRY e {{ p = f32[8] parameter(0)  ROOT x = {shape} {line} }}")
+    assert effects_of(module.computations).get(module.instruction("x"), frozenset()) == EFFECTS[line]
+
+
+@pytest.mark.parametrize(("limit", "fitting"), [(8, {0, 1, 2}), (7, {0, 2})])
+def test_above_a_limit_only_what_frees_as_much_fits(limit: int, fitting: set[int]) -> None:
+    """Node 0 holds nothing, node 1 needs 8 bytes, and node 2 needs as many as it frees."""
+    size = {0: 8, 1: 4}
+    graph = ScheduleGraph(((),) * 3, ((),) * 3, ((),) * 3, ((), (0,), (1,)), size, frozenset((0,)), (0,) * 3)
+    limits = _MemoryLimits(graph, {0: 0, 1: 0}, {0: limit}, {})
+    assert {node for node in range(3) if limits.fits(node)} == fitting
+    limits = _MemoryLimits(graph, {0: 0, 1: 0}, {0: limit + 5}, {0: 5})
+    assert {node for node in range(3) if limits.fits(node)} == fitting, "what is reserved is not there"
+    limits = _MemoryLimits(graph, {0: 0, 1: 0}, {0: 3}, {})
+    assert {node for node in range(3) if limits.fits(node)} == {0, 2}

@@ -155,7 +155,7 @@ class Names:
             number = self._next.get(stem, 0)
             while number in taken:
                 number += 1
-            self._next[stem] = number + 1
+            self._next[stem] = number + 1  # only faster
         taken.add(number)
         # `.0` is printed only if the name asked for it.
         return f"{stem}.{number}" if number or digits else stem

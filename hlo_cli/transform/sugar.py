@@ -347,7 +347,7 @@ class _Sugarer:
     def _find(self, computation: Computation) -> None:
         """Finds the instructions of a computation that get sugar."""
         opcodes = {instruction.opcode for instruction in computation.instructions}
-        wanted = {"async-start"} | ({"get-tuple-element"} if self.with_elements else set())
+        wanted = {"async-start"} | ({"get-tuple-element"} if self.with_elements else set())  # only faster
         if not opcodes & wanted:
             return
         users = users_of(computation)
@@ -411,7 +411,7 @@ class _Sugarer:
 
 def _control_predecessors(computation: Computation) -> set[str]:
     """Names of control predecessors, which must stay."""
-    waiting = [i for i in computation.instructions if CONTROL_PREDECESSORS in i.raw[1]]
+    waiting = [i for i in computation.instructions if CONTROL_PREDECESSORS in i.raw[1]]  # only faster
     return {name for instruction in waiting for name in instruction.control_predecessors}
 
 

@@ -189,9 +189,8 @@ class InstructionFusion:
     def _fuse_one(self, consumer: Node) -> None:
         """Fuses the first operand that can be fused into the consumer, the latest in the queue first."""
         # InstructionFusion visits operands by place in the queue, latest first, since those are nearest to the
-        # consumer.
-        waiting = [operand for operand in dict.fromkeys(consumer.operands) if operand in self._place]
-        for producer in sorted(waiting, key=self._place.__getitem__, reverse=True):
+        # consumer. All of them are there still: users come before their operands.
+        for producer in sorted(dict.fromkeys(consumer.operands), key=self._place.__getitem__, reverse=True):
             rule = self._rule(producer, consumer)
             if rule.fuses:
                 self._fuse(producer, consumer, rule)

@@ -211,7 +211,7 @@ def _apart(
         reasons = {user: rules.reason(producer, user) for user in users if not is_fusible_bitcast(user)}
         blocker = next((user for user, reason in reasons.items() if reason is not None), None)
         fused = unfused = None
-        if blocker is None and reasons and can_be_fused(producer):
+        if blocker is None and can_be_fused(producer):
             fused = microseconds(sum(LAUNCH + model.fused_time(producer, user).ticks for user in users))
             apart = LAUNCH + model.time(producer).ticks + sum(LAUNCH + model.time(user).ticks for user in users)
             unfused = microseconds(apart)

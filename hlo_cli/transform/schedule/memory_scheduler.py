@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -332,7 +332,7 @@ def _tighten(graph: ScheduleGraph, measure: PeakMeasure, order: Sequence[int], g
 
 def _pull(order: Sequence[int], neighbors: Sequence[Sequence[int]], growth: Sequence[int], *, sign: int) -> list[int]:
     """Moves nodes with growth of this sign right before the first of their neighbors, which all follow them."""
-    goal = [0] * len(order)
+    goal: dict[int, int] = {}
     for place, node in zip(range(len(order) - 1, -1, -1), reversed(order), strict=True):
         is_pulled = growth[node] * sign > 0 and neighbors[node]
         goal[node] = min([goal[other] for other in neighbors[node]]) if is_pulled else place
@@ -375,7 +375,7 @@ def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[
     orders depends on the size of the module: XLA's, the best of each computation, and tightened ones. For a large
     module only the best of each computation is used. Leading constants stay first where that costs nothing.
     """
-    count = _MAX_MEASURED // max(executed.module.instruction_count, 1)
+    count = _MAX_MEASURED // executed.module.instruction_count
     if count < _MIN_ORDERS:
         yield _candidates(executed, 1)[0]
         return
@@ -434,7 +434,7 @@ def _candidates(executed: ExecutedComputations, count: int) -> list[Orders]:
     """At most `count` orders of the module: the best of each computation, and the trial orders by number."""
     max_tightened = max(_MAX_TIGHTENED // executed.module.instruction_count, 1) if count < _MIN_ORDERS else None
     best: dict[Computation, Sequence[Instruction]] = {}
-    trials: list[dict[Computation, Sequence[Instruction]]] = []
+    trials: defaultdict[int, dict[Computation, Sequence[Instruction]]] = defaultdict(dict)
     for flow, graph in executed.computations():
         least = executed.peaks[flow.computation]
         best[flow.computation] = flow.computation.instructions
@@ -443,13 +443,11 @@ def _candidates(executed: ExecutedComputations, count: int) -> list[Orders]:
             if peak < least:
                 least, lowest = peak, nodes
             if number + 1 < count:
-                if number == len(trials):
-                    trials.append({})
                 trials[number][flow.computation] = graph.instructions(nodes)
         if lowest is not None:
             best[flow.computation] = graph.instructions(lowest)
         executed.peaks[flow.computation] = least
-    return [best, *trials]
+    return [best, *trials.values()]
 
 
 def _trial_orders(flow: Flow, graph: ScheduleGraph, max_tightened: int | None) -> Iterator[tuple[Sequence[int], int]]:
