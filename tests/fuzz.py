@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 from damaging import PROTO_MARK, Damager
+from damaging_files import damaged_file
 from damaging_traces import damaged_trace, look_at_all
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.peak_advice import suggestions
@@ -44,6 +45,9 @@ HANGS_SECONDS = 20
 MAX_FINDINGS = 40
 LIBRARY_SHARE = 0.1
 TRACE_SHARE = 0.1
+FILE_SHARE = 0.2
+ANY_FILE = ("", "", "", "parse", "memspace", "lint", "profile")
+"""Commands for a file of any kind: mostly none, as a user passes a file that they do not know."""
 COMMANDS_EACH = 3
 _NAME = re.compile(r"(?<=[ %])([A-Za-z_][A-Za-z0-9_.\-]*) = |\n[\x01-\x7f]([a-z_][A-Za-z0-9_.\-]+)\x12")
 
@@ -78,6 +82,9 @@ class Fuzzer:
         if self.random.random() < TRACE_SHARE:
             self._trace()
             return
+        if self.random.random() < FILE_SHARE:
+            self.file()
+            return
         text = self.damager.next()
         self.inputs += 1
         if self.random.random() < LIBRARY_SHARE and (what := failure(text)) is not None:
@@ -91,6 +98,22 @@ class Fuzzer:
                 self._found(what, text, tuple(line))
         if not text.startswith(PROTO_MARK):
             self._write(text, "before")
+
+    def file(self) -> None:
+        """One file of another kind than a module, such as a pasted text, a cache entry, or an archive."""
+        name, data = damaged_file(self.random)
+        path = self.folder / name
+        path.write_bytes(data)
+        command = self.random.choice(ANY_FILE)
+        line = [command, str(path)] if command else [str(path)]
+        self.inputs += 1
+        self.commands += 1
+        what = failure_of(line)
+        if what is not None and "traceback" in what and b"Traceback" in data:
+            what = None  # the text has one, and is quoted
+        if what is not None and what not in self.findings:
+            self.findings[what] = Finding(what, PROTO_MARK + data.decode("latin-1"), tuple(line))
+        path.unlink()
 
     def _trace(self) -> None:
         """One trace of a profiler, for the command that reads them."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from hlo_cli.analysis.statements.hosts import digest_of_text, digests_of_text
 from in_process import run
-from planted_hosts import HANGS, KINDS, write_hosts
+from planted_hosts import HANGS, KINDS, random_program, text_of, write_hosts
 
 
 def answer(folder: Path, *arguments: str) -> tuple[Mapping[str, Any], int]:
@@ -69,3 +70,9 @@ def test_healthy_hosts(tmp_path: Path, seed: int) -> None:
     write_hosts(tmp_path, Random(seed), 4)
     report, code = answer(tmp_path, *(f"host{n}/" for n in range(4)))
     assert (report["answer"]["diverging_hosts"], rows(report), code) == (0, [], 0)
+
+
+def test_each_digest_alone_is_the_one_of_both() -> None:
+    text = text_of(random_program(Random(3)))
+    both = tuple(digests_of_text(text))
+    assert both == (digest_of_text(text, with_names=True), digest_of_text(text, with_names=False))

@@ -227,3 +227,11 @@ def test_every_rule_has_an_answer_and_a_fix() -> None:
         assert rule.violated
         assert rule.fix
         assert rule.rule.endswith(".")
+
+
+def test_a_print_of_nsight_compute_without_its_kernel_is_no_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Section: GPU Speed Of Light Throughput\n x (64, 1)x(128, 1, 1), Context 1, Stream 7\n")
+    assert answer(path, capsys)[0] == 2

@@ -130,8 +130,8 @@ def _add_spans(line: Line, found: dict[str, tuple[int, int]]) -> list[int]:
         if end is None or begin >= end:  # not inside the last root
             end = begin + duration if is_root[index] else None
             roots += [duration] if is_root[index] else []
-        if end is not None:
-            name = kinds[int(events.kinds[index])].name
-            runs, before = found.get(name, (0, 0))
-            found[name] = runs + 1, before + self_ps
+        kind = kinds.get(int(events.kinds[index]))  # a damaged trace has events without one
+        if end is not None and kind is not None:
+            runs, before = found.get(kind.name, (0, 0))
+            found[kind.name] = runs + 1, before + self_ps
     return roots

@@ -36,7 +36,10 @@ NOISE: Final = re.compile(
     r'"(?:\w*(?:compile|compilation|run|tuning)_?time\w*|\w*timestamp\w*)":[ ]?(?:"[^"\\]*+"|[0-9.eE+\-]++|\{[^{}]*+\})'
 )
 """What a compiler measured, in a backend_config: other numbers in each run, as `AutotuneResult.run_time`."""
-_NOISE_MARK: Final = "time"
+_NOISE_MARKS: Final = (
+    *(f"{word}{mark}time" for word in ("compile", "compilation", "run", "tuning") for mark in ("", "_")),
+    "timestamp",
+)
 _HEADER = re.compile(r"HloModule[ ][^\s,]++")
 _HEADER_ATTRIBUTES = re.compile(rf",[ ]frontend_attributes=\{{(?:[^{{}}\"]++|{_STRING})*+\}}")
 _STACK_TABLE = re.compile(r"\n(?:FileNames|FunctionNames|FileLocations|StackFrames)(?:\n\d[^\n]*+)*+(?=\n)")
@@ -61,11 +64,25 @@ def digests_of_text(text: str) -> Iterator[bytes]:
     >>> [[a == b for a, b in zip(digests_of_text(text), digests_of_text(other))] for other in others]
     [[True, True], [True, True], [False, True], [False, False]]
     """
+    bare = _without_metadata(text)
+    yield digest_of_texts((bare,))
+    yield _digest_without_names(bare)
+
+
+def digest_of_text(text: str, *, with_names: bool) -> bytes:
+    """The first or the second digest of `digests_of_text`, each at the cost of its own."""
+    bare = _without_metadata(text)
+    return digest_of_texts((bare,)) if with_names else _digest_without_names(bare)
+
+
+def _without_metadata(text: str) -> str:
     header, _, body = text.partition("\n")
     header = _HEADER_ATTRIBUTES.sub("", _HEADER.sub("HloModule", header, count=1))
-    bare = _METADATA.sub("", _STACK_TABLE.sub("", f"{header}\n{body}"))
-    yield digest_of_texts((bare,))
-    if _NOISE_MARK in bare:
+    return _METADATA.sub("", _STACK_TABLE.sub("", f"{header}\n{body}"))
+
+
+def _digest_without_names(bare: str) -> bytes:
+    if any(mark in bare for mark in _NOISE_MARKS):
         bare = NOISE.sub("", bare)
     parts = _NAME.split(_SIGNATURE.sub(r"\1", bare))
     names, after = parts[1::2], parts[2::2]
@@ -74,7 +91,7 @@ def digests_of_text(text: str) -> Iterator[bytes]:
     for name, following in zip(names, after, strict=True):
         if following.startswith(_AFTER_DEFINITION):
             numbers.setdefault(name, len(numbers))
-    yield digest_of_texts(("\0".join(parts[::2]), "\0".join([str(numbers.get(name, name)) for name in names])))
+    return digest_of_texts(("\0".join(parts[::2]), "\0".join([str(numbers.get(name, name)) for name in names])))
 
 
 def digest_of_texts(texts: Iterable[str]) -> bytes:

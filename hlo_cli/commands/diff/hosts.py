@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from itertools import islice
 from shlex import quote
 from typing import Final, Literal, TypeAlias
 
@@ -23,8 +22,8 @@ from hlo_cli.analysis.statements.hosts import (
     CollectiveMismatch,
     Divergence,
     collective_steps,
+    digest_of_text,
     digest_of_texts,
-    digests_of_text,
     divergence_of,
     source_of,
 )
@@ -153,7 +152,7 @@ class _Digest:
 
     def _texts(self, found: Input) -> Iterator[str]:
         if found.proto is None and self.level < _PARSED:
-            yield next(islice(digests_of_text(found.source.text), self.level - 1, None)).hex()
+            yield digest_of_text(found.source.text, with_names=self.level == 1).hex()
             return
         module = read_module(found.source, found.proto, strict=self.strict, infer=omitted_shape)
         if module.errors:
@@ -173,8 +172,9 @@ def _content_digest(source: _Source) -> bytes:
     return digest_of_texts((source.source.text, (source.proto or b"").hex()))
 
 
+_MIN_PROBED: Final = 4  # of three files or fewer, the two that are read for this are most
 _PARSED: Final = 3
-"""The level at which modules are parsed, behind the bytes of the file and the two of `digests_of_text`."""
+"""The level at which modules are parsed, behind the bytes of the file and the two of `digest_of_text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +193,11 @@ def _classes_of(hosts: Sequence[Host], reading: InputOptions, jobs: int | None) 
             classes.setdefault(name, []).append(_Class((number,), source))
     unread: dict[str, frozenset[int]] = {}
     problems: dict[str, Diagnostic] = {}
-    for level in range(_PARSED + 1):
+    levels = iter(range(_PARSED + 1))
+    for level in levels:
         several = [(name, each) for name, found in classes.items() if len(found) > 1 or not level for each in found]
+        if level == 1 and not _differ_in_metadata(classes, reading):
+            level = next(levels)
         digests = _digests([each.source for _, each in several], level, reading, jobs)
         merged: dict[str, dict[bytes, _Class]] = {}
         for (name, each), digest in zip(several, digests, strict=True):
@@ -209,6 +212,18 @@ def _classes_of(hosts: Sequence[Host], reading: InputOptions, jobs: int | None) 
     # the first of equal ones is that of the first host, as the sort is stable
     largest_first = {name: sorted(found, key=lambda each: -len(each.hosts)) for name, found in classes.items() if found}
     return _Classes(largest_first, unread, tuple(problems.values()))
+
+
+def _differ_in_metadata(classes: Mapping[str, Sequence[_Class]], reading: InputOptions) -> bool:
+    """Whether two files of the module with most classes differ in metadata alone, as those of all hosts then do.
+
+    If they do not, the digest without names is next: one more reading of all files shows nothing.
+    """
+    most = max(classes.values(), key=len, default=())
+    if len(most) < _MIN_PROBED:
+        return True
+    one, other = (_Digest(1, reading.strict)(each.source) for each in most[:2])
+    return one == other
 
 
 def _digests(sources: Sequence[_Source], level: int, reading: InputOptions, jobs: int | None) -> list[bytes | str]:

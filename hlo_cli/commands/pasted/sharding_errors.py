@@ -68,7 +68,7 @@ def indivisible_report(pasted: PastedText) -> Report | None:
         return None
     fields = match.groupdict()
     size, parts = int(fields["size"]), int(fields["parts"])
-    if parts and size % parts == 0:
+    if not parts or size % parts == 0:
         return None
     dimension = int(fields["dimension"]) if fields.get("dimension") else None
     mesh = _mesh(text)
@@ -97,7 +97,7 @@ def indivisible_report(pasted: PastedText) -> Report | None:
             *_more_padded(found),
             _NO_DUMP,
         ),
-        numbers={"dimension": dimension, "size": size, "parts": parts, "remainder": size % parts if parts else None},
+        numbers={"dimension": dimension, "size": size, "parts": parts, "remainder": size % parts},
         notes=[f"the message names {len(found)} arguments; this is the first"] if len(found) > 1 else [],
         next=("hlo help sharding",),
     )
@@ -192,12 +192,12 @@ def _other_dimensions(
 
 
 def _mesh(text: str) -> dict[str, int]:
-    """The axes of the mesh in a message and their sizes."""
+    """The axes of the mesh in a message and their sizes, which are not 0."""
     if (shaped := _MESH_SHAPE.search(text)) is not None:
         names = [name.strip(" '\"") for name in shaped["names"].split(",") if name.strip(" '\"")]
         sizes = [int(size) for size in shaped["sizes"].split(",") if size.strip()]
-        return dict(zip(names, sizes, strict=False))
-    return {match["axis"]: int(match["size"]) for match in _MESH_PAIRS.finditer(text)}
+        return {name: size for name, size in zip(names, sizes, strict=False) if size}
+    return {match["axis"]: int(match["size"]) for match in _MESH_PAIRS.finditer(text) if int(match["size"])}
 
 
 def _axis_names(text: str) -> tuple[str, ...]:

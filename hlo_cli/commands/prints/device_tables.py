@@ -300,10 +300,10 @@ _BUSY: Final = 0.6  # Nsight Compute calls a kernel bound by what is above 60% o
 def kernel_metrics_report(pasted: PastedText) -> Report | None:
     """The report on a print of Nsight Compute; None if it has no kernel."""
     heads = list(_KERNEL.finditer(pasted.text))
+    if not heads:
+        return None
     ends = [*(each.start() for each in heads[1:]), len(pasted.text)]
     kernels = [_kernel(head, pasted.text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
-    if not kernels:
-        return None
     first = max(kernels, key=lambda each: each.seconds or 0)
     shares = [
         f"{word} at {format_percent(share)}% of its peak"

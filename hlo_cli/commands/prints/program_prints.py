@@ -301,8 +301,12 @@ def _leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[in
             yield from _leaves(value, (*path, str(at)))
 
 
+_MOST_DIMENSIONS: Final = 32  # NumPy's own limit was 32
+_LARGEST_SIZE: Final = 1 << 63  # sizes are int64 in XLA
+
+
 def _sizes_of(leaf: object) -> tuple[int, ...] | None:
     """The sizes of an array; None for what is no shape."""
-    if isinstance(leaf, tuple) and all(type(each) is int and each >= 0 for each in leaf):
-        return leaf
+    if isinstance(leaf, tuple) and len(leaf) <= _MOST_DIMENSIONS:
+        return leaf if all(type(each) is int and 0 <= each < _LARGEST_SIZE for each in leaf) else None
     return None
