@@ -7,12 +7,17 @@ import http.server
 import io
 import os
 import re
+import signal
+import subprocess
+import sys
 import tarfile
 import threading
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -21,6 +26,7 @@ from hlo_cli.inputs import containers
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.read_traces import find_traces
 from hlo_cli.source import HloError
+from processes import until
 
 DUMP = Path("fixtures/tpu/v5e_conv").resolve()
 NAME = "after_optimizations.txt"
@@ -200,16 +206,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """A server that is well, moved, missing, wrong about its length, silent, slow, or endless."""
 
     archive = b""
+    many = b""
+    requested: ClassVar[Counter[str]] = Counter()
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
+        self.requested[path] += 1
         if path in ("/ok", f"/{NAME}"):
             self._send(TEXT)
         elif path in ("/d.tar.gz", "/download"):
             self._send(self.archive)
+        elif path == "/many.zip":
+            self._send(self.many)
         elif path == "/moved":
             self._moved("/ok")
         elif path == "/loop":
@@ -248,6 +259,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     path = tmp_path_factory.mktemp("served") / "d.tar.gz"
     tarred(":gz")(FILES, path)
     Handler.archive = path.read_bytes()
+    many = tmp_path_factory.mktemp("served") / "many.zip"
+    zipped({f"module_{number:04}.jit_f{number}.after_optimizations.txt": TEXT for number in range(6)}, many)
+    Handler.many = many.read_bytes()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.is_over = threading.Event()  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -300,6 +314,39 @@ def test_waits_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers, "_LONGEST", 0.4)
     began = time.monotonic()
     assert error_of(f"{url}/slow").diagnostic.message == f"{url}/slow takes more than 0.4 seconds"
+    assert time.monotonic() - began < 5
+
+
+def test_an_archive_is_sent_once_for_all_processes(url: str) -> None:
+    """In a program of its own, as processes are copied only while it has no other thread."""
+    line = [
+        sys.executable,
+        "-m",
+        "hlo_cli",
+        "lint",
+        f"{url}/many.zip",
+        "--jobs",
+        "3",
+        "--exit-zero",
+        "--format",
+        "json",
+    ]
+    Handler.requested.clear()
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Handler.requested == {"/many.zip": 1}
+
+
+@pytest.mark.parametrize("path", ["/silent", "/slow"])
+def test_an_interrupt_ends_a_download_quietly(path: str, url: str) -> None:
+    Handler.requested.clear()
+    line = [sys.executable, "-m", "hlo_cli", url + path]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: Handler.requested[path] > 0)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "")
     assert time.monotonic() - began < 5
 
 
