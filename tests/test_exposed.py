@@ -17,8 +17,11 @@ import in_process
 from dumps import FIXTURES, Dump, compiled_dumps
 from expecting import judged
 from hlo_cli import parse_module
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.numbers import format_seconds
 
 DUMPS = compiled_dumps()
@@ -138,3 +141,21 @@ def test_a_dump_that_names_its_chip_needs_no_option() -> None:
 
 def _module(name: str) -> Any:
     return next(parse_module(dump.text) for dump in DUMPS if str(dump) == name)
+
+
+@pytest.mark.parametrize(("name", "chip"), SCREENS)
+def test_findings_on_overlap_take_the_time_that_is_exposed(name: str, chip: str) -> None:
+    """What a finding says of a synchronous collective is what the schedule says; no transfer has more than that."""
+    module, spec = _module(name), chip_spec(chip)
+    settings = LintSettings(select=("HLO4",), min_transfer_bytes=1, min_prefetch_bytes=1)
+    found = estimate_time(analyze_overlap(module), spec)
+    durations = dict(zip((each.pair.start for each in analyze_overlap(module).intervals), found.intervals, strict=True))
+    costs = [each for each in lint_module(module, settings, chip=spec) if each.instruction is not None]
+    assert costs
+    for each in costs:
+        start = module.computation(each.computation or "").instruction(each.instruction or "")
+        exposed = found.exposed[start]
+        assert each.seconds == pytest.approx(
+            found.synchronous_seconds[start] if each.code == "HLO403" else durations[start].total_seconds
+        )
+        assert exposed is None or each.seconds is None or exposed <= each.seconds * (1 + 1e-9)

@@ -44,7 +44,7 @@ def test_a_report_has_the_measured_times_of_its_module() -> None:
     lines = {row["source"]: row["measured_seconds"] for row in tables["lines"]["rows"]}
     assert sum(lines.values()) == pytest.approx(numbers["measured_seconds"])
     (verdict,) = (row for row in tables["verdicts"]["rows"] if row["key"] == "measured")
-    assert verdict["headline"] == "Measured 133.0 µs per step"
+    assert verdict["headline"] == "Kernels take 133.0 µs per step"
     assert "Predicted: " in verdict["sentence"]
     compared = [row for row in rows if row["predicted_total_seconds"] is not None]
     assert numbers["predicted_kernels"] == len(compared)

@@ -252,11 +252,11 @@ def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) ->
     >>> seconds_of(Waste(819_000), 10, chip_spec("v5e"), module)
     1e-05
     """
-    from hlo_cli.analysis.schedule.step_time import bandwidth_of, transfer_time  # required with a chip only
+    from hlo_cli.analysis.schedule.step_time import bandwidth_of, seconds_of_part  # required with a chip only
 
     if waste.pair is not None:
         moved = waste.bytes if waste.moved_bytes is None else waste.moved_bytes
-        once = transfer_time(waste.pair, moved, chip, module).seconds
+        once = seconds_of_part(waste.pair, moved, chip, module)
         return None if once is None else once * executions
     rate = bandwidth_of(waste.link, chip)
     if rate is None:

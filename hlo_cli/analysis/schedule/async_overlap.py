@@ -523,6 +523,14 @@ class OverlapAnalysis(WithItems, Tabular):
         return ByInstruction({instruction: position for position, instruction in enumerate(self.sequence)})
 
     @cached_property
+    def moved_bytes(self) -> ByInstruction[Instruction, int]:
+        """The bytes of one execution of each transfer, async or not, by its start."""
+        executions = executions_of(self.module)
+        often = {each: executions.get(each.computation, NO_EXECUTIONS).count or 1 for each in self.synchronous}
+        pairs = {each.pair.start: each.moved_bytes for each in self.intervals}
+        return ByInstruction({**pairs, **{each: size // often[each] for each, size in self.synchronous.items()}})
+
+    @cached_property
     def unoverlapped(self) -> ByInstruction[Instruction, int]:
         """The bytes of each transfer that overlaps no kernel in all its executions, by its start.
 

@@ -153,6 +153,29 @@ def _estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, 
     return replace(bound, seconds=estimate.seconds, least_seconds=estimate.low, most_seconds=estimate.high)
 
 
+def seconds_of_part(pair: AsyncPair, part_bytes: int, chip: ChipSpec, module: Module) -> float | None:
+    """The part of a pair's estimated duration in one execution that moves some of its bytes; None if it is unknown.
+
+    A pair that the schedule does not have, such as one in a computation that nothing calls, has its bound.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.schedule.async_overlap import async_pairs
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> module = parse_module('''HloModule m, replica_count=4
+    ... ENTRY e { p = f32[256] parameter(0)
+    ...   s = (f32[256], f32[1024]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
+    ...   ROOT d = f32[1024] all-gather-done(s) }''')
+    >>> pair, v5e = async_pairs(module).pairs[0], chip_spec("v5e")
+    >>> [f"{seconds_of_part(pair, size, v5e, module):.2e}" for size in (4096, 1024)]
+    ['3.07e-08', '7.68e-09']
+    """
+    whole = analyze_overlap(module).moved_bytes.get(pair.start)
+    if not whole:
+        return transfer_time(pair, part_bytes, chip, module).seconds
+    seconds = _estimated_transfer_time(pair, whole, chip, module).seconds
+    return None if seconds is None else seconds * part_bytes / whole
+
+
 def bandwidth_of(link: Link | None, chip: ChipSpec) -> Rate | None:
     """Returns the bandwidth of a link of a chip, None if unknown.
 
@@ -680,10 +703,7 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
     unknown = sum(each.bound == "unknown" for each in kernels.values())
     seconds_of = partial(_estimated_transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
-    synchronous = {
-        each: seconds_of(synchronous_pair(each), size // (executions[each.computation].count or 1))
-        for each, size in overlap.synchronous.items()
-    }
+    synchronous = {each: seconds_of(synchronous_pair(each), overlap.moved_bytes[each]) for each in overlap.synchronous}
     simulated = simulate(overlap, _events_of(overlap, predicted, transfers, synchronous))
     intervals = tuple(
         _interval_time(transfer, interval.executions.count, simulated, number)

@@ -240,10 +240,13 @@ def _per_device(amount: float, devices: int) -> float:
     return round(amount / devices) if amount % devices == 0 else amount / devices
 
 
-def rate_columns(measured: Measured, works: Sequence[Timed | Sum]) -> tuple[Column[Timed | Sum], ...]:
+def rate_columns(
+    measured: Measured, works: Sequence[Timed | Sum], *, from_width: int = 0
+) -> tuple[Column[Timed | Sum], ...]:
     """The work of all calls, rates, the resource that bounds them, and the part of that resource's peak.
 
-    People see the rates that any of `works` has; the roof is there only if the peaks of the device are known.
+    People see the rates that any of `works` has, on a terminal of that width; the roof is there only if the peaks of
+    the device are known.
     """
     has_flops, has_bytes = any(map(_flop_rate, works)), any(map(_byte_rate, works))
     roof: tuple[Column[Timed | Sum], ...] = (
@@ -264,8 +267,24 @@ def rate_columns(measured: Measured, works: Sequence[Timed | Sum]) -> tuple[Colu
     return (
         Column("flops", "flops", "flops", person=False, of=lambda work: _amount_of_work(work, "flops")),
         Column("bytes", "bytes", "bytes", person=False, of=lambda work: _amount_of_work(work, "bytes")),
-        Column("flop_rate", "", "flop/second", rank=7, person=has_flops, of=lambda work: _flop_rate(work)),
-        Column("byte_rate", "", "byte/second", rank=7, person=has_bytes, of=lambda work: _byte_rate(work)),
+        Column(
+            "flop_rate",
+            "",
+            "flop/second",
+            rank=7,
+            from_width=from_width,
+            person=has_flops,
+            of=lambda work: _flop_rate(work),
+        ),
+        Column(
+            "byte_rate",
+            "",
+            "byte/second",
+            rank=7,
+            from_width=from_width,
+            person=has_bytes,
+            of=lambda work: _byte_rate(work),
+        ),
         *(roof if measured.roofs.is_known else ()),
     )
 
@@ -356,14 +375,15 @@ def _operations_table(measured: Measured) -> Table:
         Column("category", "category", from_width=120, of=lambda each: each.operation.category),
         Column("module", "module", rank=2 if is_unique else KEEP, from_width=120 * is_unique, person=has_modules,
                of=lambda each: None if each.operation.program is None else each.operation.program.name),
-        Column("source", "source", "source", rank=5, of=source_of),
+        Column("source", "source", "source", rank=8, of=source_of),
         Column("op_name", "op_name", "op_name", rank=4, from_width=120, of=lambda each: each.operation.op_name or None),
     )  # fmt: skip
     columns: tuple[Column[Timed | Sum], ...] = (
         *columns_of_part(time_columns(measured, has_kernels=_has_kernels(timed)), _times_of),
         Column("seconds_per_step", "per step", "seconds", total="sum", person=False, of=per_step),
         Column("mean_seconds", "avg", "seconds", of=_mean_of),
-        *rate_columns(measured, timed),
+        # In 80 columns the source line, which names what to change, is worth more than rates.
+        *rate_columns(measured, timed, from_width=100),
         *_columns_without(EVENT_COLUMNS, lambda work: None if isinstance(work, Sum) else work.measure),
         *_columns_without(named, lambda work: None if isinstance(work, Sum) else work, name=NO_INSTRUCTION),
     )

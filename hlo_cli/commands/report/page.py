@@ -384,7 +384,7 @@ def _measured_verdict(sources: Sources) -> Verdict | None:
     seconds, step = _number(numbers, "measured_seconds"), _number(numbers, "step_seconds")
     unit = str(numbers["unit"])
     per = "in the trace" if unit == "trace" else f"per {unit}"
-    words = f"Measured {format_seconds(seconds)} {per}" if seconds else "No measured time"
+    words = f"Kernels take {format_seconds(seconds)} {per}" if seconds else "No measured time"
     sentence = _sentence(sources.measured.answer)
     if step:
         sentence = f"A step lasts {format_seconds(step)} (median). {sentence}"
@@ -475,9 +475,10 @@ def _cost_of(measure: Action, actions: Sequence[Action]) -> float:
 def _action_of_group(group: Group, fixes: Mapping[str, str]) -> Action:
     """The change that ends a group of findings; its time is the measured one if there is a profile."""
     worst, measured = group.worst, group.measured_seconds
+    fix = worst.hint or _first_sentence(fixes.get(group.code, ""))
     return Action(
         group.message,
-        worst.hint or _first_sentence(fixes.get(group.code, "")),
+        _first_upper(_sentence(fix)) if fix else "",
         cost_bytes=group.cost_bytes,
         seconds=group.seconds if measured is None else measured,
         is_measured=measured is not None,

@@ -96,7 +96,9 @@ def _action_list(actions: Sequence[Action]) -> str:
         return ""
     fixes = [action.fix for action in actions]
     items = (_action(action, fixes[:at]) for at, action in enumerate(actions))
-    return "\n".join(('<ol class="actions">', *items, "</ol>\n"))
+    # Where no action has both, bytes and time need one column, not an empty one.
+    is_narrow = not any(action.cost_bytes and action.seconds for action in actions)
+    return "\n".join((f'<ol class="actions{" narrow" if is_narrow else ""}">', *items, "</ol>\n"))
 
 
 def _action(action: Action, earlier: Sequence[str]) -> str:
