@@ -434,3 +434,9 @@ def test_a_dump_that_is_cut_in_its_tables_is_truncated(end: str, tmp_path: Path,
     assert code == 2
     assert err.startswith("error: unexpected end of input in the tables of stack frames, before the first computation")
     assert "help: the file is truncated: copy or dump it again" in err
+
+
+@pytest.mark.parametrize("arguments", [("help",), ("--help",), (), *((name, "--help") for name in cli.COMMANDS)])
+def test_help_fits_a_terminal_of_80_columns(arguments: tuple[str, ...], hlo: Callable[..., Answer]) -> None:
+    _, out, err = hlo(*arguments)
+    assert [line for line in (out or err).splitlines() if len(line) > 80] == []

@@ -322,3 +322,27 @@ def test_arguments_save_their_share_if_all_save_less_than_they_need() -> None:
     alias = Alias((), 0, (), "may-alias")
     every = tuple(Donation(parameter, parameter, 1024, alias) for parameter in module.entry.parameters)
     assert [Donations(every, saved).saving_of(every[:2]) for saved in (3072, 2950, 1536)] == [2048, 2048, 1024]
+
+
+@pytest.mark.parametrize(
+    ("made", "is_found"),
+    [
+        ("w = f32[512,512]{1,0} broadcast(z), dimensions={}", False),
+        ("w = f32[512,512]{1,0} fusion(z), kind=kLoop, calls=filled", False),
+        ("w = f32[512,512]{1,0} broadcast(r), dimensions={1}", True),  # a row is the user's own
+        ("w = f32[512,512]{1,0} negate(x)", True),
+    ],
+)
+def test_copies_of_an_array_of_one_value_are_the_compilers(made: str, is_found: bool) -> None:
+    """Witness: the gradient of a scan of a transformer's layers (jax 0.10.2, CPU) has five copies of one such array."""
+    module = parse_module(f"""HloModule m, is_scheduled=true
+filled {{ s = f32[] parameter(0)  ROOT f = f32[512,512]{{1,0}} broadcast(s), dimensions={{}} }}
+ENTRY e {{
+  x = f32[512,512]{{1,0}} parameter(0)
+  r = f32[512]{{0}} parameter(1)
+  z = f32[] constant(0)
+  {made}
+  c = f32[512,512]{{1,0}} copy(w)
+  ROOT a = f32[512,512]{{1,0}} add(c, x)
+}}""")
+    assert bool(lint_module(module, LintSettings(("HLO204",), min_copy_bytes=1))) is is_found

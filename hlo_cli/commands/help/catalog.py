@@ -33,7 +33,7 @@ class Topic:
 
 
 _TOPICS: Final = (
-    Topic("layout", "Concepts", "Read a shape with its layout: dimension order, tiles, memory space"),
+    Topic("layout", "Concepts", "Read a shape with its layout: dimension order, tiles, memory"),
     Topic("tiling", "Concepts", "Compute where tiles put an element, and what padding costs"),
     Topic("addresses", "Concepts", "Map between elements, linear indices, bytes, and tiles"),
     Topic("memory", "Concepts", "Find what fills a device's memory, and lower the peak"),
@@ -43,8 +43,8 @@ _TOPICS: Final = (
     Topic("gpu-fusion", "Concepts", "See what XLA:GPU fuses for a chip, how it decides, and why not"),
     Topic("cost", "Concepts", "Read flops, bytes accessed, and rooflines; what is not modeled"),
     Topic("custom-calls", "Concepts", "Find the buffers of a custom call, and write the function"),
-    Topic("sharding", "Concepts", "Read shardings and replica groups; how many bytes collectives transfer"),
-    Topic("origins", "Concepts", "Sum up memory and time by line, scope, argument, or compiler pass"),
+    Topic("sharding", "Concepts", "Read shardings and replica groups; count bytes of collectives"),
+    Topic("origins", "Concepts", "Sum up memory and time by line, scope, argument, or pass"),
     Topic("running", "Concepts", "Evaluate a dump without XLA, and follow its values"),
     Topic("comparing", "Concepts", "Compare what two dumps compute, apart from rounding"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
@@ -62,7 +62,7 @@ _TOPICS: Final = (
     Topic("dump", "Setup", "Create a dump with JAX, PyTorch/XLA, or TensorFlow"),
     Topic("pages", "Setup", "Send a page about a dump; draw its dataflow"),
     Topic("python", "Setup", "Ask from Python: ten recipes, from a dump to an answer"),
-    Topic("notebooks", "Setup", "Read jitted functions, show values in notebooks, and use data frames"),
+    Topic("notebooks", "Setup", "Read jitted functions, show values, and use data frames"),
     Topic("completion", "Setup", "Set up shell completion"),
 )
 

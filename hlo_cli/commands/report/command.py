@@ -50,13 +50,13 @@ those below 1% of the cost are omitted and counted. With -o DIR/, the folder
 gets index.html and MODULE.html for each. A note lists what was written.
 
 Verdicts are good, warning, bad, or neutral:
-  memory    bad if a memory of the chip is too small; warning from 95% of main
-            memory on; the chip is that of --chip, else that of the dump
-  transfers warning from 5% of the time of an execution on that is exposed; if no
-            chip is known, from 5% of the bytes on that overlap no kernel
-  measured  neutral: the measured time of a step or run, with --profile
-  padding   good below 10%; else warning if better orders save 1% or more
-  findings  bad with errors, warning with warnings
+  memory     bad if a memory of the chip is too small; warning from 95% of main
+             memory on; the chip is that of --chip, else that of the dump
+  transfers  warning if 5% of the time of an execution or more is exposed; if no
+             chip is known, if 5% of the bytes or more overlap no kernel
+  measured   neutral: the measured time of a step or run, with --profile
+  padding    good below 10%; else warning if better orders save 1% or more
+  findings   bad with errors, warning with warnings
 
 Exits with code 0 whatever the verdicts are, and with code 2 if an input cannot
 be read. Use memspace and lint to check limits in scripts.

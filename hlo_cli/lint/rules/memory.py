@@ -41,7 +41,7 @@ from hlo_cli.lint.advice import (
 )
 from hlo_cli.lint.finding_facts import Common, Waste, is_known, is_plumbing, sized, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
-from hlo_cli.lint.value_flow import carry_index, derives_from, passes_through
+from hlo_cli.lint.value_flow import carry_index, derives_from, passes_through, producer_through
 from hlo_cli.report.findings import COUNT, Finding
 from hlo_cli.report.numbers import format_bytes
 from hlo_cli.source import joined_by_and
@@ -137,7 +137,8 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
     """A copy produces an identical array in the same layout and memory space.
 
     Reported for copies of at least min_copy_bytes. Copies of arguments are not reported if nothing in the program can
-    avoid them: the argument is donated and read by nothing else, or no result can have its memory.
+    avoid them: the argument is donated and read by nothing else, or no result can have its memory. Neither are those of
+    a scalar that was broadcast, such as the zeros in which a scan stacks its results: compilers share one such array.
 
     Why: The compiler inserts such a copy if a value is updated in place while the old value is still needed, or if an
     argument is returned as a result. It needs the memory of a second array and a pass over memory.
@@ -292,17 +293,29 @@ def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], 
 
 
 def _is_unavoidable(context: LintContext, copy: Instruction) -> bool:
-    """Whether only the compiler could avoid the copy of an argument: the program already does what it can.
+    """Whether only the compiler could avoid the copy: the program already does what it can.
+
+    One of a filled array is there because equal arrays were made one, which two loops write on.
 
     A donated argument that nothing else reads could be overwritten. An argument that no result can overwrite cannot be
     donated; one that is returned, need not be.
     """
+    if _is_filled(producer_through(context, copy.operands[0])):
+        return True
     argument = argument_of(copy.operands[0])
     if argument is None or context.module.is_part or is_result(context, copy):
         return False
     if is_donated(context, argument):
         return is_only_reader(context, copy, argument)
     return not has_result_for(context.module, argument)
+
+
+def _is_filled(value: Instruction) -> bool:
+    """Whether all elements of a value are one scalar."""
+    if value.opcode != opcodes.BROADCAST or not value.operands:
+        return False
+    scalar = value.operand_shape(0)
+    return isinstance(scalar, ArrayShape) and scalar.elements == 1
 
 
 def _reading_hint(context: LintContext, copy: Instruction, argument: Instruction) -> str | None:
