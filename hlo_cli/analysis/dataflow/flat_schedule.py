@@ -545,7 +545,9 @@ def flat_schedule(
         for n in range(frame.next, len(instructions)):
             instruction = instructions[n]
             if instruction.opcode in CONTROL_FLOW:
-                remaining_callees = remaining.setdefault(instruction, iter(_executed_callees(instruction, chains)))
+                remaining_callees = remaining.get(instruction)
+                if remaining_callees is None:
+                    remaining_callees = remaining[instruction] = iter(_executed_callees(instruction, chains))
                 # hlo_live_range.cc, FlattenSchedule: a computation with several callers is placed once, before the
                 # first of them.
                 called = next((c for c in remaining_callees if c not in placed and c in places.base), None)

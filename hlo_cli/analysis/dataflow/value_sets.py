@@ -44,13 +44,15 @@ class Sources:
     sources instead.
     """
 
-    __slots__ = ("_chains", "_places", "phis", "source")
+    __slots__ = ("_branches", "_chains", "_places", "phis", "source")
 
     def __init__(self, places: Places, chains: Mapping[Instruction, AsyncChain]) -> None:
         self._places = places
         self._chains = chains
         self.source = list(range(len(places)))
         self.phis: dict[int, tuple[int, ...]] = {}
+        # Of each conditional, the numbers of the operands that are passed to a computation.
+        self._branches: dict[Instruction, dict[Computation, list[int]]] = {}
         for instruction in places.instructions:
             if (rule := _FORWARDING_RULES.get(instruction.opcode)) is not None:
                 rule(self, instruction)
@@ -197,15 +199,23 @@ class Sources:
 
     def _passed_places(self, caller: Instruction, computation: Computation, number: int) -> Iterable[int]:
         """Returns the places that one caller passes to a parameter."""
-        operands = [(caller, n) for n in range(len(caller.operands))]
         if caller.opcode == opcodes.CONDITIONAL:
-            # Operand 0 selects the branch.
-            branches = enumerate(caller.called_computations, 1)
-            operands = [operands[n] for n, called in branches if called is computation and n < len(operands)]
-            return [self._places.operand_place(*operand) for operand in operands] if number == 0 else []
+            numbers = self._operands_by_branch(caller).get(computation, ()) if number == 0 else ()
+            return [self._places.operand_place(caller, n) for n in numbers]
         if (chain := self._chains.get(caller)) is not None:
-            operands = list(chain.operands)
-        return [self._places.operand_place(*operand) for operand in operands[number : number + 1]]
+            return [self._places.operand_place(*operand) for operand in chain.operands[number : number + 1]]
+        return [self._places.operand_place(caller, number)] if number < len(caller.operands) else []
+
+    def _operands_by_branch(self, conditional: Instruction) -> dict[Computation, list[int]]:
+        known = self._branches.get(conditional)
+        if known is None:
+            known = self._branches[conditional] = {}
+            # Operand 0 selects the branch.
+            for number, called in enumerate(
+                conditional.called_computations[: max(0, len(conditional.operands) - 1)], 1
+            ):
+                known.setdefault(called, []).append(number)
+        return known
 
     def _elements(
         self, instruction: Instruction, index: ShapeIndex, operands: Sequence[tuple[Instruction, int]], start: int = 0
