@@ -5,7 +5,7 @@ Both compilers fuse on this graph; the IR is not modified.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -37,6 +37,8 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 _T = TypeVar("_T")
 _MAX_LINEAR: Final = 8
 """Number of users up to which membership is a linear search; beyond it, a dict holds positions."""
+_MANY_OPERANDS: Final = 64
+"""Number of operands from which their places are kept in a dict; few operations have as many."""
 
 
 class Users(Generic[_T]):
@@ -116,7 +118,10 @@ class Node:
     -1. `aliasing` is the output_to_operand_aliasing of a fusion.
     """
 
-    __slots__ = ("aliasing", "body", "instruction", "kind", "name", "number", "opcode", "operands", "shape", "users")
+    __slots__ = (
+        *("_places", "aliasing", "body", "instruction", "kind", "name", "number", "opcode", "operands", "shape"),
+        "users",
+    )
 
     def __init__(self, instruction: Instruction, operands: Iterable[Node], *, opcode: str = "", name: str = "") -> None:
         self.instruction = instruction
@@ -130,6 +135,8 @@ class Node:
         # No parameter has it, so a clone of a get-tuple-element is told from a new one.
         self.number = -1
         self.aliasing: tuple[OutputOperandAlias, ...] = ()
+        # The number of operands, and the places of each, when they were asked for: see `_places_by_operand`.
+        self._places: tuple[int, dict[Node, list[int]]] | None = None
         for operand in self.operands:
             operand.users.add(self)
 
@@ -145,19 +152,37 @@ class Node:
 
     def replace_operand(self, position: int, new: Node) -> None:
         """Replaces the operand at `position` with `new`."""
-        old = self.operands[position]
+        places, old = self._places_by_operand(), self.operands[position]
         self.operands[position] = new
+        if places is not None:
+            places[old].remove(position)
+            if not places[old]:
+                del places[old]
+            insort(places.setdefault(new, []), position)
         # An operand used twice stays a user until its last place is replaced.
-        if old not in self.operands:
+        if old not in (self.operands if places is None else places):
             old.users.remove(self)
         new.users.add(self)
 
     def replace_by(self, new: Node) -> None:
         """Replaces this node with `new` in all users."""
         for user in list(self.users):
-            for position, operand in enumerate(user.operands):
-                if operand is self:
-                    user.replace_operand(position, new)
+            places = user._places_by_operand()
+            own = places.get(self, ()) if places is not None else _places_in(user.operands, self)
+            for position in tuple(own):
+                user.replace_operand(position, new)
+
+    def _places_by_operand(self) -> dict[Node, list[int]] | None:
+        """The places of each of many operands, else None; tuples of thousands have each of them replaced."""
+        # Operands of fusions come and go; those of operations are only appended, which the length shows.
+        if len(self.operands) < _MANY_OPERANDS or self.body is not None:
+            return None
+        if self._places is None or self._places[0] != len(self.operands):
+            places: dict[Node, list[int]] = {}
+            for place, operand in enumerate(self.operands):
+                places.setdefault(operand, []).append(place)
+            self._places = len(self.operands), places
+        return self._places[1]
 
     def detach(self) -> None:
         """Removes all operands."""
@@ -167,6 +192,10 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<node {self.opcode} {self.name}>"
+
+
+def _places_in(operands: Sequence[Node], wanted: Node) -> list[int]:
+    return [place for place, operand in enumerate(operands) if operand is wanted]
 
 
 class Insertion(NamedTuple):
