@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hlo_cli import memory_analysis, parse_module
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusion import cpu_fusion
+from hlo_cli.transform.fusion.gpu_fusion import gpu_fuse
 
 A = "f32[8,128]{1,0}"
 
@@ -56,10 +58,33 @@ def shared(count: int) -> str:
     )
 
 
+def wide(count: int) -> str:
+    """Many operations that a tuple has as operands, each of which becomes a kernel."""
+    lines = [f"v{k} = {A} multiply(p, p)" for k in range(count)]
+    names, shapes = ", ".join(f"v{k}" for k in range(count)), ", ".join([A] * count)
+    return "\n".join(
+        ["HloModule m\nENTRY e {", f"p = {A} parameter(0)", *lines, f"ROOT r = ({shapes}) tuple({names}) }}"]
+    )
+
+
+def constants(count: int) -> str:
+    """Sums with constant arrays, which all become one kernel and stay outside."""
+    literal = "f32[4]{0} constant({1, 2, 3, 4})"
+    lines = [f"c{k} = {literal}\nv{k + 1} = f32[4]{{0}} add(v{k}, c{k})" for k in range(count)]
+    root = f"ROOT r = f32[4]{{0}} negate(v{count}) }}"
+    return "\n".join(["HloModule m\nENTRY e {", "v0 = f32[4]{0} parameter(0)", *lines, root])
+
+
 @pytest.mark.parametrize(
     ("text", "work"),
-    [(branches, memory_analysis), (shared, cpu_fusion.fuse)],
-    ids=["memory of branches", "fusion into one kernel"],
+    [
+        (branches, memory_analysis),
+        (shared, cpu_fusion.fuse),
+        (wide, cpu_fusion.fuse),
+        (constants, cpu_fusion.fuse),
+        (wide, partial(gpu_fuse, chip="h100")),
+    ],
+    ids=["memory of branches", "one kernel", "many kernels", "constants of a kernel", "many kernels of a GPU"],
 )
 def test_four_times_the_module_takes_four_times_the_work(
     text: Callable[[int], str], work: Callable[[Module], object]

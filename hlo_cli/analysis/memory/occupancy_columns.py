@@ -72,7 +72,7 @@ class Placed:
         if not found:
             return _NOTHING, _NOTHING
         offset, free = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        order = offset.argsort()
+        order = offset.argsort(kind="stable")  # merges the parts, each in order already, in linear time
         return offset[order], free[order]
 
 

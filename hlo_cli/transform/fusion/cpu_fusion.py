@@ -144,6 +144,7 @@ class InstructionFusion:
     _kept: set[Node] = field(default_factory=set)
     _queue: list[Node | None] = field(default_factory=list)
     _place: dict[Node, int] = field(default_factory=dict)
+    _never: dict[Node, set[Node]] = field(default_factory=dict)
     _decider: FusionDecider = field(init=False)
 
     def __post_init__(self) -> None:
@@ -190,12 +191,17 @@ class InstructionFusion:
         """Fuses the first operand that can be fused into the consumer, the latest in the queue first."""
         # InstructionFusion visits operands by place in the queue, latest first, since those are nearest to the
         # consumer. All of them are there still: users come before their operands.
-        for producer in sorted(dict.fromkeys(consumer.operands), key=self._place.__getitem__, reverse=True):
+        place, never = self._place, self._never.setdefault(consumer, set())
+        waiting = [operand for operand in dict.fromkeys(consumer.operands) if operand not in never]
+        for producer in sorted(waiting, key=place.__getitem__, reverse=True):
             rule = self._rule(producer, consumer)
             if rule.fuses:
                 self._fuse(producer, consumer, rule)
                 return
             self.rejected[producer, consumer] = rule
+            # These apply when the consumer has grown, too; rng becomes fusible when it has one user left.
+            if rule in (by.PRODUCER_NOT_FUSIBLE, by.CONSTANT_ARRAY) and producer.opcode != opcodes.RNG:
+                never.add(producer)
 
     def _rule(self, producer: Node, consumer: Node) -> Rule:
         if not is_fusible(producer):

@@ -554,8 +554,8 @@ class _Writer:
         lines = _Lines(new, around)
         made: dict[Node, Instruction] = {}
         # Parameters without use come first; XLA prints the body in post-order.
-        needed = users_first(body)[::-1]
-        for node in (*(p for p in body.parameters if p not in set(needed)), *needed):
+        needed = dict.fromkeys(users_first(body)[::-1])
+        for node in (*(p for p in body.parameters if p not in needed), *needed):
             made[node] = self._write(node, lines, made, [])
         lines.finish(made[body.root], (made[parameter] for parameter in body.parameters))
         self.computations.append(new)
