@@ -9,6 +9,7 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -18,7 +19,7 @@ from hlo_cli.commands.modules.loading import load_main
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.render.width import cell_width
-from hlo_cli.report.numbers import format_bytes
+from hlo_cli.report.numbers import format_bytes, format_count, format_flops
 from strategies import FIXTURES
 
 TRAINING = FIXTURES / "programs" / "cpu" / "training"
@@ -324,3 +325,26 @@ def test_assertions_on_helpers_are_last_and_folded(step_and_helper: Path, capsys
     assert cli.main([*asked, "--json"], standalone=False) == 0
     rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
     assert [(row["module"], row["is_helper"]) for row in rows] == [("jit_step", False), ("jit__normal", True)]
+
+
+@pytest.mark.parametrize("name", ["tpu/v5e_offload", "tpu/v5p_scan", "gpu/h100_transformer", "cpu/softmax"])
+def test_the_work_is_that_of_the_kernels(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Launches, flops, and bytes have one number here, in `hlo fuse`, and in its sums by kind and by line."""
+
+    def answer(*words: str) -> Any:
+        assert cli.main([*words, "--json", "-q"], standalone=False) in (0, 1)
+        return json.loads(capsys.readouterr().out)
+
+    path = str(FIXTURES / name)
+    fuse, by_source = answer("fuse", path), answer("fuse", path, "--by", "source")
+    kinds, lines = fuse["tables"]["kernel_kinds"]["rows"], by_source["tables"]["by_source"]["rows"]
+    launches = fuse["answer"]["launches"]
+    assert sum(row["launches"] or 0 for row in kinds) == sum(row["launches"] for row in lines) == launches
+    for of_kind, of_line in (("flops", "total_flops"), ("bytes", "total_bytes")):
+        assert sum(row[of_kind] or 0 for row in kinds) == by_source["answer"][of_line]
+        assert sum(row[of_line] for row in lines) == by_source["answer"][of_line]
+    work = by_source["answer"]
+    assert answer(path)["facts"]["module"]["runs"]["note"] == (
+        f"{format_count(launches, 'kernels')}, {format_flops(work['total_flops'])}, "
+        f"{format_bytes(work['total_bytes'])} accessed"
+    )

@@ -317,7 +317,9 @@ class _KernelKind:
 
     @property
     def launches(self) -> Cell:
-        """How often they are launched together; unknown if that of one is."""
+        """How often they are launched together; unknown if that of one is. Transfers are not launched."""
+        if self.name == "transfer":
+            return None
         known = [kernel.times for kernel in self.kernels if kernel.times is not None]
         return sum(known) if len(known) == len(self.kernels) else UNKNOWN
 

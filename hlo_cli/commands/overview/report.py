@@ -227,10 +227,16 @@ class _LineCost:
     code: str | None
 
 
-def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str) -> Table | None:
+def _causes(loaded: Loaded, by: By, spec: ChipSpec | None, argument: str) -> Report:
+    """What `hlo fuse --by` says of the module."""
+    timing = timing_of(loaded, spec)
+    return report_of_causes(loaded, by, within=None, where=None, timing=timing, argument=argument)
+
+
+def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str, of_sources: Report) -> Table | None:
     """The lines of the program that cost most, those of libraries last; scopes without lines, None without either."""
     for by in ("source", "scope"):
-        costs = _costs_by(loaded, by, spec, argument)
+        costs = _costs_by(loaded, by, of_sources if by == "source" else _causes(loaded, by, spec, argument))
         if any(cost.key not in OTHER_KEYS for cost in costs):
             break
     else:
@@ -249,10 +255,8 @@ def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str) -> Table 
     return Table("lines", columns, rows_from(columns, costs), noun="lines", limit=_LINES, sorted_by="share")
 
 
-def _costs_by(loaded: Loaded, by: By, spec: ChipSpec | None, argument: str) -> list[_LineCost]:
+def _costs_by(loaded: Loaded, by: By, report: Report) -> list[_LineCost]:
     """The costs of `hlo fuse --by`, the user's own lines first, each with its share of the time or of the bytes."""
-    timing = timing_of(loaded, spec)
-    report = report_of_causes(loaded, by, within=None, where=None, timing=timing, argument=argument)
     table = next((part for part in report.parts if isinstance(part, Table) and part.name == f"by_{by}"), None)
     if table is None:
         return []
@@ -345,11 +349,12 @@ def report_of_overview(
     pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
     findings = _findings_of(loaded, chip, spec, argument)
     groups = _groups_of(findings)
-    lines = _lines_table(loaded, spec, argument)
+    work = _causes(loaded, "source", spec, argument)
+    lines = _lines_table(loaded, spec, argument, work)
     words = (_memory_words(loaded, memory, chip), _time_words(steps, chip), _findings_words(findings))
     number = None if others is None else number_of_module(others.results[others.main].path)
     title = title_of(loaded, chip_name)
-    facts = Facts("module", tuple(_facts(loaded, memory, pairs, others, folder)))
+    facts = Facts("module", tuple(_facts(loaded, memory, work, pairs, others, folder)))
     worst = _worst_finding(groups)
     parts: list[Part] = [facts]
     parts += [lines] if lines is not None else [_largest_values(loaded)]
@@ -379,16 +384,17 @@ def _findings_words(findings: Report) -> str:
     return ", ".join(format_count(round(number), name) for number, name in counts if number) or "no findings"
 
 
-def _facts(loaded: Loaded, memory: MemoryAnalysis, pairs: Report, others: Others | None, folder: str) -> Iterator[Fact]:
+def _facts(
+    loaded: Loaded, memory: MemoryAnalysis, work: Report, pairs: Report, others: Others | None, folder: str
+) -> Iterator[Fact]:
     """What runs, what it is given and returns, what is transferred, and the other modules."""
     from hlo_cli.analysis.fusion.kernels import kernels_of
-    from hlo_cli.analysis.query.main_module import cost_of_module
 
     module = loaded.module
-    cost = cost_of_module(module)
+    flops, accessed = (round(number_of(work.numbers.get(f"total_{name}")) or 0) for name in ("flops", "bytes"))
     launched = sum(each.executions.count for each in kernels_of(module) if not each.is_transfer)
     kernels = format_count(launched, "kernels")
-    yield Fact("runs", remark=f"{kernels}, {format_flops(cost.flops)}, {format_bytes(cost.bytes)} accessed")
+    yield Fact("runs", remark=f"{kernels}, {format_flops(flops)}, {format_bytes(accessed)} accessed")
     if words := _peak_words(memory):
         yield Fact("memory", remark=words, is_whole=True)
     yield Fact("arguments", remark=_signature(loaded))
