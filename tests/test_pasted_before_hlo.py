@@ -54,6 +54,8 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "vmap_rank": ("axis 1 of (3,) does not exist: the array has 1 dimensions",),
     "while_carry": ("c[1] of while_loop is float32[8,128], the body returns bfloat16[8,128]",),
     "prng": ("the key has the shape (3,), not (2,)",),
+    "grad_scalar": ("the function returns (3,)", "Start at /w/train.py:16"),
+    "squeeze": ("got shape=(2, 3) and dimensions=(0,) Start at /w/model3.py:8",),
     # --- errors of other frameworks ---
     "hf_size": (
         "lm_head.weight is [32000, 4096] in the checkpoint, [32064, 4096] in the model: dimension 0 is 32000 and",
@@ -83,6 +85,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "no_gpu": ("cuda did not start: No visible GPU devices",),
     "rocm_fault": ("a kernel on GPU node-1 accessed 0x7f9587e00000: Page not present",),
     "nccl_ib": ("the transfer with 10.0.0.63 by mlx5_1 ended with status 12",),
+    "nccl_duplicate": ("Ranks 1 and 0 are both on the GPU at bus 19000",),
     "cufft": ("no plan for 64x512x512 elements, batch 32",),
     "bfc": ("32.4 GiB of 37.5 GiB in arrays (86%)",),
     "tf_oom": ("requested 392 MiB", "f32[512,64,56,56]"),
@@ -235,3 +238,61 @@ def test_a_print_of_nsight_compute_without_its_kernel_is_no_answer(
     path = tmp_path / "a.txt"
     path.write_text("Section: GPU Speed Of Light Throughput\n x (64, 1)x(128, 1, 1), Context 1, Stream 7\n")
     assert answer(path, capsys)[0] == 2
+
+
+DONATING = """HloModule jit_step
+
+ENTRY e {
+  s = f32[8,4] parameter(0)
+  t = f32[8,4] parameter(1)
+  b = s32[16] parameter(2)
+  n = f32[3] parameter(3)
+  k = bf16[2,2] parameter(4)
+  u = f32[8,4] add(s, t)
+  c = f32[16] convert(b)
+  r = f32[2,8] reshape(c)
+  ROOT out = (f32[8,4], f32[16], f32[2,8]) tuple(u, c, r)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("aval", "reason"),
+    [
+        ("float32[8,4]", "is the type of 2 arguments, but of 1 result only"),
+        ("int32[16]", "has the sizes of the result f32[16], which has another type"),
+        ("float32[3]", "is like no result (f32[8,4], f32[16], f32[2,8])"),
+        ("bfloat16[2,2]", "is like no result"),
+        ("float32[5]", "The message names no argument"),
+    ],
+)
+def test_the_program_next_to_a_log_says_why_a_donation_is_not_used(
+    aval: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "module_0001.jit_step.before_optimizations.txt").write_text(DONATING)
+    path = tmp_path / "job.log"
+    path.write_text(f"UserWarning: Some donated buffers were not usable: ShapedArray({aval}).\nSee an explanation\n")
+    code, shown = answer(path, capsys)
+    assert reason in shown, shown
+    assert code == 0
+
+
+def test_an_operation_profile_of_xprof(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields of xprof's op_profile.proto; times are in picoseconds, and an instruction may be in several programs."""
+
+    def leaf(name: str, time: object, runs: int) -> dict[str, object]:
+        return {"name": name, "metrics": {"rawTime": time, "occurrences": runs}, "xla": {"op": name}}
+
+    program = {"name": "jit_step(7)", "children": [leaf("fusion.3", 4.2e9, 10), leaf("dot.1", "900000000", 3)]}
+    other = {
+        "name": "jit_eval(8)",
+        "children": [leaf("fusion.3", 8e8, 2), {"name": "idle", "metrics": {"rawTime": 5e9}}],
+    }
+    path = tmp_path / "op_profile.json"
+    path.write_text(
+        json.dumps({"byProgram": {"name": "by_program", "children": [program, other]}, "deviceType": "TPU v5e"})
+    )
+    for line in ([str(path)], ["profile", str(path)], ["parse", str(path)]):
+        assert cli.main([*line, "--format", "screen"], standalone=False) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert shown.startswith("2 instructions, 5.9 ms: fusion.3 12 × 416.7 µs, dot.1 3 × 300.0 µs")

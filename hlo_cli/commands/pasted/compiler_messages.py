@@ -307,7 +307,8 @@ def _paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str,
         paragraphs.append(f"The message: {error.message}")
     if error.rule is None and (sizes := _PYTHON_SHAPE.findall(error.message)):
         difference = size_difference(" ".join(sizes[:2]), along=-1)
-        paragraphs += [f"The sizes differ: {difference}."] if difference else []
+        # shapes of several ranks need not be two of one kind: one may be a list of axes
+        paragraphs += [f"The sizes differ: {difference}."] if difference.startswith("dimension") else []
     if operation := error.fields.get("operation_text"):
         paragraphs.append(f"The operation: {operation}")
     places = []

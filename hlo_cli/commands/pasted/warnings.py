@@ -6,21 +6,31 @@ xla/stream_executor/cuda/ptx_compiler_helpers.cc, and xla/hlo/transforms/host_of
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Final
 
-from hlo_cli.commands.prints.shape_text import bytes_of_shape
+from hlo_cli.commands.prints.shape_text import bytes_of_shape, shape_text
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import is_file
+from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.read_input import read_input
 from hlo_cli.report.numbers import format_bytes, format_count, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
+from hlo_cli.source import HloError
 from hlo_cli.syntax.byte_sizes import size_of
 from hlo_cli.syntax.compiler_files.code_files import AssembledKernel, read_ptxas
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- donated arguments that no result can use ---
 
@@ -84,11 +94,67 @@ def donation_report(pasted: PastedText) -> Report | None:
         tables=(Table("named_arguments", columns, rows, noun="shapes"),),
         advice=(
             fix,
-            "The message names no argument: `hlo memspace DUMP` lists those that are donated and those that are not.",
+            *(_reasons_beside(pasted.name, tuple(counts)) or (_NO_NAMES,)),
         ),
         numbers={"arguments": len(avals), "bytes": sum(known)},
         next=("hlo help memory",),
     )
+
+
+_NO_NAMES: Final = (
+    "The message names no argument: `hlo memspace DUMP` lists those that are donated and those that are not; with "
+    "the dump "
+    "next to the log, the reason is here."
+)
+_MOST_MODULES: Final = 8  # of a folder with thousands, the first programs are enough to find one that takes the array
+
+
+def _reasons_beside(path: str, avals: Sequence[str]) -> tuple[str, ...]:
+    """Why no result has the memory of each array, by the programs next to the log; empty if none takes one of them."""
+    folder = os.path.dirname(path)
+    if not folder or not is_file(path):
+        return ()
+    found = list[str]()
+    with suppress(HloError, OSError):
+        for each in islice(read_inputs([folder]), _MOST_MODULES):
+            module = read_input(each)
+            for aval in avals:
+                if reason := _reason_in(module, shape_text(aval.replace(" ", ""))):
+                    found.append(f"{module.name}: {aval} {reason}")
+    return tuple(dict.fromkeys(found))
+
+
+def _reason_in(module: Module, text: str) -> str:
+    """Why no result of a program has the memory of an argument of a type; empty for a program without such an argument.
+
+    Mirrors `_set_up_aliases` of jax/_src/interpreters/mlir.py: types are compared without layouts.
+    """
+    wanted = parse_shape(text)
+    arguments = [leaf for each in module.entry.parameters for _, leaf in each.shape.leaves]
+    root = module.entry.root
+    if (
+        root is None
+        or not isinstance(wanted, ArrayShape)
+        or all(_type_of(leaf) != _type_of(wanted) for leaf in arguments)
+    ):
+        return ""
+    results = [leaf for _, leaf in root.shape.leaves if isinstance(leaf, ArrayShape)]
+    same = sum(_type_of(leaf) == _type_of(wanted) for leaf in results)
+    takers = sum(_type_of(leaf) == _type_of(wanted) for leaf in arguments)
+    if same:
+        return f"is the type of {format_count(takers, 'arguments')}, but of {format_count(same, 'results')} only"
+    for leaf in results:
+        if leaf.dimensions == wanted.dimensions:
+            return f"has the sizes of the result {leaf.to_string(layout=False)}, which has another type"
+    for leaf in results:
+        if leaf.elements == wanted.elements:
+            return f"has as many elements as the result {leaf.to_string(layout=False)}, which has another shape"
+    listed = ", ".join(dict.fromkeys(leaf.to_string(layout=False) for leaf in results[:3]))
+    return f"is like no result ({listed}{', …' if len(results) > 3 else ''})"
+
+
+def _type_of(shape: Shape) -> str:
+    return shape.to_string(layout=False)
 
 
 # --- register spills ---

@@ -6,6 +6,7 @@ The forms are those of nsys, of XProf's hlo_stats, and of the printers of XLA an
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -471,6 +472,42 @@ def operation_times_report(pasted: PastedText) -> Report | None:
     times = ("total self time", "self time", "total time", "total_time", "total_self_time", "self_time", "time")
     found = list(_timed(_cells(pasted.text), times, ("occurrences", "count", "calls")))
     return _times_report(pasted, found, "instructions", "instruction") if found else None
+
+
+# the trees of an operation profile, the best first: without the time in which nothing ran, and by program
+_TREES: Final = ("byProgramExcludeIdle", "byProgram", "byCategoryExcludeIdle", "byCategory")
+_PICOSECOND: Final = 1e-12  # the unit of `raw_time` (xprof/plugin/xprof/protobuf/op_profile.proto)
+
+
+def op_profile_report(pasted: PastedText) -> Report | None:
+    """The report on an operation profile of XProf as JSON; None if it has no instruction with a time."""
+    try:
+        document = json.loads(pasted.given or pasted.text)
+    except (ValueError, RecursionError):
+        return None
+    trees = [document.get(name) for name in _TREES] if isinstance(document, dict) else []
+    found = next((times for tree in trees if (times := _leaves(tree))), None)
+    return _times_report(pasted, list(found.values()), "instructions", "instruction") if found else None
+
+
+def _leaves(tree: object) -> dict[str, _Timed]:
+    """The instructions in a tree of XProf with their times, by name; those of several programs are added."""
+    found, waiting = dict[str, _Timed](), [tree]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict):
+            continue
+        children = node.get("children")
+        if isinstance(children, list) and children:
+            waiting += children
+            continue
+        metrics, xla = node.get("metrics"), node.get("xla")
+        if isinstance(metrics, dict) and isinstance(xla, dict) and (time := _number(str(metrics.get("rawTime")))):
+            name = str(node.get("name", "")).lstrip("%")
+            before = found.get(name, _Timed(name, 0.0, 0))
+            runs = int(_number(str(metrics.get("occurrences", 0))) or 0)
+            found[name] = _Timed(name, before.total + time * _PICOSECOND, before.count + runs)
+    return found
 
 
 _KERNEL_NAMES: Final = "A kernel has the name of its instruction, with _ for each dot and dash."

@@ -259,6 +259,15 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         has_times=True,
     ),
     Envelope(
+        "op-profile",
+        "an operation profile of XProf",
+        "prints.printed_tables.op_profile_report",
+        ("byCategory", "byProgram"),
+        words(r"\"by(?:Category|Program|Provenance)(?:ExcludeIdle)?\": *\{"),
+        is_document=True,
+        has_times=True,
+    ),
+    Envelope(
         "operation-times",
         "a table of operation times",
         "prints.printed_tables.operation_times_report",

@@ -56,6 +56,7 @@ PastedKind = Literal[
     "execution-profile",
     "kernel-times",
     "operation-times",
+    "op-profile",
     "pallas-kernel",
     "stablehlo",
     "residuals",

@@ -320,6 +320,8 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
             *(
                 "caller indicates that this is not a failure",
                 "launch group with a different launch id",
+                "Gradient only defined for scalar-output",
+                "Duplicate GPU detected : rank",
                 "slice_sizes must be less",
                 "transpose permutation isn't",
             ),

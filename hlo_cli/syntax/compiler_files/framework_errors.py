@@ -427,6 +427,16 @@ FRAMEWORK_RULES: Final = (
         ),
     ),
     (
+        r"Duplicate GPU detected : rank (?P<one>\d++) and rank (?P<other>\d++) both on CUDA device (?P<device>\w++)",
+        ErrorRule(
+            "devices of a collective",
+            "Each rank of an NCCL communicator has a GPU of its own.",
+            "Ranks {one} and {other} are both on the GPU at bus {device}.",
+            "Set CUDA_VISIBLE_DEVICES or the local device ids by rank, such as torch.cuda.set_device(local_rank).",
+            is_about_hlo=False,
+        ),
+    ),
+    (
         r"Delay kernel timed out: measured time has sub-optimal accuracy",
         ErrorRule(
             "autotuning time",

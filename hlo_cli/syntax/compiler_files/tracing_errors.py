@@ -442,6 +442,18 @@ TRACING_RULES: Final = (
             "Return the same containers from all branches.",
         ),
     ),
+    (
+        (
+            r"Gradient only defined for scalar-output functions\. Output (?:had shape|was): "
+            r"(?P<shape>[^\n]{1,200}?)\.(?=\s|$)"
+        ),
+        _rule(
+            "result of a gradient",
+            "jax.grad takes the gradient of one number.",
+            "The function returns {shape}.",
+            "Sum or average the result, as in loss.mean(); for several numbers, use jax.jacrev or jax.vjp.",
+        ),
+    ),
     # --- values that jit does not know ---
     (
         r"Array boolean indices must be concrete; got (?:ShapedArray\()?(?P<type>\w{1,20}\[[\d,]{0,100}\])",
