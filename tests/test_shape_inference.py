@@ -246,3 +246,18 @@ def inferred_shape(text: str) -> str | None:
 if __name__ == "__main__":
     every = [*texts_of_types(), *(Writer(Random(seed)).text() for seed in range(450))]
     _KEPT.write_bytes(gzip.compress(json.dumps(shapes_of_xla(every), indent=0).encode(), mtime=0))
+
+
+@pytest.mark.parametrize(("first", "second", "message"), [
+    ("f32[2]{0:S(1)}", "f32[2]{0}", None),
+    ("f32[2]", "f32[3]", "expected a copy of the same shape"),
+    ("f32[2]", "s32[2]", "expected a copy of the same shape"),
+])  # fmt: skip
+def test_a_copy_is_of_one_shape(first: str, second: str, message: str | None) -> None:
+    root = parse_module(f"r = f32[2] copy-done(({first}, {second}, u32[]) a)").entry.root
+    assert root is not None
+    if message is None:
+        assert str(infer_shape(root)) == first
+        return
+    with pytest.raises(HloError, match=message):
+        infer_shape(root)

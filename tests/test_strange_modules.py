@@ -10,6 +10,7 @@ import pytest
 
 import hlo_cli as hlo
 from hlo_cli import HloError, Module
+from hlo_cli.analysis.evaluate.limits import work_of
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.analysis.origin.origins import origins_of
@@ -32,6 +33,7 @@ QUESTIONS: dict[str, Callable[[Module], object]] = {
     "fuse": lambda module: (hlo.fuse(module), unfused_pairs(module)),
     "unfuse": hlo.unfuse,
     "reorder": lambda module: hlo.reorder(module, "latency"),
+    "work": lambda module: list(map(work_of, module.instructions)),
     "run": lambda module: hlo.run(module, limits=LIMITS),
     "where": lambda module: list(map(module.where, FILTERS)),
     "extract": lambda module: [hlo.extract(module, each) for each in module.entry.instructions],

@@ -169,6 +169,9 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
     >>> root = mutable_graph_of(parse_module(text).entry).root
     >>> in_place_rule(root.operands[1], root).name
     'in-place'
+    >>> root = mutable_graph_of(parse_module(text.replace("(a, u, i)", "(u, u, i)")).entry).root
+    >>> in_place_rule(root.operands[1], root).name
+    'in-place-reads-operand'
     """
     for number, result in in_place_operands(consumer):
         overwritten = consumer.operands[number]

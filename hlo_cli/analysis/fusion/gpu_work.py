@@ -53,8 +53,8 @@ def seconds(value: float) -> int:
 def scale(ticks: int, factor: float) -> int:
     """A duration times a number: through seconds and back, as absl does (`operator*=`).
 
-    >>> scale(10, 0.95), scale(4, 2.5)
-    (10, 10)
+    >>> scale(10, 0.95), scale(4, 2.5), scale(7_000_000_000, 1.5)
+    (10, 10, 10500000000)
     """
     # duration.cc multiplies whole seconds and the rest apart; one product differs by a tick in 1 of 200 pairs.
     high, low = divmod(ticks, TICKS_PER_SECOND)
