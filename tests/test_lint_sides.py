@@ -82,3 +82,21 @@ def test_an_element_of_an_argument_has_no_hint_of_its_own() -> None:
     ROOT n = s32[] get-tuple-element(t), index=1 }}"""
     [finding] = lint_module(parse_module(text), LintSettings(select=("HLO101",)))
     assert finding.hint is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "shape", "is_found"),
+    [
+        ("broadcast(v), dimensions={}", "f32[]", True),  # the same in every sharding
+        ("broadcast(v), dimensions={1}", "f32[512]", False),
+        ("tanh(v)", "f32[512,512]", False),
+    ],
+)
+def test_data_is_resharded_back_and_forth_around_what_no_sharding_changes(
+    factor: str, shape: str, is_found: bool
+) -> None:
+    swap = "all-to-all({}), dimensions={{0}}, replica_groups={{{{0,1,2,3}}}}"
+    text = f"""HloModule m, is_scheduled=true, replica_count=4  ENTRY e {{ x = f32[512,512] parameter(0)  v = {shape} parameter(1)
+    a = f32[512,512] {swap.format("x")}  b = f32[512,512] {factor}  t = f32[512,512] multiply(a, b)
+    ROOT r = f32[512,512] {swap.format("t")} }}"""
+    assert bool(found(text, "HLO509")) == is_found

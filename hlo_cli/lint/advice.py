@@ -101,7 +101,7 @@ def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
     # The analysis of donations is slow, and most modules have no argument of this size that is kept.
     module = memory.module
     found = tuple(_candidates(memory, min_bytes)) if has_kept_argument(module, min_bytes) else ()
-    if not found:
+    if not found:  # only faster
         return Donations()
 
     # The memory of the module is computed again, since what donating saves depends on what is live at the peak.

@@ -392,9 +392,9 @@ def _common_cause(common: Common | None, general: str, about: NamedValue, shared
     if common.reach == "anywhere":
         levels = (common.similar, common.message) if common.similar else (common.message,)
         return Cause(common.message, shared, general, levels, _short_place(about), repeated)
-    container = _container_of(about.origin, is_whole=common.reach == "argument")
-    if not container and not is_known(about.origin):
+    if not is_known(about.origin):
         return None
+    container = _container_of(about.origin, is_whole=common.reach == "argument")
     messages = (common.similar or common.message, common.message)
     if container:
         similar, wide = (_renamed(each, about.name, container) for each in messages)

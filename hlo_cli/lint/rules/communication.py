@@ -358,7 +358,7 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
     if not context.module.is_scheduled:
         return
     for (_, opcode, _), members in _combinable(context).items():
-        if len(members) < context.settings.min_combinable_count:
+        if len(members) < context.settings.min_combinable_count:  # only faster
             continue
         for group in _independent(members):
             if len(group) >= context.settings.min_combinable_count:
