@@ -6,6 +6,7 @@ Also the statistics that XLA's latency-hiding scheduler prints of a schedule.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from math import prod
 from typing import Final, Literal, NamedTuple
@@ -51,6 +52,7 @@ _TPU_ROW: Final = lazy_regex(
     r"(?:\W{1,20}(?P<busy>\d{1,3}(?:\.\d{1,4})?)%)?",
     re.MULTILINE,
 )
+_OF_TPUS: Final = lazy_regex(r"TPU|HBM")
 _QUERY_HEAD: Final = lazy_regex(r"^[^\n]{0,300}memory\.used[^\n]{0,300}memory\.total[^\n]{0,300}$", re.MULTILINE)
 _STATS_ROW: Final = lazy_regex(
     r"Using \(GB\) (?P<used>\d{1,6}(?:\.\d{1,6})?) / (?P<limit>\d{1,6}(?:\.\d{1,6})?)(?: \([\d.]{1,20}%\))? on "
@@ -61,8 +63,7 @@ _MIB: Final = 1 << 20  # the unit of nvidia-smi
 _GIB: Final = 1 << 30  # the unit of tpu-info
 _PREALLOCATED: Final = (
     "JAX takes 75% of a GPU's memory when it starts (XLA_PYTHON_CLIENT_MEM_FRACTION), so what the tool calls used "
-    "is not "
-    "what arrays and programs need; jax.local_devices()[0].memory_stats() is."
+    "is not what arrays and programs need; jax.local_devices()[0].memory_stats() is."
 )
 
 
@@ -73,20 +74,19 @@ def device_usage_report(pasted: PastedText) -> Report | None:
         return None
     fullest = max(devices, key=lambda each: each.used_bytes)
     is_nvidia = bool(_NVIDIA_USE.search(pasted.text) or _QUERY_HEAD.search(pasted.text))
-    noun = "GPUs" if is_nvidia else "TPU devices" if "TPU" in pasted.text or "HBM" in pasted.text else "devices"
+    noun = "GPUs" if is_nvidia else "TPU devices" if _OF_TPUS.search(pasted.text) else "devices"
     share = f" ({format_percent(fullest.used_bytes / fullest.limit_bytes)}%)" if fullest.limit_bytes else ""
     busy = [each.busy for each in devices if each.busy is not None]
-    load = f", {format_percent(min(busy))}% to {format_percent(max(busy))}% busy" if len(set(busy)) > 1 else ""
-    load = f", {format_percent(busy[0])}% busy" if len(set(busy)) == 1 else load
+    loads = " to ".join(f"{format_percent(share)}%" for share in sorted({min(busy), max(busy)})) if busy else ""
+    load = f", {loads} busy" if busy else ""
     which = (
-        f"{format_count(len(devices), noun)}{load}; the fullest, {fullest.number},"
+        f"{format_count(len(devices), noun)}{load}; the fullest, {fullest.number}, has"
         if len(devices) > 1
-        else (f"{noun[:-1]} {fullest.number}{load}:")
+        else f"{noun[:-1]} {fullest.number}{load}:"
     )
     return text_report(
         pasted,
-        f"{which} {'has' if len(devices) > 1 else ''} {format_bytes(fullest.used_bytes)} of "
-        f"{format_bytes(fullest.limit_bytes)} in use{share}".replace("  ", " "),
+        f"{which} {format_bytes(fullest.used_bytes)} of {format_bytes(fullest.limit_bytes)} in use{share}",
         means=(_PREALLOCATED,) if is_nvidia else (),
         tables=(Table("device_usage", _DEVICES, rows_from(_DEVICES, devices), noun="devices"),),
         advice=("`hlo memspace DUMP` shows what a program needs, by instruction and source line.",),
@@ -102,10 +102,11 @@ def device_usage_report(pasted: PastedText) -> Report | None:
 
 def _nvidia(text: str) -> list[_Device]:
     names = list(_NVIDIA_NAME.finditer(text))
+    starts = [name.start() for name in names]
     devices = list[_Device]()
     for at, match in enumerate(_NVIDIA_USE.finditer(text)):
-        before = [name for name in names if name.start() < match.start()]
-        number, kind = (before[-1]["number"], before[-1]["kind"].strip()) if before else (str(at), "")
+        before = bisect_left(starts, match.start())
+        number, kind = (names[before - 1]["number"], names[before - 1]["kind"].strip()) if before else (str(at), "")
         busy = float(match["busy"]) / 100 if match["busy"] else None
         devices.append(_Device(number, kind, int(match["used"]) * _MIB, int(match["limit"]) * _MIB, busy))
     return devices

@@ -133,7 +133,7 @@ def buffer_donor(context: LintContext) -> Iterator[Finding]:
 def use_before_definition(context: LintContext) -> Iterator[Finding]:
     """An instruction comes before one of its control predecessors.
 
-    Operands are not reported: readers leave out one that is defined later, and HLO010 reports the number that is left.
+    Operands are not reported: readers drop one that is defined later, and HLO010 reports how many remain.
 
     Why: The instructions of a scheduled module run in the order of the text, and XLA's parser resolves only names that
     are defined above.
