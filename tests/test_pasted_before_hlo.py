@@ -296,3 +296,13 @@ def test_an_operation_profile_of_xprof(tmp_path: Path, capsys: pytest.CaptureFix
         assert cli.main([*line, "--format", "screen"], standalone=False) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert shown.startswith("2 instructions, 5.9 ms: fusion.3 12 × 416.7 µs, dot.1 3 × 300.0 µs")
+
+
+def test_all_of_a_long_text_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Long logs are read in parts; a table or a program is not."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"completed step: {number}, seconds: 4.5, loss: 8.1\n" for number in range(30_000)))
+    assert answer(path, capsys)[1].startswith("30,000 steps, 4.5 s at the median")
+    lines = "".join(f"    b{number}:f32[8] = add a a\n" for number in range(30_000))
+    path.write_text(f"{{ lambda ; a:f32[8]. let\n{lines}  in (a,) }}\n")
+    assert answer(path, capsys)[1].startswith("jaxpr of 30,000 equations")

@@ -33,6 +33,9 @@ _DEFECTS: Final = "defects"
 """The number of statements of an answer that a compiler rejects: findings of `hlo lint`, although no rule ran."""
 _LIMITS: Final = ("limit", "chip", "expect")
 """Options that make the exit code of any command judge a module."""
+_PARTIAL: Final = Diagnostic(
+    "warning", "the text is longer than 16 MiB: only parts of it were read, so counts are too low"
+)
 _OF_MODULES: Final = ("hlo", "pb", "dot")
 """Formats of modules, which an answer cannot have."""
 _WITHOUT_FORMAT: Final = "to explain it, omit the format, or select table, json, or html"
@@ -58,6 +61,8 @@ def answer_error(error: HloError, context: click.Context) -> int:
         return write_report(_growth(context.params.get("inputs") or ()), output)
     try:
         report = _report_of(replace(error.pasted, chip=chip or ""))
+        if error.pasted.is_partial and ENVELOPE_OF[error.pasted.kind].is_document:
+            report = replace(report, notes=(*report.notes, _PARTIAL))
     except HloError:
         if name == "profile":
             raise first from None

@@ -10,7 +10,7 @@ import re
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from functools import cache
 from math import prod
 from shlex import quote
 from typing import Final, NamedTuple
@@ -25,7 +25,6 @@ from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.syntax.compiler_files.compiler_errors import user_line
 
 _MOST_NAMED: Final = 4  # the answer is one or two lines
-_MOST_VALUES: Final = 20_000  # values of a program; a jaxpr of a large model has thousands
 
 
 class _Value(NamedTuple):
@@ -45,6 +44,11 @@ _VALUES: Final = (
 )
 
 
+@cache  # a program of 60,000 values has some hundred types; they are forgotten with the process
+def _bytes_of(shape: str) -> int | None:
+    return bytes_of_shape(shape)
+
+
 # --- jaxprs ---
 
 _EQUATION: Final = lazy_regex(r"(?P<results>(?:[a-z_]\w{0,5}:[^\s=]{1,200} )++)= (?P<primitive>[a-z_][\w\-]*+)")
@@ -54,7 +58,7 @@ _VARIABLE: Final = lazy_regex(r"(?P<name>[a-z_]\w{0,5}):(?P<shape>[a-z]\w*\[[^\]
 
 def jaxpr_report(pasted: PastedText) -> Report | None:
     """The report on a jaxpr: its operations and its largest values; None if it has no types."""
-    equations = list(islice(_EQUATION.finditer(pasted.text), _MOST_VALUES))
+    equations = list(_EQUATION.finditer(pasted.text))
     bound = _BOUND.search(pasted.text)
     arguments = [_value(match, "argument") for match in _VARIABLE.finditer(bound["arguments"])] if bound else []
     results = [_value(match, each["primitive"]) for each in equations for match in _VARIABLE.finditer(each["results"])]
@@ -80,7 +84,7 @@ def jaxpr_report(pasted: PastedText) -> Report | None:
 
 
 def _value(match: re.Match[str], operation: str) -> _Value:
-    return _Value(match["name"], match["shape"], operation, bytes_of_shape(match["shape"]))
+    return _Value(match["name"], match["shape"], operation, _bytes_of(match["shape"]))
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -118,8 +122,8 @@ _DATA: Final = "xla::device_data"
 def torch_graph_report(pasted: PastedText) -> Report | None:
     """The report on an IR graph of PyTorch/XLA; None if it has no operations."""
     values = [
-        _Value(f"%{match['number']}", match["shape"], match["operation"], bytes_of_shape(match["shape"]))
-        for match in islice(_NODE.finditer(pasted.text), _MOST_VALUES)
+        _Value(f"%{match['number']}", match["shape"], match["operation"], _bytes_of(match["shape"]))
+        for match in _NODE.finditer(pasted.text)
     ]
     if not values:
         return None

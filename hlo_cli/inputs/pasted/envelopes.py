@@ -49,7 +49,7 @@ class PastedText:
     text with everything but HLO blanked; it is empty if there is none. `versions` are the two sides of a diff.
     `others` are the kinds that the text may have if it has no message of its kind. `given` is the text with its log
     prefixes, which name threads and times; `chip` is the chip that a command was given for it. `data` are the bytes
-    of a file that is no text, and `text` is then empty.
+    of a file that is no text, and `text` is then empty. `is_partial` if only parts of a very long text were read.
     """
 
     kind: PastedKind
@@ -61,6 +61,7 @@ class PastedText:
     given: str = ""
     chip: str = ""
     data: bytes = b""
+    is_partial: bool = False
 
 
 class PastedTextError(HloError):

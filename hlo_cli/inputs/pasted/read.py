@@ -655,7 +655,7 @@ def _as_copied(text: str) -> str:
 
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     document = document_of(text[:_LOOKED_AT])
-    text = text if document is not None and len(text) <= _LONGEST_COPIED else relevant_parts(text)
+    whole, text = text, text if document is not None and len(text) <= _LONGEST_COPIED else relevant_parts(text)
     plain = plain_lines(text)
     is_source = is_source_code(text)
     kinds = () if is_source else kinds_of(plain)
@@ -664,7 +664,9 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
         if not (ENVELOPE_OF[kind].is_beside_hlo and _PROGRAM.search(plain)):
             others = tuple(other for other in kinds if other != kind)
             plain = value_text(plain) if ENVELOPE_OF[kind].is_value else plain
-            raise PastedTextError(PastedText(kind, name, plain, others=others, given=text))
+            raise PastedTextError(
+                PastedText(kind, name, plain, others=others, given=text, is_partial=text is not whole)
+            )
         kind = None
     if kind is None and not is_source and _is_diff(plain):
         old, new = sides_of(plain)
