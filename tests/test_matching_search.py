@@ -14,7 +14,7 @@ from hlo_cli.analysis.matching.local_search import ChangeWeights, IncrementalDif
 from hlo_cli.analysis.matching.match_modules import Matching, match
 from strategies import dump_text, dumps, name_of
 
-SMALL = [path for path in dumps() if len(dump_text(path)) < 40_000][::3]
+SMALL = [path for path in dumps() if len(dump_text(path)) < 40_000][::6]
 
 
 def edited(path: Path, edits: int) -> Matching:
