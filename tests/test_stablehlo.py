@@ -90,6 +90,7 @@ OPERATIONS = [
      'api_version=API_VERSION_STATUS_RETURNING, backend_config="x\\"y"')),
     (("stablehlo.custom_call @mhlo.erf(%a) {mhlo.attributes = {}, mhlo.version = 1 : i64} : "
      "(tensor<4x8xf32>) -> tensor<4x8xf32>"), "f32[4,8] erf(a)"),
+    ("chlo.atan %a : tensor<4x8xf32> -> tensor<4x8xf32>", "f32[4,8] atan2(a, broadcast)"),
     ("chlo.square %a : tensor<4x8xf32> -> tensor<4x8xf32>", "f32[4,8] multiply(a, a)"),
     ("stablehlo.dynamic_reshape %a, %s : (tensor<4x8xf32>, tensor<1xi32>) -> tensor<32xf32>", "f32[32] reshape(a)"),
 ]  # fmt: skip

@@ -833,6 +833,28 @@ def _square(body: Body, operation: Operation) -> Results:
     return [body.add(operation, "multiply", one_shape(body, operation), [value, value], is_decorated=True)]
 
 
+def _atan(body: Body, operation: Operation) -> Results:
+    """The arc tangent is that of a quotient by 1: `AtanOp` in stablehlo/transforms/ChloDecompositionPatterns.td."""
+    [value] = operands_of(body, operation, 1)
+    if not isinstance(value.shape, ArrayShape) or value.shape.element_type.kind != "float":
+        raise Unfit("HLO has no arc tangent of complex numbers")
+    one = body.splat(operation, value.shape, "1")
+    return [body.add(operation, "atan2", one_shape(body, operation), [value, one], is_decorated=True)]
+
+
+def _conjugate(body: Body, operation: Operation) -> Results:
+    """Real and imaginary part, the latter negated: `ConjOp`, as above."""
+    [value] = operands_of(body, operation, 1)
+    shape = _array(value.shape, "an operand")
+    half = {"c64": "f32", "c128": "f64"}.get(shape.element_type.name)
+    if half is None:
+        raise Unfit("it is of real numbers")
+    parts = _retyped(shape, _array(parse_shape(f"{half}[]")))
+    real, imaginary = (body.add(operation, opcode, parts, [value]) for opcode in ("real", "imag"))
+    negated = body.add(operation, "negate", parts, [imaginary])
+    return [body.add(operation, "complex", one_shape(body, operation), [real, negated], is_decorated=True)]
+
+
 def _broadcasting(body: Body, operation: Operation) -> Results:
     """`chlo.broadcast_add` and its like: operands are broadcast to the shape of the result."""
     kind = operation.kind.removeprefix("broadcast_")
@@ -937,6 +959,8 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 CHLO: Final[Mapping[str, Handler]] = {
     **dict.fromkeys(("erf", "tan", "asin", "acos", "acosh", "asinh", "atanh", "cosh", "sinh"), _elementwise),
     "square": _square,
+    "atan": _atan,
+    "conj": _conjugate,
     "top_k": _top_k,
     "constant": constant,
 }
