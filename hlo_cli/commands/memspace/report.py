@@ -301,25 +301,24 @@ _MAX_NAMES_IN_ADVICE: Final = 4
 _KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout", RecomputeScan: "recomputation"}
 
 
-def _advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part, ...]:
+def _advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage, failing: MemoryFit | None) -> tuple[Part, ...]:
     """The suggestions for the main memory as a passage for people and a table for machines; nothing without any."""
     # `suggestions` changes what main memory holds; the compiler alone decides what is in the others.
     changes = () if space.number else suggestions(memory)
     if not changes:
         return ()
-    lines = tuple(_suggestion_in_words(memory, suggestion) for suggestion in changes)
+    limit = failing.limit_bytes if failing is not None and failing.space == space.number else None
+    lines = tuple(_suggestion_in_words(memory, suggestion, limit) for suggestion in changes)
     columns = (
         Column("kind", "kind", "text", of=lambda suggestion: _KINDS[type(suggestion.change)]),
-        Column(
-            "subject", "subject", "text", of=lambda suggestion: ", ".join(_subjects(suggestion.change, memory.module))
-        ),
+        Column("subject", "subject", "text",
+               of=lambda suggestion: ", ".join(_subjects(suggestion.change, memory.module))),
         Column("edit", "edit", "text", of=lambda suggestion: _edit_of_program(suggestion.change)),
         Column("before_bytes", "before", "bytes", of=lambda suggestion: suggestion.before_bytes),
         Column("after_bytes", "after", "bytes", of=lambda suggestion: suggestion.peak_bytes),
-        Column(
-            "peak_instruction", "at instruction", "name", of=lambda suggestion: step_label(memory, suggestion.peak_step)
-        ),
-    )
+        Column("peak_instruction", "at instruction", "name",
+               of=lambda suggestion: step_label(memory, suggestion.peak_step)),
+    )  # fmt: skip
     rows = rows_from(columns, changes)
     title = f"To reduce peak {space.name}"
     table = Table("suggestions", columns, rows, title=title, noun="suggestions", main=False, person=False)
@@ -337,16 +336,20 @@ def _change_in_words(change: Change, module: Module) -> Text:
             return ("Recompute the body of the scan ", *_place_of(stored.forward, module), " for the gradient")
 
 
-def _suggestion_in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
+def _suggestion_in_words(memory: MemoryAnalysis, suggestion: Suggestion, limit_bytes: int | None) -> Text:
     instruction = step_label(memory, suggestion.peak_step)
     before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
     edit = _edit_of_program(suggestion.change)
-    quantity = "allocated memory" if suggestion.is_allocated else "peak"
+    quantity, rest = "allocated memory" if suggestion.is_allocated else "peak", ""
+    if limit_bytes is not None:
+        over = suggestion.peak_bytes - limit_bytes
+        rest = f", still {format_bytes(over)} above the limit" if over > 0 else ", below the limit"
     return (
         *line_of(_change_in_words(suggestion.change, memory.module)),
         f" with {edit}" if edit else "",
         f": {quantity} drops from {before} to {after}",
         f" at {instruction}" if instruction is not None and not suggestion.is_allocated else "",
+        rest,
     )
 
 
@@ -710,7 +713,7 @@ def _module_parts(
     if step is None and len(spaces) == 1:
         # Advice is on main memory, even if another space is the fullest; one that is asked for instead has none.
         main = memory.space(MemorySpace.MAIN) if options.space is None else None
-        parts += _advice_parts(memory, main or spaces[0])
+        parts += _advice_parts(memory, main or spaces[0], failing)
     return tuple(parts) if memory.spaces else (table,)
 
 
