@@ -551,9 +551,14 @@ def _uncertain_fusions(graph: MutableGraph, others: Iterable[MutableGraph]) -> s
     {<node fusion r>}
     """
     found: set[Node] = set()
-    for other in others:
+    left = {node: _content(node) for node in _fusions(graph)}
+    for other in others if left else ():
         known = {_content(node) for node in _fusions(other)}
-        found.update(node for node in _fusions(graph) if _content(node) not in known)
+        found.update(node for node, content in left.items() if content not in known)
+        left = {node: content for node, content in left.items() if content in known}
+        # Each of the others is a run of the passes; no further one makes more uncertain.
+        if not left:
+            break
     return found
 
 
