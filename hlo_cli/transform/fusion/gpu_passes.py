@@ -557,7 +557,7 @@ def _uncertain_fusions(graph: MutableGraph, others: Iterable[MutableGraph]) -> s
         found.update(node for node, content in left.items() if content not in known)
         left = {node: content for node, content in left.items() if content in known}
         # Each of the others is a run of the passes; no further one makes more uncertain.
-        if not left:
+        if not left:  # only faster
             break
     return found
 
