@@ -306,3 +306,11 @@ def test_all_of_a_long_text_is_counted(tmp_path: Path, capsys: pytest.CaptureFix
     lines = "".join(f"    b{number}:f32[8] = add a a\n" for number in range(30_000))
     path.write_text(f"{{ lambda ; a:f32[8]. let\n{lines}  in (a,) }}\n")
     assert answer(path, capsys)[1].startswith("jaxpr of 30,000 equations")
+
+
+def test_a_negative_size_of_an_allocator_is_no_internal_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("{'bytes_in_use': -7}\n")
+    assert answer(path, capsys)[0] in (0, 2)

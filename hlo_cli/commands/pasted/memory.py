@@ -569,7 +569,7 @@ def _allocator_words(stats: Mapping[str, int]) -> str:
         words += f" ({format_percent(stats['in_use'] / limit)}%)"
     if stats.get("reserved"):
         words += f", {format_bytes(stats['reserved'])} reserved for programs (temporaries)"
-    elif stats.get("peak", 0) > stats["in_use"]:
+    elif "peak" in stats and stats["peak"] > stats["in_use"]:
         words += f", at most {format_bytes(stats['peak'])} so far"
     if stats.get("largest_free"):
         words += f", largest free block {format_bytes(stats['largest_free'])}"
