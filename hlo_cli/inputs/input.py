@@ -624,7 +624,7 @@ def read_content(content: str | bytes, *, stage: str | None = None, module: str 
     >>> read_content("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: this text is a jaxpr, not HLO
+    hlo_cli.source.HloError: error: this text is a jaxpr, not a module
       help: to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
