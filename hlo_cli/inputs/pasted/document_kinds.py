@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.inputs.pasted.kinds import Envelope, words
+from hlo_cli.inputs.pasted.kinds import FROM_TORCH, Envelope, words
 from hlo_cli.lazy_regex import lazy_regex
 
 EMITTER_MLIR: Final = lazy_regex(
@@ -323,6 +323,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         ("xla::", "aten::", "prim::"),
         lazy_regex(r"^ *%\d+ = \(?[a-z]\w*\[[^\n]{0,2000}? (?:xla|aten|prim)::\w+\(", re.MULTILINE),
         is_document=True,
+        to_hlo=FROM_TORCH,
     ),
     Envelope(
         "sharding-drawing",

@@ -75,8 +75,8 @@ class PastedTextError(HloError):
     """
 
     def __init__(self, pasted: PastedText, message: str = "", hint: str | None = None) -> None:
+        envelope = ENVELOPE_OF[pasted.kind]
         explain = None if pasted.name.startswith("<") else f"to explain it, run `hlo {quote(pasted.name)}`"
-        super().__init__(
-            message or f"{pasted.name} is {ENVELOPE_OF[pasted.kind].noun}, not a module", hint=hint or explain
-        )
+        message = message or f"{pasted.name} is {envelope.noun}, not a module"
+        super().__init__(message, hint=hint or envelope.to_hlo or explain)
         self.pasted = pasted

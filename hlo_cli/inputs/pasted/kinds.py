@@ -107,7 +107,7 @@ class Envelope:
     `answer` is the function of `hlo_cli/commands` that answers. A document is about itself, so that instructions
     in it are part of it; an answer that explains HLO is about those next to a message; a message that is beside HLO
     is a remark in a log, and a program there is what the reader asks about. A value is all of its text. What has times
-    is answered by `hlo profile` too, although it is not a trace.
+    is answered by `hlo profile` too, although it is not a trace. `to_hlo` is how the program of the text becomes HLO.
     """
 
     kind: PastedKind
@@ -120,10 +120,17 @@ class Envelope:
     is_beside_hlo: bool = False
     is_value: bool = False
     has_times: bool = False
+    to_hlo: str = ""
 
     def is_in(self, text: str) -> bool:
         """Whether a text, freed of log prefixes, is of this kind."""
         return any(mark in text for mark in self.marks) and (self.pattern is None or bool(self.pattern.search(text)))
+
+
+FROM_JAX: Final = "to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR"
+FROM_TORCH: Final = (
+    "to create HLO text, set XLA_FLAGS=--xla_dump_to=DIR or use torch_xla._XLAC._get_xla_tensors_hlo([tensor])"
+)
 
 
 def words(pattern: str) -> re.Pattern[str]:

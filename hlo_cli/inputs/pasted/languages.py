@@ -8,20 +8,17 @@ from contextlib import suppress
 from typing import Final
 from warnings import catch_warnings, simplefilter
 
+from hlo_cli.inputs.pasted.kinds import FROM_JAX, FROM_TORCH
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 # --- the tables ---
 
 _LOOKED_AT: Final = 1 << 16  # all patterns of all languages run over it; a language shows in its first lines
-_JAX: Final = "to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR"
 _LOWERED: Final = (
     "for optimized HLO, use lowered.compile().as_text(); for HLO of this stage, lowered.as_text(dialect='hlo')"
 )
 _DUMP: Final = "pass the HLO dump, such as *after_optimizations.txt"
-_TORCH: Final = (
-    "to create HLO text, set XLA_FLAGS=--xla_dump_to=DIR or use torch_xla._XLAC._get_xla_tensors_hlo([tensor])"
-)
 _TENSORFLOW: Final = (
     "to create HLO text, use f.experimental_get_compiler_ir(x)(stage='optimized_hlo') or XLA_FLAGS=--xla_dump_to=DIR"
 )
@@ -62,7 +59,7 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
         _LOWERED,
     ),
     ("MLIR", lazy_regex(r"^ *(?:%\w+(?::\d+)? = \"?[a-z_]+\.[a-z_]+\"?[ (<]|\^bb\d+\()", re.MULTILINE), _LOWERED),
-    ("a jaxpr", lazy_regex(r"\{ *lambda *[;a-z]|^ *let$|^ *let [a-z]+:", re.MULTILINE), _JAX),
+    ("a jaxpr", lazy_regex(r"\{ *lambda *[;a-z]|^ *let$|^ *let [a-z]+:", re.MULTILINE), FROM_JAX),
     ("LLVM IR", lazy_regex(r"\A\s*; ModuleID|^target (?:datalayout|triple) = |^define [^\n]*@", re.MULTILINE), _DUMP),
     ("PTX", lazy_regex(r"^\.version \d.*\n\.target sm_|^\.visible \.entry ", re.MULTILINE), _DUMP),
     ("a buffer assignment", lazy_regex(r"^BufferAssignment:|^[ \t\"']*+allocation \d+: size \d+", re.MULTILINE), _DUMP),
@@ -74,7 +71,7 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("a table of live ranges", lazy_regex(r"^HloLiveRange |^ *Live ranges at ", re.MULTILINE), _DUMP),
     ("a Graphviz graph", lazy_regex(r"\A\s*(?:strict )?digraph ", re.IGNORECASE), _DUMP),
     ("a web page", lazy_regex(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), _DUMP),
-    ("a PyTorch/XLA IR graph", lazy_regex(r"^ *%\w+ = [^\n=]*\b(?:xla|aten|prim)::\w+\(", re.MULTILINE), _TORCH),
+    ("a PyTorch/XLA IR graph", lazy_regex(r"^ *%\w+ = [^\n=]*\b(?:xla|aten|prim)::\w+\(", re.MULTILINE), FROM_TORCH),
     ("a TensorFlow GraphDef", lazy_regex(r"^node \{\s{0,20}name:", re.MULTILINE), _TENSORFLOW),
     ("a profiler trace in JSON", lazy_regex(r"\"traceEvents\"|\"ph\": ?\"[XMBEC]\""), _TRACE),
     ("memory statistics", lazy_regex(r"CompiledMemoryStats\("), "pass compiled.as_text(), and run `hlo memspace`"),
@@ -114,7 +111,7 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "a PyTorch/XLA log",
         lazy_regex(r"^\[ScheduleSyncTensorsGraph\]|^TensorsGraphInfo:|torch_xla/csrc/", re.MULTILINE),
-        _TORCH,
+        FROM_TORCH,
     ),
     (
         "a crash report",
@@ -126,7 +123,7 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "output of pytest",
         lazy_regex(r"^=+ (?:test session starts|FAILURES|short test summary info) =+$|^E {3,}\w+Error\b", re.MULTILINE),
-        _JAX,
+        FROM_JAX,
     ),
     (
         "a list of operands",
@@ -160,7 +157,7 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "Python source code",
         lazy_regex(r"^(?:import \w|from [\w.]+ import |def \w+\(|@\w[\w.]*(?:\(|$))", re.MULTILINE),
-        _JAX,
+        FROM_JAX,
     ),
     ("C++ source code", lazy_regex(r"^(?:#include |namespace |TEST_F\()", re.MULTILINE), _DUMP),
     # Numbers without commas are a print of NumPy.
@@ -261,7 +258,7 @@ def source_code_error(text: str, name: str) -> HloError:
     error: a.py is Python source code, not HLO
       help: to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR
     """
-    return _error(name, "C++ source code", _DUMP) if _CPP.match(text) else _error(name, "Python source code", _JAX)
+    return _error(name, "C++ source code", _DUMP) if _CPP.match(text) else _error(name, "Python source code", FROM_JAX)
 
 
 def no_hlo_error(text: str, name: str, given: str = "") -> HloError:
@@ -274,7 +271,7 @@ def no_hlo_error(text: str, name: str, given: str = "") -> HloError:
     if _TRACEBACK in text[:_LOOKED_AT]:
         raised = [match for match in _RAISED.finditer(text) if _TRACEBACK not in match[1]]
         message = f": {raised[-1][1].strip()}" if raised else ""
-        return HloError(f"no HLO found in {name}, a Python traceback{message}", hint=_JAX)
+        return HloError(f"no HLO found in {name}, a Python traceback{message}", hint=FROM_JAX)
     error = known_text_error(text, name) or known_text_error(given, name)
     return error or HloError(f"no HLO found in {name}", hint="run `hlo help dump` to learn how to create a dump")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.inputs.pasted.kinds import Envelope, words
+from hlo_cli.inputs.pasted.kinds import FROM_JAX, Envelope, words
 from hlo_cli.lazy_regex import lazy_regex
 
 _OUT_OF_MEMORY: Final = (
@@ -353,6 +353,7 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         ("lambda",),
         lazy_regex(r"\{ *lambda *[^;\n]{0,2000};[^\n]{0,20000}?\b[a-z_]\w{0,5}:[a-z]\w*\["),
         is_document=True,
+        to_hlo=FROM_JAX,
     ),
     # --- warnings that matter less than an error in the same text ---
     Envelope(
