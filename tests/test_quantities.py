@@ -22,6 +22,7 @@ import pytest
 from dumps import FIXTURES, compiled_dumps
 from expecting import judged
 from hlo_cli import chip_spec, estimate_time, kernels_of, load, memory_analysis, module_cost, parse_module, scan
+from hlo_cli.analysis.query.main_module import cost_of_module
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.statements.statements import ModuleNumbers, numbers_of
 from hlo_cli.commands.modules.loading import Loaded, devices_together
@@ -166,6 +167,12 @@ SURFACES: Final[dict[str, Surfaces]] = {
         "report, lines": lambda s: s.total("report", "lines", "flops"),
         "fuse, kernel kinds": lambda s: s.known_total("fuse", "kernel_kinds", "flops"),
         "diff": lambda s: s.numbers.flops,
+    },
+    "bytes in all iterations": {
+        "fuse --by source": lambda s: s.answer("fuse --by source", "total_bytes"),
+        "fuse --by scope, table": lambda s: s.total("fuse --by scope", "by_scope", "total_bytes"),
+        "diff": lambda s: s.numbers.bytes_accessed,
+        "main module": lambda s: cost_of_module(s.module).bytes,
     },
     "flops of matmuls": {
         "fuse --dots": lambda s: s.answer("fuse --dots", "flops"),

@@ -307,23 +307,6 @@ def kernel_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, Ke
     return {each: kernel_cost_of(cost) for each, cost in costs_of_kernels(instructions).items()}
 
 
-def kernel_total(instructions: Iterable[Instruction]) -> KernelCost:
-    """Sum of the costs of one run of each kernel among the instructions.
-
-    >>> from hlo_cli import parse_module
-    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
-    >>> kernel_total(entry.instructions)
-    KernelCost(kernels=1, flops=2, bytes=24)
-    """
-    kernels = flops = size = unknown = 0
-    for cost in main_costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN):
-        kernels += 1
-        flops += round(cost.get(FLOPS, 0))
-        size += round(cost.get(BYTES, 0))
-        unknown += int(cost.get(UNKNOWN, 0))
-    return KernelCost(kernels, flops, size, unknown)
-
-
 def inclusive_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
     """Cost of each instruction; loops and calls include all that they run.
 

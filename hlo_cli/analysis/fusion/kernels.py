@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, cost_analysis, costs_among
-from hlo_cli.analysis.cost.counting import EXACT, Cost, CostOptions
+from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, KernelCost, cost_analysis, costs_among, kernel_cost_of
+from hlo_cli.analysis.cost.counting import EXACT, RUN, Cost, CostOptions
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
 from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of
 from hlo_cli.analysis.hardware.target import Target, target_of
@@ -338,6 +339,39 @@ def _is_fused_done(fusion: Instruction) -> bool:
     root = fusion.called_computations[0].root if fusion.called_computations else None
     is_call = root is not None and root.opcode == opcodes.CUSTOM_CALL
     return is_call and root is not None and root.string("custom_call_target") == "AsyncCollectiveDone"
+
+
+def launched_costs(module: Module) -> Mapping[Instruction, Cost]:
+    """The cost of one run of each kernel and transfer: that of XLA, which counts -1 for a custom call, else as known.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  c = f32[2] copy(p)  ROOT a = f32[2] add(c, c) }")
+    >>> {kernel.name: cost.bytes_accessed for kernel, cost in launched_costs(module).items()}
+    {'c': 16, 'a': 24}
+    """
+    costs = cost_analysis(module)
+    launched = [kernel.instruction for kernel in kernels_of(module)]
+    calls = costs_among((each for each in launched if each.opcode == opcodes.CUSTOM_CALL), rules=RUN)
+    return {each: calls.get(each) or costs[each] for each in launched}
+
+
+def execution_cost(module: Module) -> KernelCost:
+    """What one execution of a module takes: kernels launched, flops, and bytes accessed, those of transfers too.
+
+    Loops count as often as they run, one of unknown trip count once; every branch counts as taken. What an asynchronous
+    operation accesses is counted at its start.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  c = f32[2] copy(p)  ROOT a = f32[2] add(c, c) }")
+    >>> execution_cost(module)
+    KernelCost(kernels=2, flops=2, bytes=40)
+    """
+    costs = launched_costs(module)
+    total = KernelCost()
+    for kernel in kernels_of(module):
+        cost = kernel_cost_of(costs[kernel.instruction])
+        total += (replace(cost, kernels=0) if kernel.is_transfer else cost) * kernel.executions.count
+    return total
 
 
 # --- fusions of a module ---

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, main_costs_among
-from hlo_cli.analysis.cost.counting import BYTES, FLOPS, RUN
-from hlo_cli.analysis.dataflow.executions import sequential_executions
+from hlo_cli.analysis.fusion.kernels import execution_cost
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file, program_frame
 from hlo_cli.ir.module import Module
@@ -45,18 +43,13 @@ def cost_of_module(module: Module) -> ModuleCost:
     >>> cost.bytes, cost.flops, cost.steps, cost.is_users, cost.arguments, cost.is_step
     (32, 4, 1, None, ('f32[4]',), False)
     """
-    costs = list(main_costs_among(module.entry.instructions, rules=RUN))
-    accessed, flops = (sum(each.get(name, 0) for each in costs) for name in (BYTES, FLOPS))
-    steps = sum(
-        executions.count * sum(each.opcode not in NO_KERNELS for each in computation.instructions)
-        for computation, executions in sequential_executions(module).items()
-    )
+    cost = execution_cost(module)
     taken = sum(each.shape.logical_bytes for each in module.entry.parameters)
     returned = 0 if module.entry.root is None else module.entry.root.shape.logical_bytes
     return ModuleCost(
-        round(accessed),
-        round(flops),
-        steps,
+        cost.bytes,
+        cost.flops,
+        cost.kernels,
         is_from_user(module),
         tuple(_LAYOUT.sub("", str(each.shape)) for each in module.entry.parameters),
         has_lines=any(module.location(each) is not None for each in module.instructions),

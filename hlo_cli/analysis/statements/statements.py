@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.cost_analysis import KernelCost, kernel_total, main_costs_among
+from hlo_cli.analysis.cost.cost_analysis import main_costs_among
 from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS
 from hlo_cli.analysis.dataflow.dependencies import values_of
-from hlo_cli.analysis.dataflow.executions import sequential_executions
-from hlo_cli.analysis.fusion.kernels import kernels_of
+from hlo_cli.analysis.fusion.kernels import execution_cost, kernels_of
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.memory.assignment import peaks_from_definition
 from hlo_cli.analysis.memory.buffers import order_independent_facts
@@ -171,18 +170,9 @@ def numbers_of(module: Module) -> ModuleNumbers:
     (9, 72, {})
     """
     metrics = module_metrics(module)
-    total = _all_iterations(module)
+    total = execution_cost(module)
     collectives = {each.kind: each for each in collectives_of(module.instructions)}
     return ModuleNumbers(metrics, total.flops, total.bytes, collectives)
-
-
-def _all_iterations(module: Module) -> KernelCost:
-    """What the kernels of all computations do in one execution of the module, every branch taken."""
-    # Every branch: which one is taken is not in the text.
-    total = KernelCost()
-    for computation, executions in sequential_executions(module).items():
-        total += kernel_total(computation.instructions) * executions.count
-    return total
 
 
 # --- the statements ---

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis, costs_among
-from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS, RUN, XLA, Cost, Number
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
+from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS, XLA, Cost, Number
 from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type, matmuls_of
 from hlo_cli.analysis.dataflow.executions import (
     CONTROL_FLOW,
@@ -16,7 +16,7 @@ from hlo_cli.analysis.dataflow.executions import (
     asynchronous_computations,
     executions_of,
 )
-from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of
+from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of, launched_costs
 from hlo_cli.analysis.origin.origins import By, Keys, Origins, origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.analysis.schedule.kernel_times import Prediction
@@ -438,19 +438,17 @@ def report_of_causes(
 
 def _works(loaded: Loaded, timing: TimingColumns | None, within: Computation | None) -> Iterator[_Work]:
     """The kernels and fusions of a module or of one computation, in the order of the text."""
-    costs = cost_analysis(loaded.module)
-    saved = {fusion.instruction: fusion.saved_bytes for fusion in fusions_of(loaded.module, costs=costs)}
+    everything = cost_analysis(loaded.module)
+    saved = {fusion.instruction: fusion.saved_bytes for fusion in fusions_of(loaded.module, costs=everything)}
     kernels = {kernel.instruction: kernel for kernel in kernels_of(loaded.module)}
     asynchronous = asynchronous_computations(loaded.module)
-    calls = (instruction for instruction in kernels if instruction.opcode == opcodes.CUSTOM_CALL)
-    costs_of_calls = costs_among(calls, rules=RUN)
+    costs = {**everything, **launched_costs(loaded.module)}
     for instruction in {**kernels, **saved}:
         # fusions that are not executed come along, with what they would save
         if within is None or instruction.computation is within:
-            cost = costs_of_calls.get(instruction) or costs[instruction]
             # runs next to the program, so that its time is no part of the sum
             timed = None if instruction.computation in asynchronous else timing
-            yield _work(instruction, kernels.get(instruction), cost, saved.get(instruction, 0), timed)
+            yield _work(instruction, kernels.get(instruction), costs[instruction], saved.get(instruction, 0), timed)
 
 
 def _work(

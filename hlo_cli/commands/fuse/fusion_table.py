@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
-from hlo_cli.analysis.cost.counting import RUN, Cost
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis
+from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.fusion.kernels import (
     Fusion,
@@ -18,6 +18,7 @@ from hlo_cli.analysis.fusion.kernels import (
     fusion_of,
     fusions_of,
     kernels_of,
+    launched_costs,
 )
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
@@ -144,9 +145,7 @@ def _narrowed(everything: Table, fused: _FusedModule, where: str) -> Table:
 
 def _parts(fused: _FusedModule, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(fused.kernels.values())
-    # XLA counts -1 for a custom call; totals of kernels need what follows from its shapes
-    calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
-    costs = {**fused.costs, **costs_among(calls, rules=RUN)}
+    costs = {**fused.costs, **launched_costs(fused.loaded.module)}
     kinds = kernel_kinds_table(launched, costs, fused.timing)
     every = kernels_table(launched, costs, fused.timing, fusions=fused.fusions, module=fused.loaded.module)
     if not everything.rows:
