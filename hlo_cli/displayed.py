@@ -74,6 +74,17 @@ def no_attribute(value: object, name: str, answers: Mapping[str, str]) -> Attrib
     return AttributeError(message if answer is None else f"{message}; use {answer}", name=name, obj=value)
 
 
+def no_attribute_of_all(values: object, name: str, first: object, place: str) -> AttributeError:
+    """The error of an attribute of a collection; of one that its items have, with how to ask one of them.
+
+    >>> str(no_attribute_of_all((1.5, 2.5), "real", 1.5, "[0]"))
+    "'tuple' object has no attribute 'real'; each item has: use x[0].real"
+    """
+    has_it = not name.startswith("_") and hasattr(first, name)
+    error = no_attribute(values, name, {})
+    return AttributeError(f"{error}; each item has: use x{place}.{name}", name=name, obj=values) if has_it else error
+
+
 class Displayed:
     """A value that notebooks and rich show as a report."""
 
@@ -189,6 +200,11 @@ class Results(NamedItems[_T], Tabular, Generic[_T, _C]):
 
     context: _C
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise no_attribute_of_all(self, name, next(iter(self), None), "[0]")
+
     def __repr__(self) -> str:
         return listing(f"{type(self).__name__}(", ")", (("", item) for item in self), len(self))
 
@@ -230,6 +246,12 @@ class ByInstruction(dict[_T, _D]):
     if TYPE_CHECKING:
 
         def __getitem__(self, key: _T | str) -> _D: ...
+
+    else:
+
+        def __getattr__(self, name):
+            item = next(iter(self.items()), (None, None))
+            raise no_attribute_of_all(self, name, item[1], f"[{_name_of(item[0])!r}]")
 
     def __missing__(self, name: object) -> _D:
         if not isinstance(name, str):

@@ -634,3 +634,14 @@ def test_the_instructions_of_a_module_are_a_sequence() -> None:
     assert (found[0], found[-1], found[1:3]) == (whole[0], whole[-1], whole[1:3])
     assert len(found) == module.instruction_count
     assert repr(found) == f"<{len(found)} instructions>"
+
+
+def test_an_attribute_of_the_items_is_asked_of_one_of_them() -> None:
+    module = hlo.parse_module("n = f32[4] negate(f32[4] a)")
+    costs = hlo.cost_analysis(module)
+    with pytest.raises(AttributeError, match=re.escape("each item has: use x['a'].flops")):
+        _ = costs.flops  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"has no attribute 'flop'$"):
+        _ = costs.flop  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=re.escape("each item has: use x[0].instruction")):
+        _ = hlo.kernels_of(module).instruction  # type: ignore[attr-defined]

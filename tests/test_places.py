@@ -16,6 +16,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -211,6 +212,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""
+
+    def handle_one_request(self) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # who asked was interrupted
+            super().handle_one_request()
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
