@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli.analysis.layout.buffer_sizes import data_values
 from hlo_cli.analysis.query.fields import instruction_fields, value_fields
-from hlo_cli.analysis.query.where import predicate
+from hlo_cli.analysis.query.where import FORMER, predicate
 from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.modules.instruction_tables import instructions_where, rows_where, values_where
 from hlo_cli.commands.modules.loading import load_one
@@ -202,6 +202,13 @@ def test_an_attribute_of_a_fork_is_known_where_it_occurs() -> None:
     assert chosen("frobs == {1,2}", parse_module(text)) == ["p"]
     with pytest.raises(HloError, match="unknown field 'frobs'"):
         chosen("frobs == {1,2}")
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER.items())
+def test_fields_that_were_renamed_are_named(former: str, name: str) -> None:
+    with pytest.raises(HloError) as raised:
+        chosen(f"has({former})")
+    assert raised.value.diagnostics[0].hint == f"did you mean '{name}'?"
 
 
 def test_values_have_their_own_shapes() -> None:

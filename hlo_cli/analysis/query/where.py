@@ -37,6 +37,8 @@ MEASURED: Final = frozenset(
     ("time", "self_time", "mean_time", "calls", "achieved_bandwidth", "achieved_flops", "roofline_fraction")
 )
 """Fields of measured operations, which only `hlo profile` has."""
+FORMER: Final = {"exposed": "unoverlapped", "exposed_bytes": "unoverlapped_bytes"}
+"""Names that fields had, and those that they have: files of assertions outlive a release."""
 Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "seconds", "flag", "attribute"]
 FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
 Predicate = Callable[[T], "bool | None"]
@@ -89,6 +91,8 @@ class Fields(Generic[T]):
         hint = did_you_mean(close) if close != asked.name else None
         if "-" in asked.name and asked.name.partition("-")[0] in self.readers:
             hint = "write spaces around -"
+        elif FORMER.get(asked.name) in self.readers:
+            hint = did_you_mean(FORMER[asked.name])
         elif asked.name in MEASURED:
             hint = "only `hlo profile TRACE` has measured fields"
         raise where.error(f"unknown field '{asked}'", asked.span, hint or self._available())
