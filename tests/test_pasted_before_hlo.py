@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hlo_cli import cli
+from hlo_cli.commands.prints import device_tables, program_prints
+from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
+from timing import is_linear
 
 TEXTS = Path(__file__).parent / "data" / "pasted"
 
@@ -314,3 +318,66 @@ def test_a_negative_size_of_an_allocator_is_no_internal_error(
     path = tmp_path / "a.txt"
     path.write_text("{'bytes_in_use': -7}\n")
     assert answer(path, capsys)[0] in (0, 2)
+
+
+_NCU = "  k (1, 1, 1)x(1, 1, 1), Context 1, Stream 7\n    Section: S\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_NCU}    Duration  us   ,\n",
+        " 1.0  ,  1,000  5 [CUDA memset]\n",
+        " 1.0  5  ,  5 [CUDA memset]\n",
+        f"k ({'9' * 5000}, 1, 1)x(1, 1, 1), Context 1\nSection: S\n",
+        "Mesh(" + ", ".join(f"'a{at}': 999999999" for at in range(700)) + ")",
+        f"{{'a': ({', '.join(['9223372036854775807'] * 32)}), 'b': (3,)}}",
+    ],
+)
+def test_what_only_looks_like_a_number_is_no_internal_error(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    code, shown = answer(path, capsys)
+    assert code in (0, 2)
+    assert "internal error" not in shown.lower()
+
+
+@pytest.mark.parametrize(
+    ("report", "head", "part", "tail"),
+    [
+        (program_prints.jaxpr_report, "{ lambda ; a:f32[8]. let\n", "a:b ", ""),
+        (program_prints.jaxpr_report, "{ lambda", " ", "!"),
+        (program_prints.jaxpr_report, "", "{ lambda ", ""),
+        (device_tables.kernel_metrics_report, f"{_NCU}    Abc", " ", "!"),
+        (device_tables.kernel_metrics_report, _NCU, "    A b", "  !"),
+    ],
+)
+def test_a_damaged_print_takes_linear_time(
+    report: Callable[[PastedText], object], head: str, part: str, tail: str
+) -> None:
+    def work(size: int) -> Callable[[], object]:
+        pasted = PastedText("jaxpr", "-", f"{head}{part * (size // len(part))}{tail}")
+
+        return lambda: report(pasted)
+
+    assert is_linear(work, 10_000, 80_000)
+
+
+@pytest.mark.parametrize(
+    ("memory", "compute", "words"),
+    [
+        (59, 58, "both are below 60% of their peaks"),
+        (70, 58, "bound by memory"),
+        (7, 61, "bound by compute"),
+    ],
+)
+def test_what_bounds_a_kernel(
+    memory: int, compute: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(
+        f"{_NCU}    Memory Throughput    %   {memory}\n    Compute (SM) Throughput  %  {compute}\n    Duration  us  5\n"
+    )
+    assert words in answer(path, capsys)[1]

@@ -266,11 +266,13 @@ def _numbers_of(version: str) -> tuple[int, ...]:
 # --- kernels in Nsight Compute ---
 
 _KERNEL: Final = lazy_regex(
-    r"^ *(?P<name>[\w<>:~][^\n]{0,2000}?) \((?P<grid>\d+(?:, ?\d+){2})\)x\((?P<block>\d+(?:, ?\d+){2})\), Context \d",
+    r"^ *+(?P<name>[\w<>:~][^\n]{0,2000}?) \((?P<grid>\d{1,10}(?:, ?\d{1,10}){2})\)x"  # CUDA's grids are below 2**31
+    r"\((?:\d{1,10}(?:, ?\d{1,10}){2})\), Context \d",
     re.MULTILINE,
 )
 _METRIC: Final = lazy_regex(
-    r"^ *(?P<name>[A-Z][\w/() \-]{2,60}?) {2,}(?P<unit>[%\w/]{1,16})? +(?P<value>[\d,]{1,20}(?:\.\d{1,9})?) *$",
+    r"^ *+(?P<name>[A-Z][\w/()\-]*+(?: [\w/()\-]++)*+) {2,}+(?:(?P<unit>[%\w/]{1,16}+) ++)?"
+    r"(?P<value>\d[\d,]{0,19}(?:\.\d{1,9})?) *+$",
     re.MULTILINE,
 )
 _SECONDS: Final = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0}
@@ -348,15 +350,15 @@ def _bound(kernel: _Kernel) -> str:
     if memory is None or compute is None:
         return ""
     if max(memory, compute) < _BUSY:
-        return "; both are idle most of the time, so latency or too few blocks limit it"
+        return f"; both are below {format_percent(_BUSY)}% of their peaks, so latency or too few blocks limit it"
     return f"; bound by {'memory' if memory > compute else 'compute'}"
 
 
 # --- copies in nsys ---
 
 _COPY: Final = lazy_regex(
-    r"^[ \t|]*(?P<share>\d{1,3}(?:\.\d{1,3})?)[ \t|]+(?P<total>[\d,]{1,20}(?:\.\d{1,6})?)[ "
-    r"\t|]+(?P<count>[\d,]{1,12})[ \t|]"
+    r"^[ \t|]*(?P<share>\d{1,3}(?:\.\d{1,3})?)[ \t|]+(?P<total>\d[\d,]{0,19}(?:\.\d{1,6})?)[ "
+    r"\t|]+(?P<count>\d[\d,]{0,11})[ \t|]"
     r"[^\n\[]{0,300}\[CUDA (?P<what>mem\w{1,6} ?[\w\- ]{0,40})\]",
     re.MULTILINE,
 )

@@ -25,6 +25,7 @@ from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.syntax.compiler_files.compiler_errors import user_line
 
 _MOST_NAMED: Final = 4  # the answer is one or two lines
+_LARGEST_SIZE: Final = 1 << 63  # sizes are int64 in XLA
 
 
 class _Value(NamedTuple):
@@ -51,14 +52,15 @@ def _bytes_of(shape: str) -> int | None:
 
 # --- jaxprs ---
 
-_EQUATION: Final = lazy_regex(r"(?P<results>(?:[a-z_]\w{0,5}:[^\s=]{1,200} )++)= (?P<primitive>[a-z_][\w\-]*+)")
-_BOUND: Final = lazy_regex(r"\{ *lambda *[^;\n]{0,2000}; *(?P<arguments>[^{}]{0,20000}?)\. *let\b")
+_EQUATION: Final = lazy_regex(r"(?P<results>(?:[a-z_]\w{0,5}:[^\s=]{1,200} )++)(?:= (?P<primitive>[a-z_][\w\-]*+))?")
+"""Values with the operation that makes them; without one too, so that none is tried again from its middle."""
+_BOUND: Final = lazy_regex(r"\{ *+lambda *+[^;{\n]{0,2000}; *+(?P<arguments>[^{}]{0,20000}?)\. *+let\b")
 _VARIABLE: Final = lazy_regex(r"(?P<name>[a-z_]\w{0,5}):(?P<shape>[a-z]\w*\[[^\]\n]{0,200}\])")
 
 
 def jaxpr_report(pasted: PastedText) -> Report | None:
     """The report on a jaxpr: its operations and its largest values; None if it has no types."""
-    equations = list(_EQUATION.finditer(pasted.text))
+    equations = [each for each in _EQUATION.finditer(pasted.text) if each["primitive"]]
     bound = _BOUND.search(pasted.text)
     arguments = [_value(match, "argument") for match in _VARIABLE.finditer(bound["arguments"])] if bound else []
     results = [_value(match, each["primitive"]) for each in equations for match in _VARIABLE.finditer(each["results"])]
@@ -171,7 +173,7 @@ _CELL: Final = lazy_regex(r"(?P<platform>CPU|GPU|TPU|CUDA|ROCM|METAL) (?P<ids>\d
 
 
 def mesh_report(pasted: PastedText) -> Report | None:
-    """The report on the print of a mesh; None if it has no axes."""
+    """The report on the print of a mesh; None if it has no axes, or more devices than a number of XLA."""
     axes = [(match["name"], int(match["size"])) for match in _AXIS.finditer(pasted.text)]
     names = _NAMES.search(pasted.text)
     sizes = _SIZES.search(pasted.text)
@@ -182,6 +184,8 @@ def mesh_report(pasted: PastedText) -> Report | None:
     if not axes:
         return None
     devices = prod(size for _, size in axes)
+    if devices > _LARGEST_SIZE:
+        return None
     columns = (
         Column("axis", "axis", "name", of=lambda name, size, stride: name),
         Column("size", "size", "count", of=lambda name, size, stride: size),
@@ -258,6 +262,8 @@ def shape_tree_report(pasted: PastedText) -> Report | None:
     if not arrays:
         return None
     total = sum(prod(sizes) for _, sizes, _ in arrays)
+    if total > _LARGEST_SIZE:
+        return None
     path, sizes, kind = max(arrays, key=lambda each: prod(each[1]))
     known = [bytes_of_shape(_shape_of(sizes, kind)) for _, sizes, kind in arrays if kind]
     size = sum(each or 0 for each in known) if len(known) == len(arrays) else None
@@ -306,7 +312,6 @@ def _leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[in
 
 
 _MOST_DIMENSIONS: Final = 32  # NumPy's own limit was 32
-_LARGEST_SIZE: Final = 1 << 63  # sizes are int64 in XLA
 
 
 def _sizes_of(leaf: object) -> tuple[int, ...] | None:
