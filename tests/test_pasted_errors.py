@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from hlo_cli.analysis.shapes.inference import difference_in_words
 from hlo_cli.cli import main
 from hlo_cli.commands.pasted import compiler_messages, unified_diff
 from hlo_cli.inputs.pasted.envelopes import PastedText
-from hlo_cli.inputs.pasted.read import sides_of
+from hlo_cli.inputs.pasted.read import read_text, sides_of
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text
+from hlo_cli.source import HloError
+from hlo_cli.syntax.compiler_files.compiler_errors import parse_compiler_errors
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from timing import is_linear
 
@@ -284,3 +287,95 @@ def test_an_answer_is_not_written_as_a_module(name: str, tmp_path: Path, capsys:
     assert main([str(path), "-o", str(target)], standalone=False) == 2
     assert f"not a module, so it cannot be written as {name}" in capsys.readouterr().err
     assert not target.exists()
+
+
+_NINES = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"TypeError: cannot reshape array of shape (4, 3) (size {_NINES}) into shape (5,)",
+        f"RuntimeError: mat1 and mat2 shapes cannot be multiplied ({_NINES}x3 and 4x5)",
+        f"LatencyHidingScheduler current memory usage: {_NINES} bytes",
+        f"LatencyHidingScheduler current memory usage: {'9' * 400} bytes",
+        f"exceeds available shared memory: smem_bytes={_NINES} > {_NINES}",
+        (
+            "TypeError: Cannot concatenate arrays with shapes that differ in dimensions other than the one being "
+            f"concatenated: concatenating along dimension {_NINES} for shapes (1, 2), (2, 2)"
+        ),
+    ],
+)
+def test_a_number_without_end_is_not_read(text: str) -> None:
+    assert explained(text).answer
+
+
+@pytest.mark.parametrize("most", [24_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("start", "part", "end"),
+    [
+        ("", "{ lambda ; ", ""),
+        ("", "{ lambda ", ""),
+        ("|\nCPU 0", " ", "x"),
+        ("|\n", "CPU 0 |", "x"),
+        ("gpu_device_info", "\n", ""),
+        ("pass_metadata", "\n", ""),
+        ("cumulative_size;", "\n", ""),
+        ("HloLiveRange", "\n", ""),
+        ("BufferAssignment stats:", "\n", ""),
+        ("num_replicas: 1", "\n", ""),
+        ("output of", "\n", ""),
+        ("", "Illegal value ", ""),
+        ("Illegal value", " ", ""),
+        ("divisible", "a\n", ""),
+        ("divisible ", "Shard ", ""),
+        ("", "evenly divi", ""),
+    ],
+)
+def test_recognition_of_messages_is_linear(start: str, part: str, end: str, most: int) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text = start + part * (size // len(part)) + end
+
+        def read() -> None:
+            with suppress(HloError):
+                read_text(text, "-")
+
+        return read
+
+    assert is_linear(work, most // 8, most)
+
+
+@pytest.mark.parametrize(
+    "words", ["x got incompatible shapes for broadcasting: ", "1 out of the last ", "Check failed: "]
+)
+@pytest.mark.parametrize("part", ["a", "1", "a ", "(2, 3), "])
+def test_rules_are_linear(words: str, part: str) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text = words + part * (size // len(part))
+        return lambda: parse_compiler_errors(text)
+
+    assert is_linear(work, 3_000, 24_000)
+
+
+def test_markers_of_a_traceback_are_part_of_it() -> None:
+    text = (
+        "jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function transformed by JAX had a side "
+        "effect, allowing for a reference to an intermediate value\n    y = f(x)\n        ~^^^\nwith type float32[4] "
+        "wrapped in a DynamicJaxprTracer to escape the scope. The leaked intermediate value was created on line "
+        "/w/a.py:7 (f)."
+    )
+    assert explained(text).answer == "Leaked tracer: a float32[4] that f made (/w/a.py:7) is used outside of it"
+
+
+@pytest.mark.parametrize(
+    ("message", "is_answered"),
+    [
+        ("The loss is nan at (12, 5) and (13, 6)", False),
+        ("The batch size is wrong at (12, 5) and (13, 6)", False),
+        ("inconsistent shapes (12, 5) and (13, 5)", True),
+        ("torch.Size([12, 5]) against torch.Size([13, 5])", True),
+        ("got float32[12, 5] and float32[13, 5]", True),
+    ],
+)
+def test_only_shapes_have_sizes_that_differ(message: str, is_answered: bool) -> None:
+    assert ("The sizes differ: dimension 0 is 12 and 13." in prose(explained(f"ValueError: {message}"))) is is_answered

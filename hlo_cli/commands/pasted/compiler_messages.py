@@ -305,10 +305,8 @@ def _paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str,
         paragraphs.append(error.rule.rule)
     elif len(error.message) > _LONGEST_ANSWER:
         paragraphs.append(f"The message: {error.message}")
-    if error.rule is None and (sizes := _PYTHON_SHAPE.findall(error.message)):
-        difference = size_difference(" ".join(sizes[:2]), along=-1)
-        # shapes of several ranks need not be two of one kind: one may be a list of axes
-        paragraphs += [f"The sizes differ: {difference}."] if difference.startswith("dimension") else []
+    if error.rule is None and (difference := _difference_of_sizes(error.message)):
+        paragraphs.append(f"The sizes differ: {difference}.")
     if operation := error.fields.get("operation_text"):
         paragraphs.append(f"The operation: {operation}")
     places = []
@@ -326,6 +324,20 @@ def _paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str,
     if names:
         paragraphs.append(f"The message names the {' and the '.join(dict.fromkeys(names))}.")
     return tuple(paragraphs)
+
+
+def _difference_of_sizes(message: str) -> str:
+    """Where the first two shapes in Python's form differ; empty unless the words at them tell that they are shapes.
+
+    >>> _difference_of_sizes("shapes (4, 8) and (4, 9) differ"), _difference_of_sizes("nan at (12, 5) and (13, 6)")
+    ('dimension 1 is 8 and 9', '')
+    """
+    sizes = list(islice(_PYTHON_SHAPE.finditer(message), 2))
+    if len(sizes) < 2 or not _SHAPE_WORD.search(message, max(0, sizes[0].start() - _BEFORE_SHAPES), sizes[1].end()):
+        return ""
+    difference = size_difference(f"{sizes[0][0]} {sizes[1][0]}", along=-1)
+    # shapes of several ranks need not be two of one kind: one may be a list of axes
+    return difference if difference.startswith("dimension") else ""
 
 
 def _advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> tuple[str, ...]:
@@ -393,6 +405,10 @@ _ELEMENT_COLUMNS: Final = (
 )
 _SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
 _PYTHON_SHAPE: Final = lazy_regex(r"[(\[]\d{1,9}(?:, ?\d{1,9}){0,8},?[)\]]")
+_SHAPE_WORD: Final = lazy_regex(
+    r"[Ss]hape|\b[Ss]izes\b|\bSize\(|\b(?:pred|bf16|[fsuc]\d{1,3}|float\d\d|bfloat16|u?int\d{1,2})[(\[]"
+)
+_BEFORE_SHAPES: Final = 40  # characters: "shape mismatch: value array of shape" is one before a shape
 _MOST_SHAPES: Final = 20  # a message that quotes a module has thousands
 _TITLES: Final[dict[str, str]] = {
     "actual": "text",

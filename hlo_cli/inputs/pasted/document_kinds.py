@@ -22,7 +22,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "a memory usage report",
         "pasted.memory.usage_report",
         ("cumulative_size;", "Memory Space: ", "Allocations sorted by size"),
-        words(r"^\s*cumulative_size;|^Memory Space: \S+ \(color=\d+\)|^Allocations sorted by size"),
+        words(r"^[ \t]*cumulative_size;|^Memory Space: \S+ \(color=\d+\)|^Allocations sorted by size"),
         is_document=True,
     ),
     Envelope(
@@ -30,7 +30,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "a table of live ranges",
         "pasted.memory.live_range_report",
         ("HloLiveRange", "BufferLiveRange:", "Live ranges at"),
-        words(r"^\s*(?:HloLiveRange \(max \d|BufferLiveRange:|Live ranges at \d)"),
+        words(r"^[ \t]*(?:HloLiveRange \(max \d|BufferLiveRange:|Live ranges at \d)"),
         is_document=True,
     ),
     Envelope(
@@ -40,7 +40,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         ("BufferAssignment", "allocation "),
         words(
             r"^[ \t\"']*BufferAssignment:|^[ \t\"']*allocation \d+: (?:0x\w+, )?size \d+"
-            r"|^[ \t]*BufferAssignment stats:\s*\n\s*parameter allocation: +\d"
+            r"|^[ \t]*BufferAssignment stats:[ \t]*\n[ \t]*parameter allocation: +\d"
         ),
         is_document=True,
     ),
@@ -109,7 +109,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "a list of compiler passes",
         "prints.dump_files.pass_times_report",
         ("pass_metadata",),
-        words(r"^\s*pass_metadata:? \{"),
+        words(r"^[ \t]*pass_metadata:? \{"),
         is_document=True,
         has_times=True,
     ),
@@ -120,7 +120,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         ("tpu_topology_args", "gpu_device_info", "platform_specific_topology"),
         words(
             r"^tpu_topology_args:? \{|^platform_specific_topology:? \{"
-            r"|\A(?!.*^fusion_steps:? \{)(?s:.*)^\s*gpu_device_info:? \{"
+            r"|\A(?!fusion_steps:? \{)(?s:.*?)^[ \t]*gpu_device_info:? \{"
         ),
         is_document=True,
     ),
@@ -158,7 +158,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "a description of a compiled program",
         "prints.dump_files.program_facts_report",
         ("num_replicas:", "optimized_hlo_instruction_count:"),
-        words(r"\A\s*num_replicas: \d+\s*\n\s*device_assignment:? \{|^optimized_hlo_instruction_count: \d"),
+        words(r"\A\s*num_replicas: \d+[ \t]*\n\s*device_assignment:? \{|^optimized_hlo_instruction_count: \d"),
         is_document=True,
     ),
     # --- code that backends generate ---
@@ -331,9 +331,8 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "prints.program_prints.sharding_drawing_report",
         ("\u2502", "|"),
         lazy_regex(
-            r"^[ \t\u2502|]*(?:CPU|GPU|TPU|CUDA|ROCM|METAL) \d[\d,]*[ \t]*(?:[\u2502|][ "
-            r"\t]*(?:CPU|GPU|TPU|CUDA|ROCM|METAL)"
-            r" \d[\d,]*[ \t]*)*[\u2502|]?[ \t]*$",
+            r"^[ \t\u2502|]*+(?:CPU|GPU|TPU|CUDA|ROCM|METAL) \d[\d,]*+[ \t]*+(?:[\u2502|][ \t]*+"
+            r"(?:CPU|GPU|TPU|CUDA|ROCM|METAL) \d[\d,]*+[ \t]*+)*+(?:[\u2502|][ \t]*+)?+$",
             re.MULTILINE,
         ),
         is_document=True,
@@ -355,7 +354,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "prints.printed_tables.residuals_report",
         ("from the argument", "output of", "from a literal", "from a constant", "saved"),
         words(
-            r"^\s*[a-z]\w*(?:<\w+>)?\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
+            r"^[ \t]*[a-z]\w*(?:<\w+>)?\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
             r"from|output of (?:jitted function )?\S+ from)"
         ),
         is_document=True,

@@ -77,8 +77,12 @@ _COMPILER_ERROR: Final = (
     *("stopped sending heartbeats", "Megascale detects a hang", "Difference at ", "requires contracting dimensions"),
 )
 
-_WITHIN: Final = r"(?:(?!Traceback \()[^~]){0,20000}?"
+_WITHIN: Final = r"(?:(?!Traceback \()[\s\S]){0,20000}?"
 """The lines of one traceback: those of the next one are not read again."""
+
+# What an error about a sharding mentions, and what it says about division, within some lines of each other.
+_OF_SHARDINGS: Final = r"(?:[Ss]hard|[Mm]esh|axis|axes|[Pp]artition|dimension \d|pmap|pjit|vmap)"
+_OF_DIVISION: Final = r"(?:should be divisible by|evenly divi|is not (?:evenly )?divisible by)"
 
 SPECIFIC_MESSAGES: Final[tuple[Envelope, ...]] = (
     Envelope(
@@ -177,9 +181,9 @@ SPECIFIC_MESSAGES: Final[tuple[Envelope, ...]] = (
         ("divisib", "evenly divide", "partitioned"),
         words(
             # A model's own check of its sizes, and prose about division, are not about a sharding.
-            r"^(?=[^~]{0,800}?(?:[Ss]hard|[Mm]esh|axis|axes|[Pp]artition|dimension \d|pmap|pjit|vmap))[^~]{0,800}?"
-            r"(?:should be divisible by|evenly divi|is not (?:evenly )?divisible by)|implies that array "
-            r"axis \d+ is partitioned"
+            rf"{_OF_SHARDINGS}(?:(?!{_OF_SHARDINGS})[\s\S]){{0,800}}?{_OF_DIVISION}"
+            rf"|{_OF_DIVISION}(?:(?!{_OF_DIVISION})[\s\S]){{0,800}}?{_OF_SHARDINGS}"
+            r"|implies that array axis \d+ is partitioned"
         ),
     ),
     Envelope(
@@ -197,14 +201,14 @@ SPECIFIC_MESSAGES: Final[tuple[Envelope, ...]] = (
         "an error about an axis of a mesh",
         "pasted.sharding_errors.mesh_axis_report",
         ("has duplicate entries for `", "is not found in mesh"),
-        words(r"has duplicate entries for `|[Rr]esource axis: \w+ of [^~]{1,400}? is not found in mesh"),
+        words(r"has duplicate entries for `|[Rr]esource axis: \w+ of [\s\S]{1,400}? is not found in mesh"),
     ),
     Envelope(
         "other-devices",
         "an error about the devices of arguments",
         "pasted.sharding_errors.other_devices_report",
         ("incompatible devices for",),
-        words(r"Received incompatible devices for [^~]{1,4000}? device ids"),
+        words(r"Received incompatible devices for [\s\S]{1,4000}? device ids"),
     ),
     Envelope(
         "other-sharding",
@@ -241,7 +245,7 @@ SPECIFIC_MESSAGES: Final[tuple[Envelope, ...]] = (
         ),
         words(
             r"(?:Unknown|unknown) (?:command line )?flags?(?: in| '| \"|:)|Couldn't interpret value|Illegal value "
-            r"[^\n]* specified for flag"
+            r"\S[^\n]{0,400}? specified for flag"
         ),
     ),
     # --- warnings about a run or a compilation ---
@@ -351,7 +355,7 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         "a jaxpr",
         "prints.program_prints.jaxpr_report",
         ("lambda",),
-        lazy_regex(r"\{ *lambda *[^;\n]{0,2000};[^\n]{0,20000}?\b[a-z_]\w{0,5}:[a-z]\w*\["),
+        lazy_regex(r"\{ *lambda *+[^;{\n]{0,2000}+;[^{\n]{0,20000}?\b[a-z_]\w{0,5}:[a-z]\w*\["),
         is_document=True,
         to_hlo=FROM_JAX,
     ),
@@ -416,7 +420,7 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         "pasted.compiler_messages.compiler_error_report",
         ("Error: ", "Error:\n", "Exception: "),
         words(
-            r"^[ \t]*(?:\w{1,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):(?=(?:(?!Error:)[^~]){0,400}?(?:"
+            r"^[ \t]*(?:\w{1,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception):(?=(?:(?!Error:)[\s\S]){0,400}?(?:"
             r"(?<![\w.])(?:pred|bf16"
             r"|[fsuc]\d{1,3}"
             r"|float\d\d|bfloat16|u?int\d{1,2}|shape|Size\()? ?[\[(]\d{1,9}(?:, ?\d{1,9}){1,8},?[\])]"

@@ -53,7 +53,8 @@ VERIFIER_RULES: Final = (
     ),
     (
         (
-            r"(?P<opcode>\w++) instruction shouldn't change layout memory space from (?P<from>\w++) to (?P<to>\w++):"
+            r"(?<!\w)(?P<opcode>\w++) instruction shouldn't change layout memory space from (?P<from>\w++) "
+            r"to (?P<to>\w++):"
             r"(?: %?(?P<name>[\w.\-]++) = [^\n]*?(?:S\((?P<space>\d++)\)[^\n]*?)? "
             r"[a-z][\w\-]*+\((?:[^\n]*? )?%?(?P<operand>[A-Za-z_][\w.\-]*+)[,)])?"
         ),

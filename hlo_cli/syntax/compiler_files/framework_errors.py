@@ -11,7 +11,7 @@ from typing import Final
 from hlo_cli.ir.compiler_messages import ErrorRule
 
 _TYPE: Final = r"(?:ShapedArray\()?\w++\[[^\]\n]{0,200}\]"
-_LONG: Final = r"[^~]{0,400}?"
+_LONG: Final = r"[\s\S]{0,400}?"
 """What stands between two parts of a message; it has line breaks."""
 
 FRAMEWORK_RULES: Final = (
@@ -172,7 +172,7 @@ FRAMEWORK_RULES: Final = (
         ),
     ),
     (
-        r"exceeds available shared memory: smem_bytes=(?P<used>\d++) > (?:max_smem_bytes=)?(?P<limit>\d++)",
+        r"exceeds available shared memory: smem_bytes=(?P<used>\d{1,18}+) > (?:max_smem_bytes=)?(?P<limit>\d{1,18}+)",
         ErrorRule(
             "size of a Pallas kernel",
             "A kernel fits in the shared memory of a multiprocessor.",
@@ -232,7 +232,7 @@ FRAMEWORK_RULES: Final = (
     (
         (
             r"An? (?P<maker>NVIDIA|Google|AMD) (?P<device>GPU|TPU) may be present on this machine, but (?:a |either a )"
-            r"(?P<needed>[^~]{1,120}?) is not installed\. Falling back to (?P<platform>\w++)"
+            r"(?P<needed>[\s\S]{1,120}?) is not installed\. Falling back to (?P<platform>\w++)"
         ),
         ErrorRule(
             "platform",
@@ -297,7 +297,7 @@ FRAMEWORK_RULES: Final = (
     ),
     (
         (
-            r"Barrier timed out\. Id: (?P<barrier>[^\s]{1,200}?)\.?\s[^~]{0,400}?"
+            r"Barrier timed out\. Id: (?P<barrier>[^\s]{1,200}?)\.?\s[\s\S]{0,400}?"
             r"# of tasks that reached the barrier: (?P<reached>\d++)/(?P<all>\d++)\."
             r"(?: The first task at the barrier: (?P<first>[^\s]{1,200}?)\.?(?=\s))?"
             r"(?: Some timed out task names:\s*(?P<tasks>(?:\s*/job:\S++){1,64}))?"
@@ -383,10 +383,10 @@ FRAMEWORK_RULES: Final = (
     ),
     (
         (
-            r"(?:\[(?P<module>[\w.\-]{1,200})\] )?LatencyHidingScheduler current memory usage: (?P<used_bytes>\d++) "
-            r"bytes"
-            r"(?:, does not fit in (?:initial )?limit: (?P<limit_bytes>\d++))?"
-            r"(?:\. Setting the new limit to (?P<next_bytes>\d++))?"
+            r"(?:\[(?P<module>[\w.\-]{1,200})\] )?LatencyHidingScheduler current memory usage: "
+            r"(?P<used_bytes>\d{1,18}+) bytes"
+            r"(?:, does not fit in (?:initial )?limit: (?P<limit_bytes>\d{1,18}+))?"
+            r"(?:\. Setting the new limit to (?P<next_bytes>\d{1,18}+))?"
         ),
         ErrorRule(
             "memory of a schedule",
@@ -401,8 +401,8 @@ FRAMEWORK_RULES: Final = (
     ),
     (
         (
-            r"byte size of input/output arguments \((?P<used_bytes>\d++)\) exceeds the base limit "
-            r"\((?P<limit_bytes>\d++)\)"
+            r"byte size of input/output arguments \((?P<used_bytes>\d{1,18}+)\) exceeds the base limit "
+            r"\((?P<limit_bytes>\d{1,18}+)\)"
         ),
         ErrorRule(
             "memory for arguments",
@@ -415,7 +415,7 @@ FRAMEWORK_RULES: Final = (
     (
         (
             r"Allocator \((?P<allocator>\w++)\) ran out of memory trying to allocate (?P<size>[\d.]++[KMGT]?i?B)"
-            r"[^~]{0,120}?The caller indicates that this is not a failure"
+            r"[\s\S]{0,120}?The caller indicates that this is not a failure"
         ),
         ErrorRule(
             "allocation that was refused",

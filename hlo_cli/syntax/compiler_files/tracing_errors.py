@@ -15,7 +15,7 @@ from hlo_cli.ir.compiler_messages import ErrorRule
 _SIZES: Final = r"\([\w, *+\-]{0,200}\)"
 """A shape as Python prints it; dimensions may have names."""
 _TYPE: Final = r"\w{1,40}\[[^\]\n]{0,200}\]"
-_LONG: Final = r"[^~]{0,600}?"
+_LONG: Final = r"[\s\S]{0,600}?"
 """What stands between two parts of a message; it has line breaks."""
 _PLACE: Final = r"[^\s,]{1,300}:\d++"
 
@@ -35,7 +35,10 @@ _NAME_STATIC: Final = (
 TRACING_RULES: Final = (
     # --- sizes that do not fit ---
     (
-        rf"(?P<operation>\w++) got incompatible shapes for broadcasting: (?P<sizes>{_SIZES}(?:, {_SIZES}){{1,8}})",
+        (
+            r"(?<!\w)(?P<operation>\w++) got incompatible shapes for broadcasting: "
+            rf"(?P<sizes>{_SIZES}(?:, {_SIZES}){{1,8}})"
+        ),
         _rule(
             "shapes of operands",
             _ELEMENTWISE,
@@ -64,7 +67,7 @@ TRACING_RULES: Final = (
     (
         (
             r"Cannot concatenate arrays with shapes that differ in dimensions other than the one being concatenated: "
-            rf"concatenating along dimension (?P<along>\d++) for shapes (?P<sizes>{_SIZES}(?:, {_SIZES}){{1,64}})"
+            rf"concatenating along dimension (?P<along>\d{{1,9}}+) for shapes (?P<sizes>{_SIZES}(?:, {_SIZES}){{1,64}})"
         ),
         _rule(
             "sizes of a concatenation",
@@ -75,8 +78,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            rf"cannot reshape array of shape (?P<from>{_SIZES}) \(size (?P<elements_count>\d++)\) into shape "
-            rf"(?P<to>{_SIZES}) because the product of specified axis sizes \((?P<product_count>\d++)\)"
+            rf"cannot reshape array of shape (?P<from>{_SIZES}) \(size (?P<elements_count>\d{{1,18}}+)\) into shape "
+            rf"(?P<to>{_SIZES}) because the product of specified axis sizes \((?P<product_count>\d{{1,18}}+)\)"
         ),
         _rule(
             "reshape",
@@ -87,8 +90,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            rf"cannot reshape array of (?:shape (?P<from>{_SIZES}) \(size (?P<elements_count>\d++)\)|size "
-            rf"(?P<all_count>\d++)) into shape (?P<to>{_SIZES})"
+            rf"cannot reshape array of (?:shape (?P<from>{_SIZES}) \(size (?P<elements_count>\d{{1,18}}+)\)|size "
+            rf"(?P<all_count>\d{{1,18}}+)) into shape (?P<to>{_SIZES})"
         ),
         _rule(
             "reshape",
@@ -99,7 +102,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"(?P<function>\w++) got inconsistent sizes for array axes to be mapped:"
+            r"(?<!\w)(?P<function>\w++) got inconsistent sizes for array axes to be mapped:"
             r"[*\s]{1,20}(?:one axis|most axes|some axes)[^:\n]{0,80}? had size (?P<size>\w++)(?::|, e\.g\.) axis "
             r"(?P<axis>\d++) of (?P<argument>[^;\n]{1,200});?\s*+"
             r"(?:\* (?:one axis|some axes|most axes)[^:\n]{0,80}? had size (?P<other_size>\w++)(?::|, e\.g\.) axis "
@@ -159,7 +162,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"(?P<one>\w++)(?: output)? and (?P<other>\w++)(?: output)? must have identical types, got "
+            r"(?<!\w)(?P<one>\w++)(?: output)? and (?P<other>\w++)(?: output)? must have identical types, got "
             r"(?:DIFFERENT )?(?P<first>ShapedArray\([^()\n]{1,200}\))\s*+(?:vs\.|and)\s*+"
             r"(?P<second>ShapedArray\([^()\n]{1,200}\))"
         ),
@@ -241,8 +244,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"mat1 and mat2 shapes cannot be multiplied \((?P<rows_count>\d++)x(?P<left_count>\d++) and "
-            r"(?P<right_count>\d++)x(?P<columns_count>\d++)\)"
+            r"mat1 and mat2 shapes cannot be multiplied \((?P<rows_count>\d{1,18}+)x(?P<left_count>\d{1,18}+) and "
+            r"(?P<right_count>\d{1,18}+)x(?P<columns_count>\d{1,18}+)\)"
         ),
         _rule(
             "dimensions of a matmul",
@@ -326,7 +329,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"(?:lax\.)?(?P<operation>\w++) requires arguments to have the same dtypes, got (?P<types>\w++(?:, "
+            r"(?<!\w)(?P<operation>\w++) requires arguments to have the same dtypes, got (?P<types>\w++(?:, "
             r"\w++){1,8})"
         ),
         _rule(
@@ -419,7 +422,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"Custom VJP bwd rule must produce [^~]{0,400}? but got bwd output structure "
+            r"Custom VJP bwd rule must produce [\s\S]{0,400}? but got bwd output structure "
             r"(?P<found>PyTreeDef\([^\n]{1,200}?\)) "
             r"for primal input structure (?P<wanted>PyTreeDef\([^\n]{1,200}?\))\.(?=\s|$)"
         ),
@@ -432,7 +435,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"outputs must have the same pytree structure, but they differ:[^~]{0,600}?"
+            r"outputs must have the same pytree structure, but they differ:[\s\S]{0,600}?"
             r"(?P<why>[^\n]{1,120}? output is [^\n]{1,300}?)\.?(?=\n|$)"
         ),
         _rule(
@@ -495,7 +498,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"Non-hashable static arguments are not supported(?:[^~]{0,200}?object of type (?P<type><class "
+            r"Non-hashable static arguments are not supported(?:[\s\S]{0,200}?object of type (?P<type><class "
             r"'[^'\n]{1,100}'>))?"
         ),
         _rule(
@@ -519,7 +522,7 @@ TRACING_RULES: Final = (
         ),
     ),
     (
-        r"(?P<function>\w++) requires real- or complex-valued inputs \([^)\n]{1,200}\), but got (?P<type>\w++)",
+        r"(?<!\w)(?P<function>\w++) requires real- or complex-valued inputs \([^)\n]{1,200}\), but got (?P<type>\w++)",
         _rule(
             "type of a gradient",
             "A gradient is with respect to floating-point values.",
@@ -564,7 +567,7 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"C[pu]\w{0,4}Callback error(?: calling callback)?:(?:(?!\n\S{0,80}Error\b)[^~]){0,20000}?\n"
+            r"C[pu]\w{0,4}Callback error(?: calling callback)?:(?:(?!\n\S{0,80}Error\b)[\s\S]){0,20000}?\n"
             r"(?P<error>\w{1,80}(?:Error|Exception)): (?P<why>[^\n]{1,300})"
         ),
         _rule(
@@ -577,9 +580,9 @@ TRACING_RULES: Final = (
     # --- other processes and frameworks ---
     (
         (
-            r"Root Cause \(first observed failure\):[^~]{0,300}?host : (?P<host>\S++)\s++rank : "
+            r"Root Cause \(first observed failure\):[\s\S]{0,300}?host : (?P<host>\S++)\s++rank : "
             r"(?P<rank>\d++)[^\n]{0,60}\s++"
-            r"exitcode : (?P<code>-?\d++)[^~]{0,300}?(?:Signal \d{1,3} \((?P<signal>\w++)\) received|$)"
+            r"exitcode : (?P<code>-?\d++)[\s\S]{0,300}?(?:Signal \d{1,3} \((?P<signal>\w++)\) received|$)"
         ),
         _rule(
             "process of a job",
@@ -592,9 +595,9 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"torch\._dynamo hit config\.\w{1,40} \((?P<limit>\d++)\)[^~]{0,300}?function: "
+            r"torch\._dynamo hit config\.\w{1,40} \((?P<limit>\d++)\)[\s\S]{0,300}?function: "
             r"'(?P<function>[^'\n]{1,200})' "
-            r"\((?P<place>[^)\n]{1,300})\)(?:[^~]{0,200}?last reason: (?P<why>[^\n]{1,300}))?"
+            r"\((?P<place>[^)\n]{1,300})\)(?:[\s\S]{0,200}?last reason: (?P<why>[^\n]{1,300}))?"
         ),
         _rule(
             "recompilation",
@@ -605,9 +608,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"(?P<retraced>\d++) out of the last (?P<calls>\d++) calls to <function (?P<function>\S++) at [^>]{1,40}> "
-            r"triggered "
-            r"tf\.function retracing"
+            r"(?<!\d)(?P<retraced>\d++) out of the last (?P<calls>\d++) calls to <function (?P<function>\S++) "
+            r"at [^>]{1,40}> triggered tf\.function retracing"
         ),
         _rule(
             "retracing",
@@ -618,8 +620,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"(?P<kernel>\w++): block: \[(?P<block>[\d,]{1,40})\], thread: \[(?P<thread>[\d,]{1,40})\] Assertion "
-            r"`(?P<check>[^`\n]{1,300})` failed"
+            r"(?<!\w)(?P<kernel>\w++): block: \[(?P<block>[\d,]{1,40})\], thread: \[(?P<thread>[\d,]{1,40})\] "
+            r"Assertion `(?P<check>[^`\n]{1,300})` failed"
         ),
         _rule(
             "assertion in a kernel",
@@ -691,7 +693,7 @@ TRACING_RULES: Final = (
         (
             r"\((?P<needed>[\d.]{1,12} [KMGT]iB) KV cache is needed, which is larger than the available KV cache "
             r"memory \((?P<free>[\d.]{1,12} [KMGT]iB)\)"
-            r"(?:[^~]{0,200}?estimated maximum model length is (?P<length_count>\d++))?"
+            r"(?:[\s\S]{0,200}?estimated maximum model length is (?P<length_count>\d{1,18}+))?"
         ),
         _rule(
             "memory for the KV cache",
