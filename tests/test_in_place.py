@@ -359,7 +359,8 @@ ENTRY e {{ p = bf16[8] parameter(0)  q = s32[2,1] parameter(1)  v = f32[2] param
 @pytest.mark.slow
 def test_xla_computes_the_same_with_copies() -> None:
     """The given texts are invalid unchanged; without a schedule, XLA adds its own copies."""
-    given = {name: text for name, text in TEXTS.items() if "bitcast" not in text}  # of which StableHLO has none
+    # StableHLO has no bitcasts, and its functions no tuples in tuples as results
+    given = {name: text for name, text in TEXTS.items() if not re.search(r"bitcast|ROOT \w+ = \(\(", text)}
     kept = [str(fix_in_place_hazards(parse_module(text), NOTHING).module) for text in given.values()]
     free = [text.replace(", is_scheduled=true", "") for text in given.values()]
     answers = same_results(list(map(list, zip(free, kept, strict=True))), exactly=False, is_compiled=True)

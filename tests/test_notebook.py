@@ -25,7 +25,7 @@ DISPLAYED = {
     "memory": "HBM usage peaks at 199.8 MiB",
     "memory.spaces[0].live_at(memory.spaces[0].peak_step)[0].shape": "Needs 156,905,472 bytes",
     "hlo_cli.lint_module(dump)": "Found 2 warnings",
-    "hlo_cli.analyze_overlap(dump)": "All 4 copies are overlapped",
+    "hlo_cli.analyze_overlap(dump)": "All 4 copies overlap kernels",
     "hlo_cli.fusions_of(dump)": "fusion avoids 1.7 GiB",
 }
 """The last lines of cells, and what their displays say."""
