@@ -80,7 +80,7 @@ def no_attribute_of_all(values: object, name: str, first: object, place: str) ->
     >>> str(no_attribute_of_all((1.5, 2.5), "real", 1.5, "[0]"))
     "'tuple' object has no attribute 'real'; each item has: use x[0].real"
     """
-    has_it = not name.startswith("_") and hasattr(first, name)
+    has_it = not name.startswith("_") and name in dir(first)  # asking for it could start an analysis
     error = no_attribute(values, name, {})
     return AttributeError(f"{error}; each item has: use x{place}.{name}", name=name, obj=values) if has_it else error
 

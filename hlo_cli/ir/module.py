@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from itertools import chain
+from operator import index as index_of
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast, overload
 
@@ -79,7 +80,16 @@ class ModuleInstructions(Sequence[Instruction]):
     def __getitem__(self, index: slice) -> tuple[Instruction, ...]: ...
 
     def __getitem__(self, index: SupportsIndex | slice) -> Instruction | tuple[Instruction, ...]:
-        return tuple(self)[index]
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        place = index_of(index)
+        place += len(self) if place < 0 else 0
+        if place >= 0:
+            for computation in self._computations:
+                if place < len(computation.instructions):
+                    return computation.instructions[place]
+                place -= len(computation.instructions)
+        raise IndexError("no instruction of this number")
 
     def __repr__(self) -> str:
         return f"<{brief_count(len(self), 'instructions')}>"

@@ -176,12 +176,15 @@ def exposed_of(schedule: Report) -> Exposed:
     >>> found = exposed_of(Report("schedule", "", numbers={**numbers, **times}))
     >>> found.transfers, found.unoverlapped_bytes, found.total_bytes, found.seconds, found.share
     (3, 6, 10, 2.0, 0.25)
+    >>> unknown = {"exposed_seconds": None, "known_exposed_seconds": 0.0, "execution_seconds": 8.0}
+    >>> exposed_of(Report("schedule", "", numbers={**numbers, **unknown})).seconds
     """
     numbers = schedule.numbers
     has_times = "execution_seconds" in numbers
     seconds = number_of(numbers.get("exposed_seconds"))
     is_known = has_times and seconds is not None
-    seconds = seconds if is_known else number_of(numbers.get("known_exposed_seconds"))
+    # of times of which some are unknown, none that is known says nothing
+    seconds = seconds if is_known else number_of(numbers.get("known_exposed_seconds")) or None
     execution = number_of(numbers.get("execution_seconds"))
     is_exact = is_known and not numbers.get("lower_bounds")
     return Exposed(

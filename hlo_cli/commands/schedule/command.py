@@ -203,9 +203,9 @@ EXAMPLES = (
 DETAILS = """\
 Transfers are exposed for the time in which no kernel runs. The time needs a
 chip, the one that the dump names or --chip (see `hlo help chips`). Without one,
-the operations are counted that overlap no kernel: none runs between start and
-done, or the compiler marked it is_sync. Steps are those of `hlo memspace`. See
-`hlo help async` and `hlo help schedule` for the terms.
+operations that overlap no kernel are counted: those without a kernel between
+start and done, and those that the compiler marked is_sync. Steps are those of
+`hlo memspace`. See `hlo help async` and `hlo help schedule` for the terms.
 
 Values of --reorder:
   memory     smallest total of main memory, or the same order

@@ -90,7 +90,7 @@ function describeRow(row) {
 
 function describePair(pair) {
   const exposed = numberOf(pair.exposed_seconds);
-  const overlap = pair.kernels ? `overlapped by ${countOf(pair.kernels, "kernels")}` : "overlaps no kernel";
+  const overlap = pair.unoverlapped ? "overlaps no kernel" : `overlapped by ${countOf(pair.kernels, "kernels")}`;
   return [
     `${pair.instruction}, ${formatBytes(numberOf(pair.bytes) ?? 0)}`,
     `steps ${formatCount(pair.start)}\u2013${formatCount(pair.done)}`,
