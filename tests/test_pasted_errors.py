@@ -15,6 +15,7 @@ import pytest
 from hlo_cli.analysis.shapes.inference import difference_in_words
 from hlo_cli.cli import main
 from hlo_cli.commands.pasted import compiler_messages, unified_diff
+from hlo_cli.commands.pasted.mentions import mentions_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.read import read_text, sides_of
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
@@ -379,3 +380,43 @@ def test_markers_of_a_traceback_are_part_of_it() -> None:
 )
 def test_only_shapes_have_sizes_that_differ(message: str, is_answered: bool) -> None:
     assert ("The sizes differ: dimension 0 is 12 and 13." in prose(explained(f"ValueError: {message}"))) is is_answered
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            "ValueError: cannot reshape array of size 12 into shape (5,2)",
+            "Reshape: the array has 12 elements, (5,2) has another number",
+        ),
+        ("Incompatible shapes: [32,10] vs. [32,5]", "Shapes of operands: [32,10] and [32,5]"),
+        (
+            "NameError: Found an unbound axis name: i.",
+            "Named axis: a collective names i, which nothing around it binds",
+        ),
+        (
+            "ValueError: Non-hashable static arguments are not supported.",
+            "Static argument: a static argument is not hashable",
+        ),
+        (
+            "LatencyHidingScheduler current memory usage: 1000 bytes, does not fit in limit: 900",
+            "Memory of a schedule: the schedule needs 1,000 B, the limit is 900 B",
+        ),
+        (
+            "ptxas fatal : Value 'sm_120' is not defined for option 'gpu-name'",
+            "Version of ptxas: this ptxas does not know sm_120",
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.1<4711> with status=12 opcode=0",
+            "Network of a collective: the transfer with 10.0.0.1 ended with status 12",
+        ),
+    ],
+)
+def test_a_clause_without_its_fields_is_dropped(text: str, answer: str) -> None:
+    assert explained(text).answer == answer
+
+
+def test_sizes_that_a_text_mentions_have_bytes() -> None:
+    text = "an A100-SXM4-80GB has 80GB, or 81920 MB, and 1.5 GiB of 512 bytes"
+    [table] = mentions_report(PastedText("mentions", "-", text)).tables
+    assert [row[-1] for row in table.rows] == [80_000_000_000, 81_920_000_000, 1_610_612_736, 512]

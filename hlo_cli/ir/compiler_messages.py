@@ -15,6 +15,9 @@ from hlo_cli.dataclass import dataclass
 class ErrorRule:
     """What a kind of message means. `violated` is a template with the fields of the message; `fix` is advice.
 
+    A clause of the template in double brackets, as in `{first}[[ in {node}]]`, is dropped where one of its fields is
+    empty; what stands after `|` in it takes its place.
+
     `shapes` are the fields that hold shapes to compare, the first of which is the expected one. `is_program` tells that
     the program or its options are wrong, not the compiler; `is_about_hlo` that a dump shows more.
 

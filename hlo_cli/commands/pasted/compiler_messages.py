@@ -272,7 +272,7 @@ def _violated(error: CompilerError) -> str:
         return ""
     fields = defaultdict(str, error.fields)
     fields |= {
-        name: f"{format_bytes(int(size))} ({int(size):,} bytes)"
+        name: f"{format_bytes(int(size))} ({int(size):,} bytes)" if int(size) >= 1024 else format_bytes(int(size))
         for name, size in error.fields.items()
         if name.endswith("_bytes") and size
     }
@@ -281,10 +281,30 @@ def _violated(error: CompilerError) -> str:
         return f"The kernel needs {int(fields['used'], 16):,} bytes, and {int(fields['limit'], 16):,} are available"
     if error.rule.key == opcodes.RESHAPE and len(counts := _element_counts(fields)) > 1:
         return ", ".join(counts)
-    words = " ".join(error.rule.violated.format_map(fields).partition(" @ 0x")[0].split())
+    words = " ".join(_with_clauses(error.rule.violated, fields).format_map(fields).partition(" @ 0x")[0].split())
     words = words.replace(", S()", "")  # memory of the device has no number in a layout
     words = words.strip().rstrip(".: ").removesuffix("; its last warning")  # which a message of NCCL may lack
     return words.replace("  ", " ")
+
+
+_CLAUSE: Final = lazy_regex(r"\[\[(?P<clause>[^|\]]*+)(?:\|(?P<other>[^\]]*+))?\]\]")
+_FIELD: Final = lazy_regex(r"\{(\w++)\}")
+
+
+def _with_clauses(template: str, fields: Mapping[str, str]) -> str:
+    """A template with those optional clauses whose fields have a value, or else with what takes their place.
+
+    >>> _with_clauses("{a}[[ in {b}]] is [[{c}|new]].", {"a": "x", "b": "", "c": ""})
+    '{a} is new.'
+    """
+    return _CLAUSE.sub(
+        lambda match: (
+            match["clause"]
+            if all(fields.get(name) for name in _FIELD.findall(match["clause"]))
+            else match["other"] or ""
+        ),
+        template,
+    )
 
 
 def _element_counts(fields: Mapping[str, str]) -> list[str]:

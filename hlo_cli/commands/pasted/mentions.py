@@ -14,6 +14,7 @@ from hlo_cli.inputs.pasted.read import mentions_in
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
+from hlo_cli.syntax.byte_sizes import parse_size
 
 _MOST: Final = 200  # a log may mention thousands; the first are near what it is about
 _NOUNS: Final = {
@@ -32,7 +33,7 @@ def mentions_report(pasted: PastedText) -> Report:
     columns = (
         Column("kind", "kind", of=lambda kind, words: kind),
         Column("mention", "mention", role="name", of=lambda kind, words: words),
-        Column("bytes", "size", "bytes", of=lambda kind, words: bytes_of_shape(words) if kind == "shape" else None),
+        Column("bytes", "size", "bytes", of=_bytes),
     )
     return text_report(
         pasted,
@@ -41,6 +42,20 @@ def mentions_report(pasted: PastedText) -> Report:
         numbers={"mentions": len(mentions)},
         next=tuple(_next(mentions)),
     )
+
+
+def _bytes(kind: str, words: str) -> int | None:
+    """The bytes of a shape or a size; None of other words.
+
+    >>> _bytes("shape", "f32[8]"), _bytes("size", "1,024 MiB"), _bytes("status", "INTERNAL")
+    (32, 1073741824, None)
+    """
+    match kind:
+        case "shape":
+            return bytes_of_shape(words)
+        case "size":
+            return parse_size(words.replace(",", "").removesuffix("bytes"))
+    return None
 
 
 def _summary(mentions: list[tuple[str, str]]) -> Iterator[str]:

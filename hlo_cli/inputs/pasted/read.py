@@ -731,7 +731,7 @@ def _without_hlo(plain: str, name: str, given: str) -> HloError:
 
 
 _FIGURE: Final = lazy_regex(
-    r"(?<![\w.,])\d{1,6}(?:[.,]\d{1,6})*[ ]?(?:[KMGT]i?B|bytes)\b"
+    r"(?<![\w.,\-])\d{1,6}(?:[.,]\d{1,6})*[ ]?(?:[KMGT]i?B|bytes)\b"
     r"|\b(?:INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|DEADLINE_EXCEEDED|UNAVAILABLE)(?=: )"
     r"|(?<![\w./\-])%?(?:fusion|dot|convolution|custom-call|copy|all-reduce|all-gather|reduce-scatter|all-to-all"
     r"|collective-permute|while|broadcast|transpose|reduce|scatter|gather|loop_\w{1,60}fusion|input_\w{1,60}fusion"

@@ -193,7 +193,7 @@ FRAMEWORK_RULES: Final = (
             "operation without an XLA kernel",
             "TensorFlow compiles a function with jit_compile=True only if every operation has a kernel for XLA. No HLO "
             "exists yet, so a dump does not help.",
-            "{op} {type} has none on {device}.",
+            "{op}[[ {type}]] has none on {device}.",
             "Take {op} out of the compiled function, or replace it. Operations on strings, and those whose result size "
             "depends on data (tf.unique, tf.boolean_mask), have no such kernel.",
             is_program=True,
@@ -305,7 +305,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "barrier",
             "All processes of a job reach a barrier, or it times out.",
-            "{reached} of {all} tasks reached {barrier}; missing are {missing}.",
+            "{reached} of {all} tasks reached {barrier}[[; missing are {missing}]].",
             "Look in the logs of the missing tasks: one that failed, is slow, or took another branch never comes. "
             "`hlo diff HOST0/ HOST1/ …` names a host whose program differs.",
             is_about_hlo=False,
@@ -330,7 +330,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "version of ptxas",
             "ptxas of the CUDA toolkit translates PTX of its own version and older ones, for the GPUs that it knows.",
-            "This ptxas does not know {unknown}{target}; its version of PTX is {found}.",
+            "This ptxas does not know {unknown}{target}[[; its version of PTX is {found}]].",
             "Put the ptxas of a newer CUDA first in PATH, or install the nvidia-cuda-nvcc wheel of jax[cuda12]. XLA "
             "may "
             "use the driver's compiler instead, which is right but slower.",
@@ -346,7 +346,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "version of a plugin",
             "A PJRT plugin and jaxlib have the same version of the PJRT interface, or near ones.",
-            "The plugin {backend} has {plugin}, jaxlib has {framework}.",
+            "The plugin[[ {backend}]] has {plugin}, jaxlib has {framework}.",
             "Install the plugin of the version of jax (jax[cuda12], jax[tpu]), or the older jax that the plugin names.",
             is_about_hlo=False,
         ),
@@ -374,7 +374,7 @@ FRAMEWORK_RULES: Final = (
             "network of a collective",
             "NCCL sends between hosts by InfiniBand or RoCE; status 12 is that retries were exhausted, 4 and 10 are "
             "refused accesses of memory.",
-            "The transfer with {peer} by {card} ended with status {status}.",
+            "The transfer with {peer}[[ by {card}]] ended with status {status}.",
             "This is not an error of the program. Look at the log of that peer first, as a process that ended looks "
             "the "
             "same; then at the cable, the switch, NCCL_IB_HCA, and NCCL_IB_GID_INDEX.",
@@ -392,7 +392,7 @@ FRAMEWORK_RULES: Final = (
             "memory of a schedule",
             "The scheduler overlaps collectives with compute, which keeps more arrays live; if that does not fit, it "
             "schedules again with a limit that is 10% lower.",
-            "{module} needs {used_bytes}, the limit is {limit_bytes}.",
+            "[[{module}|The schedule]] needs {used_bytes}[[, the limit is {limit_bytes}]].",
             "Compile time grows with each trial. `hlo memspace DUMP` shows the peak, `hlo schedule DUMP --reorder "
             "memory` "
             "an order that needs less.",
@@ -478,7 +478,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "FFT on the GPU",
             "An FFT needs memory of its own for its plan, besides the memory of the program.",
-            "No plan for {sizes_of_fft} elements, batch {batch}.",
+            "No plan[[ for {sizes_of_fft} elements]][[, batch {batch}]].",
             "Usually memory is full: set XLA_PYTHON_CLIENT_MEM_FRACTION below 0.75, or transform fewer at once.",
             is_program=True,
         ),

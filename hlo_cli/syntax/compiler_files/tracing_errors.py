@@ -42,7 +42,7 @@ TRACING_RULES: Final = (
         _rule(
             "shapes of operands",
             _ELEMENTWISE,
-            "{operation}: {difference}.",
+            "{operation}[[: {difference}| has operands of {sizes}]].",
             "Reshape or transpose one operand, or add a dimension with x[:, None].",
         ),
     ),
@@ -51,7 +51,7 @@ TRACING_RULES: Final = (
         _rule(
             "shapes of operands",
             _ELEMENTWISE,
-            "{difference}.",
+            "[[{difference}|The shapes are {sizes}]].",
             "Reshape or transpose one operand; shapes are compared from the last dimension.",
         ),
     ),
@@ -72,7 +72,7 @@ TRACING_RULES: Final = (
         _rule(
             "sizes of a concatenation",
             "Concatenated arrays have equal sizes in all dimensions but one.",
-            "Along dimension {along}, {difference}.",
+            "Along dimension {along}, [[{difference}|the shapes are {sizes}]].",
             "Concatenate along the dimension that differs, or pad or slice the others.",
         ),
     ),
@@ -96,7 +96,7 @@ TRACING_RULES: Final = (
         _rule(
             "reshape",
             "A reshape keeps the number of elements.",
-            "{from} has {elements_count}{all_count} elements, {to} has another number.",
+            "[[{from}|The array]] has {elements_count}{all_count} elements, {to} has another number.",
             "Correct the sizes, or pad the array.",
         ),
     ),
@@ -111,7 +111,7 @@ TRACING_RULES: Final = (
         _rule(
             "mapped axes",
             "All axes that vmap or pmap maps have one size.",
-            "axis {axis} of {argument} has size {size}, axis {other_axis} of {other} has size {other_size}.",
+            "axis {axis} of {argument} has size {size}[[, axis {other_axis} of {other} has size {other_size}]].",
             "Pass arrays with equal batch sizes, or None in in_axes for an argument that is not mapped.",
         ),
     ),
@@ -194,7 +194,7 @@ TRACING_RULES: Final = (
         _rule(
             "symbolic sizes",
             "With symbolic dimensions, a reshape must be possible for every size.",
-            "{from} may not fit {to}: whether {remainder} is 0 is unknown.",
+            "{from} may not fit {to}[[: whether {remainder} is 0 is unknown]].",
             "Name a dimension that is a multiple, such as symbolic_shape('2*b'), or give the sizes as numbers.",
         ),
     ),
@@ -213,7 +213,7 @@ TRACING_RULES: Final = (
         _rule(
             "array of a checkpoint",
             "Orbax restores an array with the shape that it was saved with.",
-            "The model needs {wanted}, the checkpoint has {stored}: {difference}.",
+            "The model needs {wanted}, the checkpoint has {stored}[[: {difference}]].",
             "The model or its settings changed since the checkpoint: compare the configuration, or restore with "
             "strict=False to truncate or pad.",
         ),
@@ -226,7 +226,7 @@ TRACING_RULES: Final = (
         _rule(
             "parameter of a Flax module",
             "A parameter has the shape that the module computes from its input.",
-            "{name} of {scope} is {stored}, the module needs {wanted}: {difference}.",
+            "{name} of {scope} is {stored}, the module needs {wanted}[[: {difference}]].",
             "The parameters are of another model, or the input has other sizes than the one for init().",
         ),
     ),
@@ -264,7 +264,7 @@ TRACING_RULES: Final = (
         _rule(
             "shapes of operands",
             _ELEMENTWISE,
-            "{first} and {second} in {node}.",
+            "{first} and {second}[[ in {node}]].",
             "A gradient has the place of the layer or loss that it belongs to: compare labels and outputs.",
         ),
     ),
@@ -277,7 +277,7 @@ TRACING_RULES: Final = (
         _rule(
             "size of a slice",
             "A slice is at most as large as its array in each dimension.",
-            "The slice is {wanted}, the array {stored}: {difference}.",
+            "The slice is {wanted}, the array {stored}[[: {difference}]].",
             "Take a smaller slice; dynamic_slice moves a start that is too large, but keeps the size.",
         ),
     ),
@@ -298,7 +298,7 @@ TRACING_RULES: Final = (
         _rule(
             "shapes of a stack",
             "Stacked arrays have one shape.",
-            "{difference}.",
+            "[[{difference}|The shapes are {sizes}]].",
             "Pad or slice them to one shape, or concatenate them along the dimension that differs.",
         ),
     ),
@@ -323,7 +323,7 @@ TRACING_RULES: Final = (
         _rule(
             "shapes of operands",
             _ELEMENTWISE,
-            "{difference}.",
+            "[[{difference}|The shapes are {sizes}]].",
             "Reshape or transpose one array; shapes are compared from the last dimension.",
         ),
     ),
@@ -370,7 +370,7 @@ TRACING_RULES: Final = (
         _rule(
             "parameter of a checkpoint",
             "A parameter is loaded into one of the same shape.",
-            "{name} is {from} in the checkpoint, {to} in the model: {difference}.",
+            "{name} is {from} in the checkpoint, {to} in the model[[: {difference}]].",
             "The model was built with other sizes than the checkpoint, such as a padded vocabulary.",
         ),
     ),
@@ -415,7 +415,7 @@ TRACING_RULES: Final = (
         _rule(
             "named axis",
             "A collective such as psum names an axis of the shard_map, pmap, or vmap around it.",
-            "{operation} names {axis}, which nothing around it binds.",
+            "[[{operation}|A collective]] names {axis}, which nothing around it binds.",
             "Call it inside of jax.shard_map with a mesh that has the axis, or of vmap(axis_name=…). Under plain jit, "
             "arrays are global: use jnp.sum.",
         ),
@@ -480,7 +480,7 @@ TRACING_RULES: Final = (
         _rule(
             "shape from a traced value",
             _STATIC,
-            "{function} ({place}) takes a size from {argument}.",
+            "[[{function} ({place})|A function]] takes a size from [[{argument}|a traced value]].",
             _NAME_STATIC,
         ),
     ),
@@ -492,7 +492,8 @@ TRACING_RULES: Final = (
         _rule(
             "leaked tracer",
             "What a function computes while it is traced has no value and is gone when tracing ends.",
-            "A {type} that {function} made ({place}) is used outside of it.",
+            "A {type} [[that {function} made ({place}) is used outside of it"
+            "|is used outside of the function that made it]].",
             "Return the value instead of storing it in a list, a global, or self.",
         ),
     ),
@@ -504,7 +505,7 @@ TRACING_RULES: Final = (
         _rule(
             "static argument",
             "A static argument is a key of the cache of compiled programs, so it is hashable.",
-            "A static argument is {type}.",
+            "A static argument is [[{type}|not hashable]].",
             "Pass a tuple or a frozen dataclass, or pass the values as arrays in an argument that is not static.",
         ),
     ),
@@ -538,7 +539,8 @@ TRACING_RULES: Final = (
         _rule(
             "64-bit types",
             "JAX has 32-bit types unless 64-bit types are switched on.",
-            "{function} gives {found} where {wanted} was requested.",
+            "[[{function} gives {found} where {wanted} was requested"
+            "|{wanted} was requested, and the result is {found}]].",
             "Set jax_enable_x64 (JAX_ENABLE_X64=1) before any array exists; TPUs emulate 64-bit types, which is slow. "
             "Otherwise request {found}: the result is the same.",
         ),
@@ -587,7 +589,7 @@ TRACING_RULES: Final = (
         _rule(
             "process of a job",
             "torchrun ends all processes when one fails.",
-            "Rank {rank} on {host} failed first, with exit code {code} {signal}.",
+            "Rank {rank} on {host} failed first, with exit code {code}[[ {signal}]].",
             "Read the log of that rank. SIGKILL is usually the out-of-memory killer of the host (dmesg), SIGSEGV a "
             "library, "
             "SIGTERM another failure.",
@@ -602,7 +604,7 @@ TRACING_RULES: Final = (
         _rule(
             "recompilation",
             "torch.compile compiles a function again when a guard fails, up to a limit; after that it runs without.",
-            "{function} ({place}) was compiled {limit} times; last: {why}.",
+            "{function} ({place}) was compiled {limit} times[[; last: {why}]].",
             "Pad inputs to few sizes, or mark the dimension with torch._dynamo.mark_dynamic.",
         ),
     ),
@@ -698,7 +700,7 @@ TRACING_RULES: Final = (
         _rule(
             "memory for the KV cache",
             "vLLM keeps keys and values of all tokens of a request in device memory.",
-            "{needed} are needed for the longest request, {free} are free: enough for {length_count} tokens.",
+            "{needed} are needed for the longest request, {free} are free[[: enough for {length_count} tokens]].",
             "Decrease max_model_len, increase gpu_memory_utilization, or use more devices.",
         ),
     ),
