@@ -11,6 +11,7 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.commands.prints import device_tables, program_prints
 from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.report.report import Report
 from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
 from timing import is_linear
 
@@ -116,7 +117,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         "jaxpr of 5 equations, 3 arguments (145 KiB)",
         "the largest value is d f32[32,256] (32 KiB, dot_general)",
     ),
-    "pt_xla_graph": ("graph of 3 operations, ended at /w/train.py:120", "its 1 input"),
+    "pt_xla_graph": ("graph of 3 operations, ended at /w/train.py:120", "; 1 input ("),
     "mesh_print": ("Mesh of 8 devices: data 4 × model 2",),
     "visualize": ("8 TPU devices hold 4 × 2 parts of an array",),
     "tree_shapes": ("4 arrays, 407,050 elements (1.6 MiB in f32", "Dense_0/kernel, 401,408"),
@@ -381,3 +382,118 @@ def test_what_bounds_a_kernel(
         f"{_NCU}    Memory Throughput    %   {memory}\n    Compute (SM) Throughput  %  {compute}\n    Duration  us  5\n"
     )
     assert words in answer(path, capsys)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "size"),
+    [
+        ("a:f32[2,4] c:f32[8,16]", "2 arguments (544 B)", 544),
+        ("a:f32[2,4] c:f32[8@x,16]", "2 arguments (544 B)", 544),
+        ("a:f32[b,4] c:f32[8,16]", "2 arguments (512 B and 1 of unknown size)", None),
+        ("a:f32[b,4]", "1 argument (of unknown size)", None),
+        ("", "0 arguments:", 0),
+    ],
+)
+def test_a_total_says_what_it_does_not_include(arguments: str, words: str, size: int | None) -> None:
+    text = f"{{ lambda ; {arguments}. let d:f32[4] = sin c in (d,) }}"
+    report = program_prints.jaxpr_report(PastedText("jaxpr", "-", text))
+    assert report is not None
+    assert words in report.answer
+    assert report.numbers["argument_bytes"] == size
+
+
+def said(report: Callable[[PastedText], Report | None], text: str) -> str:
+    """The answer to a text; nothing if there is none."""
+    found = report(PastedText("mentions", "-", text))
+    return "" if found is None else found.answer
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("completed step: 3, seconds: 1.5e-03, loss: 8", "1 step, 1.5 ms"),
+        ("step 100, time: 250 ms", "1 step, 250.0 ms"),
+        ("step 100: step_time=250ms", "1 step, 250.0 ms"),
+        ("step=1,010, step_time=3.2 s", "1 step, 3.2 s"),
+        ("step 3 time=4.5 loss: 8", "1 step, 4.5 s"),
+        ("step: 3 time: 09:12:44", ""),
+        ("step: 3 time: 4 min", ""),
+        ("step: 3 time: 1,024.5 ms", ""),
+        ("step: 3, seconds: 4.5\n" * 3 + "step: 4, seconds: 4.5\n", "2 steps, 4.5 s"),
+    ],
+)
+def test_the_time_of_a_step_has_its_unit(text: str, words: str) -> None:
+    shown = said(device_tables.step_times_report, text)
+    assert shown.startswith(words)
+    assert bool(shown) == bool(words)
+
+
+def test_the_rates_of_a_step_may_have_commas() -> None:
+    text = "step: 1, seconds: 4.5, TFLOP/s/device: 1,182.4, Tokens/s/device: 1,024.1, loss: 8"
+    report = device_tables.step_times_report(PastedText("step-times", "-", text))
+    assert report is not None
+    assert tuple(report.tables[0].rows[0]) == (1, 4.5, 1182.4, 1024.1)
+
+
+BY_TIME = """ ** CUDA GPU MemOps Summary (by Time) (cuda_gpu_mem_time_sum):
+
+ 71.3  8123456  412  19717.1  1312.0  480  812345  62123.4  [CUDA memcpy Host-to-Device]
+"""
+BY_SIZE = """ Total (MB)  Count  Avg (MB)  Med (MB)  Min (MB)  Max (MB)  StdDev (MB)  Operation
+ ----------  -----  --------  --------  --------  --------  -----------  ---------
+  1,124.000    412     2.728     0.001     0.000    52.429        9.120  [CUDA memcpy Host-to-Device]
+     12.000     96     0.500     0.001     0.000    12.429        2.120  [CUDA memcpy Device-to-Host]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BY_TIME, "412 copies and fills take 8.1 ms"),
+        (BY_SIZE, "508 copies and fills have 1.1 GiB"),
+        (BY_TIME + BY_SIZE, "412 copies and fills take 8.1 ms"),
+        (BY_SIZE + BY_TIME, "412 copies and fills take 8.1 ms"),
+    ],
+)
+def test_times_and_sizes_of_copies_are_not_mixed(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    assert words in answer(path, capsys)[1]
+
+
+def test_each_schedule_has_its_statistics() -> None:
+    text = "".join(
+        f"For computation: {name}, module jit_f\nTotal wasted cycles: {wasted}\nTotal cycles: 100\n"
+        for name, wasted in (("body", 7), ("main", 60), ("cond", 0))
+    )
+    report = device_tables.schedule_statistics_report(PastedText("schedule-statistics", "-", text))
+    assert report is not None
+    assert report.answer.startswith("3 schedules; the one of main exposes 60 of 100 cycles (60%)")
+    assert [tuple(row) for row in report.tables[-1].rows] == [
+        (7, 100, None, "body"),
+        (60, 100, None, "main"),
+        (0, 100, None, "cond"),
+    ]
+
+
+@pytest.mark.parametrize("size", ["60.5", "60"])
+def test_the_memory_of_a_container_is_not_that_of_a_gpu(size: str) -> None:
+    assert said(device_tables.device_usage_report, f"1f2e  web  0.5%  {size}MiB / 512MiB  11%\n") == ""
+
+
+def test_memory_is_counted_once() -> None:
+    smi = (TEXTS / "nvidia_smi.txt").read_text()
+    parts = "| MIG devices: |\n|  0    1   0   0  |   12MiB / 40192MiB  | 42      0 |\n"
+    assert said(device_tables.device_usage_report, smi + parts) == said(device_tables.device_usage_report, smi)
+    log = (TEXTS / "maxtext_mem.txt").read_text()
+    assert said(device_tables.device_usage_report, log + log) == said(device_tables.device_usage_report, log)
+
+
+def test_a_table_of_devices_with_commas_is_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text((TEXTS / "smi_csv.txt").read_text())
+    code, shown = answer(path, capsys)
+    assert code == 0
+    assert "2 GPUs, 0% to 97% busy" in shown

@@ -45,7 +45,7 @@ _NVIDIA_NAME: Final = lazy_regex(
     r"^\|? +(?P<number>\d{1,4}) {2,}(?P<kind>[A-Z][\w \-/.]{2,40}?) +(?:On|Off) ", re.MULTILINE
 )
 _NVIDIA_USE: Final = lazy_regex(
-    r"(?P<used>\d{1,8})MiB {0,4}/ {0,4}(?P<limit>\d{1,8})MiB(?: *\|? +(?P<busy>\d{1,3})%)?", re.MULTILINE
+    r"(?:\||W|N/A) +(?P<used>\d{1,8})MiB {0,4}/ {0,4}(?P<limit>\d{1,8})MiB(?: *\|? +(?P<busy>\d{1,3})%)?", re.MULTILINE
 )
 _TPU_ROW: Final = lazy_regex(
     r"^\W{0,4}(?P<number>\d{1,6})\W{1,12}(?P<used>\d{1,6}(?:\.\d{1,4})?) ?GiB ?/ ?(?P<limit>\d{1,6}(?:\.\d{1,4})?) ?GiB"
@@ -58,6 +58,7 @@ _STATS_ROW: Final = lazy_regex(
     r"Using \(GB\) (?P<used>\d{1,6}(?:\.\d{1,6})?) / (?P<limit>\d{1,6}(?:\.\d{1,6})?)(?: \([\d.]{1,20}%\))? on "
     r"(?P<number>\w{1,40})"
 )
+_PARTS_OF_GPUS: Final = "MIG devices:"  # the head of a table of parts, whose memory is in the rows of their GPUs
 _GB: Final = 10**9  # the unit of MaxText's log
 _MIB: Final = 1 << 20  # the unit of nvidia-smi
 _GIB: Final = 1 << 30  # the unit of tpu-info
@@ -69,7 +70,9 @@ _PREALLOCATED: Final = (
 
 def device_usage_report(pasted: PastedText) -> Report | None:
     """The report on a table of nvidia-smi or tpu-info; None if it has no device."""
-    devices = list(_nvidia(pasted.text) or _queried(pasted.text) or [*_tpus(pasted.text), *_logged(pasted.text)])
+    devices = list(
+        _nvidia(pasted.text) or _queried(pasted.text) or [*_tpus(pasted.text), *_logged(pasted.text).values()]
+    )
     if not devices:
         return None
     fullest = max(devices, key=lambda each: each.used_bytes)
@@ -101,6 +104,7 @@ def device_usage_report(pasted: PastedText) -> Report | None:
 
 
 def _nvidia(text: str) -> list[_Device]:
+    text = text.partition(_PARTS_OF_GPUS)[0]
     names = list(_NVIDIA_NAME.finditer(text))
     starts = [name.start() for name in names]
     devices = list[_Device]()
@@ -144,20 +148,26 @@ def _leading(cell: str) -> int | None:
     return int(match[0]) if match else None
 
 
-def _logged(text: str) -> Iterator[_Device]:
-    """The lines of MaxText's memory statistics."""
+def _logged(text: str) -> dict[str, _Device]:
+    """The devices in MaxText's memory statistics, which it logs several times, as they are in the last."""
+    found = dict[str, _Device]()
     for match in _STATS_ROW.finditer(text):
         used, limit = (int(float(match[name]) * _GB) for name in ("used", "limit"))
-        yield _Device(match["number"], "", used, limit, None)
+        found[match["number"]] = _Device(match["number"], "", used, limit, None)
+    return found
 
 
 # --- steps of a training ---
 
 _STEP: Final = lazy_regex(
-    r"\bstep[: =]{1,3}(?P<step>\d{1,12}),? +(?:seconds|step_time|time|sec)[: =]{1,3}(?P<seconds>\d{1,9}(?:\.\d{1,9})?)"
-    r"(?:,? +TFLOP/s/device: (?P<rate>\d{1,9}(?:\.\d{1,9})?))?(?:,? +Tokens/s/device: "
-    r"(?P<tokens>\d{1,12}(?:\.\d{1,9})?))?"
+    r"\bstep[: =]{1,3}(?P<step>\d[\d,]{0,14}(?<!,))[,:]? +(?:seconds|step_time|time|sec)[: =]{1,3}"
+    r"(?P<time>\d{1,9}+(?:\.\d{1,20}+)?(?:[eE][+\-]?\d{1,2}+)?)(?!:|[.,]\d)"
+    r"(?: ?(?P<unit>ms|us|µs|ns|s|sec|seconds)\b)?+"
+    r"(?!\w| (?:m|mins?|minutes?|h|hours?)\b)"
+    r"(?:,? +TFLOP/s/device: (?P<rate>\d[\d,]{0,14}(?<!,)(?:\.\d{1,9})?))?"
+    r"(?:,? +Tokens/s/device: (?P<tokens>\d[\d,]{0,14}(?<!,)(?:\.\d{1,9})?))?"
 )
+_OF_UNIT: Final = {"ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _SLOW: Final = 1.5  # times the median: steps vary by some percent, so such a step did something else (measured logs)
 
 
@@ -178,17 +188,21 @@ _STEPS: Final = (
 )
 
 
+def _steps(text: str) -> list[_Step]:
+    """The steps in the order of the log; of one that several processes log, the longest, for which the others wait."""
+    found = dict[int, _Step]()
+    for match in _STEP.finditer(text):
+        number = int(match["step"].replace(",", ""))
+        seconds = float(match["time"]) * _OF_UNIT.get(match["unit"] or "s", 1)
+        rate, tokens = (float(match[name].replace(",", "")) if match[name] else None for name in ("rate", "tokens"))
+        if number not in found or seconds > found[number].seconds:
+            found[number] = _Step(number, seconds, rate, tokens)
+    return list(found.values())
+
+
 def step_times_report(pasted: PastedText) -> Report | None:
     """The report on a log of training steps: the median, and those that take much longer; None if it has none."""
-    steps = [
-        _Step(
-            int(match["step"]),
-            float(match["seconds"]),
-            float(match["rate"]) if match["rate"] else None,
-            float(match["tokens"]) if match["tokens"] else None,
-        )
-        for match in _STEP.finditer(pasted.text)
-    ]
+    steps = _steps(pasted.text)
     if not steps:
         return None
     middle = sorted(steps, key=lambda each: each.seconds)[(len(steps) - 1) // 2]
@@ -357,22 +371,36 @@ def _bound(kernel: _Kernel) -> str:
 # --- copies in nsys ---
 
 _COPY: Final = lazy_regex(
-    r"^[ \t|]*(?P<share>\d{1,3}(?:\.\d{1,3})?)[ \t|]+(?P<total>\d[\d,]{0,19}(?:\.\d{1,6})?)[ "
-    r"\t|]+(?P<count>\d[\d,]{0,11})[ \t|]"
+    r"^[ \t|]*+(?:(?P<share>\d{1,3}(?:\.\d{1,3})?)[ \t|]++(?=[\d,.]++[ \t|]++[\d,]++[ \t|]))?"
+    r"(?P<total>\d[\d,]{0,19}(?:\.\d{1,6})?)[ \t|]++(?P<count>\d[\d,]{0,11})[ \t|]"
     r"[^\n\[]{0,300}\[CUDA (?P<what>mem\w{1,6} ?[\w\- ]{0,40})\]",
     re.MULTILINE,
 )
-_BY_SIZE: Final = lazy_regex(r"cuda_gpu_mem_size_sum|gpumemsizesum|Total \(MB\)")
+_COPY_HEAD: Final = lazy_regex(
+    r"(?P<size>cuda_gpu_mem_size_sum|gpumemsizesum|Total \(MB\))|cuda_gpu_mem_time_sum|gpumemtimesum|Total Time \(ns\)"
+)
 _MEGABYTE: Final = 10**6  # nsys counts in units of 1,000,000
 
 
+def _copies(text: str) -> tuple[list[tuple[float, int, str]], bool]:
+    """The copies of the table by time, else of that by size, and whether it is that; each head begins a table."""
+    heads = list(_COPY_HEAD.finditer(text))
+    tables = dict[bool, list[tuple[float, int, str]]]({False: [], True: []})
+    starts = [head.start() for head in heads]
+    for match in _COPY.finditer(text):
+        before = bisect_left(starts, match.start())
+        is_size = bool(before and heads[before - 1]["size"])
+        if match["share"] is None and not is_size:
+            continue  # a table by time has shares, so this is of another one
+        total, count = float(match["total"].replace(",", "")), int(match["count"].replace(",", ""))
+        tables[is_size].append((total, count, match["what"]))
+    by_size = not tables[False]
+    return tables[by_size], by_size
+
+
 def copies_report(pasted: PastedText) -> Report | None:
-    """The report on the copies of a GPU in `nsys stats`; None if it has none."""
-    by_size = _BY_SIZE.search(pasted.text) is not None
-    copies = [
-        (float(match["total"].replace(",", "")), int(match["count"].replace(",", "")), match["what"])
-        for match in _COPY.finditer(pasted.text)
-    ]
+    """The report on the copies of a GPU in `nsys stats`, by time if the text has both; None if it has none."""
+    copies, by_size = _copies(pasted.text)
     if not copies:
         return None
     unit: Literal["bytes", "seconds"] = "bytes" if by_size else "seconds"
@@ -395,7 +423,7 @@ def copies_report(pasted: PastedText) -> Report | None:
     )
     return text_report(
         pasted,
-        f"{format_count(sum(count for _, count, _ in copies), 'copies and fills')} take "
+        f"{format_count(sum(count for _, count, _ in copies), 'copies and fills')} {'have' if by_size else 'take'} "
         f"{words(sum(total for total, _, _ in copies))}: {listed}",
         means=("Copies with the host are arguments, results, and offloaded arrays, and Python that reads values.",),
         tables=(Table("copies", columns, rows_from_tuples(columns, ordered), noun="kinds"),),
@@ -414,27 +442,58 @@ def copies_report(pasted: PastedText) -> Report | None:
 
 _STATISTIC: Final = lazy_regex(
     r"^ *(?P<name>Total wasted cycles|Wasted cycles for [\w\- ]{1,40}|Total cycles|Memory pressure peak \(bytes\)): ?"
-    r"(?P<value>\d{1,18})(?:\.\d{1,6})?",
+    r"(?P<value>\d{1,18})(?:\.\d{1,6})?"
+    r"|For computation: (?P<computation>[^\s,]{1,300})(?:, module [^\s,(]{1,300})?",
     re.MULTILINE,
 )
-_SCHEDULED: Final = lazy_regex(
-    r"For computation: (?P<computation>[^\s,]{1,300})(?:, module (?P<module>[^\s,(]{1,300}))?"
-)
 _WASTED: Final = "Wasted cycles for "
+_EXPOSED: Final = "Total wasted cycles"
+
+
+class _Schedule(NamedTuple):
+    """The statistics of the schedule of a computation, by their name in XLA's print."""
+
+    computation: str
+    values: dict[str, int]
+
+    @property
+    def kinds(self) -> list[tuple[int, str]]:
+        """Exposed cycles and the collective, most first."""
+        named = self.values.items()
+        return sorted(((value, name.removeprefix(_WASTED)) for name, value in named if name.startswith(_WASTED)))[::-1]
+
+
+_SCHEDULES: Final = (
+    Column("exposed_cycles", "exposed cycles", "count", of=lambda each: each.values.get(_EXPOSED)),
+    Column("cycles", "cycles", "count", of=lambda each: each.values.get("Total cycles")),
+    Column("peak_bytes", "peak", "bytes", of=lambda each: each.values.get("Memory pressure peak (bytes)")),
+    Column("computation", "computation", "name", role="name", of=lambda each: each.computation),
+)
+
+
+def _schedules(text: str) -> list[_Schedule]:
+    """The statistics of each computation: a new one begins where it is named, or where a statistic comes again."""
+    found = list[_Schedule]()
+    for match in _STATISTIC.finditer(text):
+        name = match["name"]
+        if name is None or not found or name in found[-1].values:
+            found.append(_Schedule(match["computation"] or "", {}))
+        if name is not None:
+            found[-1].values[name] = int(match["value"])
+    return [each for each in found if _EXPOSED in each.values]
 
 
 def schedule_statistics_report(pasted: PastedText) -> Report | None:
     """The report on the statistics of XLA's latency-hiding scheduler; None if it has no cycles."""
-    found = {match["name"]: int(match["value"]) for match in _STATISTIC.finditer(pasted.text)}
-    exposed, cycles = found.get("Total wasted cycles"), found.get("Total cycles")
-    if exposed is None:
+    schedules = _schedules(pasted.text)
+    if not schedules:
         return None
-    kinds = sorted(
-        ((value, name.removeprefix(_WASTED)) for name, value in found.items() if name.startswith(_WASTED)), reverse=True
-    )
-    peak = found.get("Memory pressure peak (bytes)")
-    match = _SCHEDULED.search(pasted.text)
-    where = f" of {match['computation']}" if match else ""
+    worst = max(schedules, key=lambda each: each.values[_EXPOSED])
+    exposed, cycles = worst.values[_EXPOSED], worst.values.get("Total cycles")
+    kinds, peak = worst.kinds, worst.values.get("Memory pressure peak (bytes)")
+    count = f"{format_count(len(schedules), 'schedules')}; the one" if len(schedules) > 1 else "The schedule"
+    where = f" of {worst.computation}" if worst.computation else ""
+    where += " with the most exposed cycles" if len(schedules) > 1 and not worst.computation else ""
     of = f" of {cycles:,} cycles ({format_percent(exposed / cycles)}%)" if cycles else " cycles"
     listed = ", ".join(f"{name} {value:,}" for value, name in kinds if value)
     columns = (
@@ -443,12 +502,19 @@ def schedule_statistics_report(pasted: PastedText) -> Report | None:
     )
     return text_report(
         pasted,
-        f"The schedule{where} exposes {exposed:,}{of} of collectives{': ' if listed else ''}{listed}"
+        f"{count}{where} exposes {exposed:,}{of} of collectives{': ' if listed else ''}{listed}"
         + (f"; memory peaks at {format_bytes(peak)} ({peak:,} bytes)" if peak is not None else ""),
         means=(
             "Wasted cycles are those in which a collective is in flight and nothing computes, by XLA's cost model.",
         ),
-        tables=(Table("wasted_cycles", columns, rows_from_tuples(columns, kinds), noun="kinds"),) if kinds else (),
+        tables=(
+            *((Table("wasted_cycles", columns, rows_from_tuples(columns, kinds), noun="kinds"),) if kinds else ()),
+            *(
+                (Table("schedules", _SCHEDULES, rows_from(_SCHEDULES, schedules), noun="schedules"),)
+                if len(schedules) > 1
+                else ()
+            ),
+        ),
         advice=("`hlo schedule DUMP` shows which collectives are exposed, and how long.",),
         numbers={"exposed_cycles": exposed, "cycles": cycles, "peak_bytes": peak},
         next=("hlo help async",),

@@ -45,9 +45,13 @@ _VALUES: Final = (
 )
 
 
+_AXES: Final = lazy_regex(r"@(?:\w++|\([^()\n]{0,200}\))")
+"""The axes of a mesh which divide a dimension of a jaxpr's type; its sizes are those of the whole array."""
+
+
 @cache  # a program of 60,000 values has some hundred types; they are forgotten with the process
 def _bytes_of(shape: str) -> int | None:
-    return bytes_of_shape(shape)
+    return bytes_of_shape(_AXES.sub("", shape))
 
 
 # --- jaxprs ---
@@ -67,8 +71,8 @@ def jaxpr_report(pasted: PastedText) -> Report | None:
     if not equations and not arguments:
         return None
     counts = Counter(each["primitive"] for each in equations)
-    size = sum(each.size_bytes or 0 for each in arguments)
-    taken = f"{format_count(len(arguments), 'arguments')} ({format_bytes(size)})"
+    size, size_words = _total(arguments)
+    taken = format_count(len(arguments), "arguments") + (f" ({size_words})" if arguments else "")
     return text_report(
         pasted,
         f"jaxpr of {format_count(len(equations), 'equations')}, {taken}: {_counted(counts)}{_largest(results)}",
@@ -87,6 +91,15 @@ def jaxpr_report(pasted: PastedText) -> Report | None:
 
 def _value(match: re.Match[str], operation: str) -> _Value:
     return _Value(match["name"], match["shape"], operation, _bytes_of(match["shape"]))
+
+
+def _total(values: list[_Value]) -> tuple[int | None, str]:
+    """The bytes of all values, None if some have no size, and the same in words."""
+    known = [each.size_bytes for each in values if each.size_bytes is not None]
+    unknown = len(values) - len(known)
+    if not unknown:
+        return sum(known), format_bytes(sum(known))
+    return None, f"{format_bytes(sum(known))} and {unknown:,} of unknown size" if known else "of unknown size"
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -131,14 +144,14 @@ def torch_graph_report(pasted: PastedText) -> Report | None:
         return None
     counts = Counter(value.operation for value in values)
     inputs = [value for value in values if value.operation == _DATA]
-    size = sum(value.size_bytes or 0 for value in inputs)
+    size, size_words = _total(inputs)
     places = [match["place"] for match in _TORCH_FRAME.finditer(pasted.text) if "-packages/" not in match["place"]]
     place = f", ended at {places[0]}" if places else ""
     found = _HASH.search(pasted.text)
     return text_report(
         pasted,
-        f"PyTorch/XLA graph of {format_count(len(values), 'operations')}{place}: {_counted(counts)}; its "
-        f"{format_count(len(inputs), 'inputs')} have {format_bytes(size)}{_largest(_computed(values))}",
+        f"PyTorch/XLA graph of {format_count(len(values), 'operations')}{place}: {_counted(counts)}; "
+        f"{format_count(len(inputs), 'inputs')}{f' ({size_words})' if inputs else ''}{_largest(_computed(values))}",
         means=("It is what PyTorch/XLA recorded, before it is lowered to HLO; each new graph is compiled.",),
         tables=_value_table(tuple(values)),
         advice=(

@@ -284,7 +284,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "a table of copies",
         "prints.device_tables.copies_report",
         ("[CUDA mem",),
-        words(r"^[ \t|]*[\d.]+[ \t|]+[\d,.]+[ \t|]+[\d,]+[ \t|][^\n\[]{0,300}\[CUDA mem"),
+        words(r"^[ \t|]*+(?:[\d.]++[ \t|]++)?\d[\d,.]*+[ \t|]++\d[\d,]*+[ \t|][^\n\[]{0,300}\[CUDA mem"),
         is_document=True,
         has_times=True,
     ),
@@ -308,6 +308,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
             r"|^[^\n]{0,200}memory\.used[^\n]{0,200}memory\.total|Using \(GB\) [\d.]+ / [\d.]+"
         ),
         is_document=True,
+        has_times=True,  # how busy devices are is measured, and a table with commas is given to `hlo profile`
     ),
     Envelope(
         "schedule-statistics",
