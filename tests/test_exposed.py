@@ -90,7 +90,7 @@ def test_all_commands_have_one_number_on_a_chip(name: str, chip: str) -> None:
     numbers = answer("schedule", name, "--chip", chip)
     known = sum(bool(seconds) for seconds in found.exposed.values())
     assert exposed_in(numbers["answer"]) == pytest.approx(found.exposed_seconds)
-    assert numbers["answer"]["exposed"] == known
+    assert numbers["answer"]["exposed_transfers"] == known
     for by in ("source", "scope"):
         rows = answer("schedule", name, "--chip", chip, "--by", by)["tables"][f"by_{by}"]["rows"]
         assert sum(row["exposed_seconds"] or 0 for row in rows) == pytest.approx(found.exposed_seconds)

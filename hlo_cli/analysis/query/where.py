@@ -91,8 +91,8 @@ class Fields(Generic[T]):
         hint = did_you_mean(close) if close != asked.name else None
         if "-" in asked.name and asked.name.partition("-")[0] in self.readers:
             hint = "write spaces around -"
-        elif FORMER.get(asked.name) in self.readers:
-            hint = did_you_mean(FORMER[asked.name])
+        elif (former := FORMER.get(asked.name)) is not None:
+            hint = did_you_mean(former) if former in self.readers else f"renamed to {former}, a field of instructions"
         elif asked.name in MEASURED:
             hint = "only `hlo profile TRACE` has measured fields"
         raise where.error(f"unknown field '{asked}'", asked.span, hint or self._available())

@@ -449,7 +449,8 @@ def _next(argument: str, *, fits: bool, groups: Sequence[FindingGroup], pairs: R
     """The two commands that say most that is not on this screen."""
     if not argument or argument == "-":
         return ()
-    exposed = any(number_of(pairs.numbers.get(name)) for name in ("exposed", "unoverlapped"))
+    # without a chip, what overlaps no kernel is all that is known
+    exposed = bool(number_of(pairs.numbers.get("exposed_transfers", pairs.numbers.get("unoverlapped"))))
     wanted = (
         (not fits, f"hlo memspace {argument}"),
         (len(groups) > 1, f"hlo lint {argument}"),

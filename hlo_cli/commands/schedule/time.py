@@ -233,7 +233,7 @@ class PairTimes:
             **step_numbers(self.step, self.whole),
             **{name: sum_if_known(times_of_sum) for name, times_of_sum in sums.items()},
             **partly,
-            "exposed": sum(bool(seconds) for seconds in self.exposed.values()),
+            "exposed_transfers": sum(bool(seconds) for seconds in self.exposed.values()),
             "exposed_share": self._share(sum_if_known(sums["exposed_seconds"])),
             "time_model": time_model(self.step.throughput),
         }

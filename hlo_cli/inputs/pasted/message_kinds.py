@@ -446,7 +446,7 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         "a log of training steps",
         "prints.device_tables.step_times_report",
         ("completed step", "step_time", "step time"),
-        words(r"\bstep[: =]{1,3}\d+,? +(?:seconds|step_time|time|sec)[: =]{1,3}[\d.]+"),
+        words(r"\bstep[: =]{1,3}\d[\d,]*:? +(?:seconds|step_time|time|sec)[: =]{1,3}[\d.]+"),
         is_document=True,
         is_beside_hlo=True,
         has_times=True,
