@@ -533,6 +533,44 @@ def test_a_dump_gives_instructions_its_peak_and_differences(capsys: pytest.Captu
     assert f"needs 200 MiB in the text and {format_bytes(3 * size)} in the dump" in shown
 
 
+def advice_with_dump(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, *options: str, used: str, limit: str
+) -> tuple[int, dict[str, object], str]:
+    """The exit code, the answer, and the advice of a dump that needs 96 MiB, for a message with a limit."""
+    dump, error = tmp_path / "module_0001.jit_f.after_optimizations.txt", tmp_path / "error.log"
+    dump.write_text(MODULE.format(name="jit_f"), encoding="utf-8")
+    text = f"Ran out of memory in memory space hbm. Used {used} of {limit} hbm. Exceeded hbm capacity by 1.00M.\n"
+    error.write_text(f"RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. {text}", encoding="utf-8")
+    code = main(["memspace", str(dump), "--oom", str(error), "--format", "json", *options], standalone=False)
+    found = json.loads(capsys.readouterr().out)
+    return code, found["answer"], " ".join(found["text"].get("advice", ()))
+
+
+def test_advice_from_the_dump_keeps_to_the_limit_of_the_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, answer, advice = advice_with_dump(capsys, tmp_path, used="96.00M", limit="80.00M")
+    assert (code, answer["fits"], answer["limit_bytes"], answer["needed_bytes"]) == (0, False, 80 * MIB, 96 * MIB)
+    assert ", below the limit" in advice
+    _, answer, advice = advice_with_dump(capsys, tmp_path, used="96.00M", limit="1.00M")
+    assert "still 31 MiB above the limit" in advice
+    # A program that needs less shares the memory with others.
+    _, answer, advice = advice_with_dump(capsys, tmp_path, used="900.00M", limit="800.00M")
+    assert "the limit" not in advice
+    assert "fits" not in answer
+    assert answer["limit_bytes"] == 800 * MIB
+
+
+def test_a_given_limit_comes_before_that_of_the_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, answer, advice = advice_with_dump(capsys, tmp_path, "--limit", "1MiB", used="96.00M", limit="80.00M")
+    assert (code, answer["fits"], answer["limit_bytes"]) == (1, False, MIB)
+    assert "still 31 MiB above the limit" in advice
+    code, answer, _ = advice_with_dump(capsys, tmp_path, "--chip", "v5e", used="96.00M", limit="80.00M")
+    assert (code, answer["fits"], answer["chip"]) == (0, True, "v5e")
+    assert main(["memspace", "--oom", str(tmp_path / "error.log"), "--limit", "1MiB"], standalone=False) == 2
+    assert "--limit with --oom requires a dump" in capsys.readouterr().err
+
+
 def test_a_dump_of_another_module_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shown = json.dumps(with_dump(capsys, tmp_path, messages.TPU_HBM_SHORT)["text"])
     assert "The text has module jit_step, the dump jit_f" in shown

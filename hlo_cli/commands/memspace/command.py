@@ -55,8 +55,9 @@ def command(inputs: tuple[str, ...], **arguments: Any) -> int:
     options.check()
     if options.oom is not None:
         return _explain_error(options, inputs, reading, output)
-    has_limit = options.limit is not None or options.chip is not None
-    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one, checks=has_limit)
+    loaded = load(
+        inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one, checks=options.has_limit
+    )
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.report import memspace_each
 
@@ -77,6 +78,13 @@ def _explain_error(
     """Answers the out-of-memory error of `--oom`, with the dump if one is given."""
     from hlo_cli.inputs.input import read_plain
 
+    if not inputs and options.has_limit:
+        from shlex import quote  # rarely needed
+
+        given = "--chip" if options.limit is None else "--limit"
+        raise HloError(
+            f"{given} with --oom requires a dump", hint=f"hlo memspace DUMP --oom {quote(options.oom or '-')}"
+        )
     source = read_plain(options.oom or "-")
     if not inputs:
         from hlo_cli.commands.memspace.oom import report_of_message
@@ -90,7 +98,8 @@ def _explain_error(
     check_running(loaded.module)
     memory = compiler_memory(loaded, chip=options.chip, release=options.release)
     report = report_of_message_and_dump(source, loaded, memory, options, argument)
-    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    return code or int(options.has_limit and report.numbers.get("fits") is False)
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, needed_bytes
 from hlo_cli.analysis.memory.oom_advice import Advice, Donate, Reorder, advice_of, with_range_shapes
 from hlo_cli.analysis.memory.oom_dump_comparison import (
     DumpComparison,
@@ -23,7 +24,7 @@ from hlo_cli.commands.memspace.report import report_of_memory
 from hlo_cli.commands.memspace.usage import step_label
 from hlo_cli.commands.modules.loading import Loaded, input_facts, load_one, stage_of
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.ir.out_of_memory import OutOfMemory
+from hlo_cli.ir.out_of_memory import OomKind, OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell
@@ -33,6 +34,10 @@ from hlo_cli.syntax.out_of_memory.read_logs import newest, parse_out_of_memory
 
 _MAX_NAMES = 3
 """Number of instructions named in a sentence."""
+_OF_MAIN_MEMORY: Final[frozenset[OomKind]] = frozenset(
+    ("tpu-hbm", "gpu-allocator", "gpu-buffer-assignment", "rematerialization")
+)
+"""Kinds whose limit is that of the memory in which a program has its arguments, results, and temporary values."""
 
 
 def load_dump(
@@ -59,14 +64,20 @@ def report_of_message_and_dump(
     message = with_range_shapes(newest(messages), generation=memory.generation)
     comparison = compare(message, memory, is_optimized=stage_of(loaded) == "optimized")
     space = comparison.space
-    chosen = replace(options, oom=None, space=str(space.number) if space is not None else None)
+    chosen = replace(
+        options,
+        oom=None,
+        space=str(space.number) if space is not None else None,
+        limit=options.limit or _limit_of_message(message, memory, space, options),
+    )
     dumped = report_of_memory(loaded, memory, chosen, argument)
+    verdict = f". {dumped.answer}" if options.has_limit and "fits" in dumped.numbers else ""
     supporting = dumped.parts if space is not None else ()
     warnings = [each for each in messages if each.is_warning and each != message]
     advice = _advice_without_dump(with_allocations_of(message, space), memory, warnings)
     return Report(
         "memspace",
-        answer_of_message(message) + _peak_in_words(memory, space, stage_of(loaded)),
+        answer_of_message(message) + _peak_in_words(memory, space, stage_of(loaded)) + verdict,
         numbers={**numbers_of(message, messages), **_numbers(comparison), **dumped.numbers},
         parts=(
             *parts_of(source, messages, message, advice, _names_in_dump(comparison, loaded)),
@@ -77,6 +88,22 @@ def report_of_message_and_dump(
         notes=(*notes_on(message), *dumped.notes),
         input=input_facts(loaded),
     )
+
+
+def _limit_of_message(
+    message: OutOfMemory, memory: MemoryAnalysis, space: MemorySpaceUsage | None, options: MemspaceOptions
+) -> str | None:
+    """The limit of main memory in a message, if the program of the dump exceeds it; None if an option has another.
+
+    What was free when an allocation failed does not limit the program, of which a part was allocated before.
+    """
+    if options.has_limit or space is None or space.number or message.kind not in _OF_MAIN_MEMORY:
+        return None
+    limit = message.limit_bytes if message.limit_meaning in ("capacity", "limit") else None
+    if limit is None and message.allocator is not None:
+        limit = message.allocator.limit_bytes
+    # A program below the limit shares the memory with others: being below it after a change would say nothing.
+    return str(limit) if limit is not None and needed_bytes(memory, space) > limit else None
 
 
 def _advice_without_dump(

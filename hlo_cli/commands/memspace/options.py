@@ -79,7 +79,7 @@ class MemspaceOptions:
         help="Explain an out-of-memory error message (- for stdin).",
         about="one",
         one_of="report",
-        excludes=(*_LIMITS, "--space", "--where", "--by"),
+        excludes=("--space", "--where", "--by"),
     )
     space: str | None = option(
         "--space",
@@ -133,6 +133,11 @@ class MemspaceOptions:
         from hlo_cli.syntax.byte_sizes import parse_size
 
         return None if self.limit is None else parse_size(self.limit)
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether --limit or --chip is given."""
+        return self.limit is not None or self.chip is not None
 
     @property
     def about_one(self) -> tuple[str, ...]:
