@@ -10,6 +10,7 @@ import numpy as np
 
 from hlo_cli.analysis.evaluate.host import Host
 from hlo_cli.analysis.evaluate.limits import FREE, Clock, Work, callee_of, operations_error, work_of
+from hlo_cli.analysis.evaluate.scalar_loops import Advance, scalar_loop
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.rules import NEUTRAL, called, elements_first, rule_of
 from hlo_cli.analysis.semantics.scatter_and_reduce import SUMS, plain_reducer
@@ -103,6 +104,10 @@ class _Counting:
         self._iterations = iterations
         self._computed = computed
         self._counted = counted
+
+    def advance(self, instruction: Instruction) -> Advance | None:
+        """No function: every iteration is counted."""
+        return None
 
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""
@@ -273,7 +278,7 @@ class Program:
         steps = _with_ends(steps, {slot: at for slot, at in last_use.items() if slot != root})
         size = len(slots)
 
-        operations = sum(self._work(each.instruction).operations for each in steps)
+        operations = self.operations_of(computation)
 
         def run(arguments: Sequence[Value]) -> Value:
             values: list[Value] = [None] * size
@@ -308,6 +313,19 @@ class Program:
             return values[root]
 
         return run
+
+    def advance(self, instruction: Instruction) -> Advance | None:
+        """A function that computes iterations of a loop of numbers at once; None if rules have to."""
+        return None if self._noise is not None else scalar_loop(instruction, self)
+
+    def operations_of(self, computation: Computation) -> int:
+        """Scalar operations of one run of a computation, without those that it calls."""
+        return sum(self._work(each).operations for each in computation.instructions if each.parameter_number is None)
+
+    @property
+    def operations_left(self) -> int:
+        """Scalar operations up to the limit."""
+        return self.limits.max_operations - self._operations
 
     def check(self, instruction: Instruction, value: Value) -> None:
         """HloError if the value of an instruction that ran does not have its shape."""
@@ -353,6 +371,10 @@ class Program:
             if self._progress is not None:
                 self._progress(self.executed)
 
+    def check_time(self, computation: Computation) -> None:
+        """HloError once the time is over, while a computation runs."""
+        self._clock(computation.instructions[0])
+
     def _guarded(self, kernel: Kernel, instruction: Instruction) -> Kernel:
         """The kernel; a long one begins only if there is time for it."""
         if instruction.opcode in FREE or (instruction.called_computations and callee_of(instruction) is None):
@@ -386,10 +408,7 @@ class Program:
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
         if instruction.opcode == opcodes.CONSTANT and instruction not in self.host.skipped:
-            literal = (self.host.constants or {}).get(instruction) or instruction.literal
-            if literal is None:
-                raise HloError(f"constant {instruction.name} has no values", instruction.span)
-            value = constant(literal, self.floats)
+            value = self.constant_of(instruction)
             # Constants are rounded numbers of the source like others.
             if self._noise is not None:
                 value = _disturbed(value, self._noise)
@@ -416,6 +435,13 @@ class Program:
         kernel = self._guarded(kernel, instruction)
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
+
+    def constant_of(self, instruction: Instruction) -> Value:
+        """The value of a constant; HloError if it has none."""
+        literal = (self.host.constants or {}).get(instruction) or instruction.literal
+        if literal is None:
+            raise HloError(f"constant {instruction.name} has no values", instruction.span)
+        return constant(literal, self.floats)
 
 
 def _with_ends(steps: Sequence[Step], last_use: Mapping[int, int]) -> list[Step]:

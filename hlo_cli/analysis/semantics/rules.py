@@ -87,21 +87,37 @@ def _map_(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda *operands: function(operands)[0]
 
 
+_OFTEN: Final = 24  # chosen: to write and compile the function takes as long as so many iterations
+"""After how many iterations a loop is computed by a function of its own, if it can be."""
+
+
 def _while_(instruction: Instruction, computed: Computed) -> Kernel:
     """Runs the body while the condition holds."""
     condition = computed.function(called(instruction, "condition"))
     body = computed.function(called(instruction, "body"))
     most = computed.max_iterations
+    ran = 0
+    advance: Callable[[Value, int], tuple[Value, int]] | None = None
 
     def take(state: list[Value]) -> Value:
-        rounds = 0
-        while bool(condition([state[0]])):
+        nonlocal ran, advance
+        rounds, is_advanced = 0, False
+        while True:
+            if advance is not None and not is_advanced:
+                # What is left, an iteration that it cannot compute or the last condition, is for the rules.
+                value, rounds = advance(state[0], rounds)
+                state, is_advanced = Taken((value,)), True
+                del value
+            if not bool(condition([state[0]])):
+                return state[0]
             if rounds == most:
                 raise iterations_error(instruction, most)
             # The list is handed over, so that the body may overwrite the state.
             state = Taken((body(state),))
             rounds += 1
-        return state[0]
+            ran += 1
+            if ran == _OFTEN:
+                advance = computed.advance(instruction)
 
     return Taking(take)
 

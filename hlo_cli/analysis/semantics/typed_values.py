@@ -388,6 +388,9 @@ class Computed(Protocol):
     max_iterations: int
     states: dict[str, int]
 
+    def advance(self, instruction: Instruction) -> Callable[[Value, int], tuple[Value, int]] | None:
+        """Computes iterations of a loop: from a state and their count to those after some more; None if it cannot."""
+
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""
 
