@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.limits import estimate
 from hlo_cli.analysis.evaluate.run import evaluate
-from hlo_cli.analysis.semantics.elementwise import error_function
+from hlo_cli.analysis.semantics.elementwise import error_function, single_error_function
 from hlo_cli.analysis.semantics.rearranging import sort_keys, sorted_order
 from hlo_cli.analysis.semantics.typed_values import Value, is_only_here, rounded, values_of_codes
 from hlo_cli.ir.attributes.value_types import WindowDimension
@@ -214,12 +215,54 @@ def test_integers_of_all_widths_are_sorted(kind: str, direction: str) -> None:
     [
         JAX_ORDER.replace("compare(y, zero)", "compare(x, zero)"),  # the sides are not alike
         JAX_ORDER.replace("direction=LT", "direction=LE"),  # not strict
-        TWO_KEYS.replace("compare(u, v)", "compare(x, y)"),  # equality of another key
+        TWO_KEYS.replace("and(later, same)", "and(later, later)"),  # either key decides
         TWO_KEYS.replace("(v, u), direction=GT", "(x, u), direction=GT"),
     ],
 )
 def test_other_comparisons_have_no_keys(order: str) -> None:
     assert sort_keys(parse_module(sorting(order, "f32")).computations[0]) is None
+
+
+WITH_PARTS = """f {{ x = f32[] parameter(0)  y = f32[] parameter(1)  u = s32[] parameter(2)  v = s32[] parameter(3)
+  zero = f32[] constant(0)  d = f32[] subtract(x, y)  e = f32[] subtract(y, x)  yes = pred[] constant(true)
+  lt = pred[] compare(x, y), direction=LT  gt = pred[] compare(x, y), direction=GT  eq = pred[] compare(y, x), direction=EQ
+  ge = pred[] compare(x, y), direction=GE  le = pred[] compare(y, x), direction=GE  ne = pred[] compare(x, y), direction=NE
+  dl = pred[] compare(d, zero), direction=LT  dg = pred[] compare(zero, e), direction=LT
+  ul = pred[] compare(u, v), direction=LT  ug = pred[] compare(u, v), direction=GT  ue = pred[] compare(u, v), direction=EQ
+  {last} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "directions"),
+    [
+        ("ROOT r = pred[] or(dl, dl)", [True]),
+        ("ROOT r = pred[] or(dg, dg)", [True]),
+        ("ROOT r = pred[] not(ge)", [True]),
+        ("ROOT r = pred[] select(eq, ug, lt)", [True, False]),
+        ("ROOT r = pred[] select(ne, gt, ul)", [False, True]),
+        ("a = pred[] and(eq, gt)  ROOT r = pred[] or(ul, a)", [True]),
+        ("a = pred[] and(le, ul)  ROOT r = pred[] or(lt, a)", [True, True]),
+        ("a = pred[] not(gt)  b = pred[] and(a, ul)  ROOT r = pred[] or(b, lt)", [True, True]),
+        ("a = pred[] and(ue, lt)  ROOT r = pred[] xor(ul, a)", [True, True]),
+        ("a = pred[] compare(lt, gt), direction=GT  ROOT r = pred[] and(a, yes)", [True]),
+        ("ROOT r = pred[] and(lt, ul)", None),
+        ("ROOT r = pred[] or(le, lt)", None),
+        ("ROOT r = pred[] and(lt, gt)", None),
+        ("a = pred[] compare(d, zero), direction=LE  b = pred[] and(a, ul)  ROOT r = pred[] or(lt, b)", None),
+    ],
+)
+def test_comparisons_are_known_by_what_they_compute(last: str, directions: list[bool] | None) -> None:
+    text = sorting(WITH_PARTS.format(last=last), "f32 s32")
+    found = sort_keys(parse_module(text).computations[0])
+    assert (None if found is None else [key.is_ascending for key in found]) == directions
+    random = np.random.default_rng(5)
+    x = random.choice(np.array([np.inf, -np.inf, 0.0, -0.0, 1e-45, 3e38, -3e38, 1.0], np.float32), 300)
+    arguments = x, random.integers(0, 3, 300).astype(np.int32), np.arange(300, dtype=np.int32)
+    with patch("hlo_cli.analysis.semantics.rearranging.sort_keys", lambda computation: None):
+        expected = run(text, *arguments)
+    for ours, merged in zip(run(text, *arguments), expected, strict=True):
+        np.testing.assert_array_equal(ours, merged)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 31, 64, 100])
@@ -377,3 +420,42 @@ def test_estimates_count_what_is_written_and_the_calls_for_windows() -> None:
         "  ROOT r = f32[1000000] reduce-window(a, i), window={size=1000000 pad=999999_0}, to_apply=f\n}\n"
     )
     assert estimate(parse_module(sums)).operations < 1e8
+
+
+@np.errstate(invalid="ignore")  # of NaN that signal
+def test_the_error_function_of_f32_is_that_of_f64_to_the_last_bit() -> None:
+    bits = np.concatenate([np.arange(0, 1 << 31, 104_729), np.arange(0x3D000000, 0x40900000, 977)]).astype(np.uint32)
+    numbers = np.concatenate(
+        [bits, bits | np.uint32(1 << 31), np.array([0x7F800000, 0x7FC12345, 1, 0x0DA24260], np.uint32)]
+    )
+    x = numbers.view(np.float32)
+    expected = error_function(x).view(np.uint32)
+    np.testing.assert_array_equal(single_error_function(x).view(np.uint32), expected)
+    np.testing.assert_array_equal(single_error_function(x[::2]).view(np.uint32), expected[::2])
+
+
+@pytest.mark.parametrize("opcode", ["add", "subtract", "maximum", "minimum", "multiply", "second"])
+@pytest.mark.parametrize(
+    ("kind", "special"),
+    [*product(("f32", "bf16"), (0.5, -0.0, np.nan)), ("s32", 1), ("u4", 1)],
+)
+def test_updates_are_combined_in_their_order(kind: str, opcode: str, special: float) -> None:
+    """Numpy combines them one after another, if it can, as rounds do."""
+    text = SCATTER.format(
+        computation=scalars(kind, f"{opcode}(x, y)"), kind=kind, sizes=7, count=400, dims=1, window="", places="",
+        inserted="0", to="0",
+    )  # fmt: skip
+    if opcode == "second":
+        text = text.replace(f"  ROOT r = {kind}[] second(x, y)", "").replace("  y = ", "  ROOT y = ", 1)
+    random = np.random.default_rng(8)
+    held = {"s32": np.int32, "u4": np.uint8}.get(kind, np.float32)
+    a, c = (rounded(random.integers(0, 9, n).astype(np.float32) / 4, "bf16") for n in (7, 400))
+    if held is not np.float32:
+        a, c = (each * 4 for each in (a, c))
+    c[50] = special
+    given = a.astype(held), random.integers(-1, 8, (400, 1)).astype(np.int32), c.astype(held)
+    with np.errstate(all="ignore"):
+        found = run(text, *given)
+        with patch("hlo_cli.analysis.semantics.scatter_and_reduce._sequential", lambda instruction, computed: None):
+            expected = run(text, *given)
+    assert found.tobytes() == expected.tobytes()

@@ -42,7 +42,7 @@ It returns the iterations, the instructions and operations in loops and branches
 
 _MAX_INSTRUCTIONS: Final = 2_000  # Python compiles so many in some ten milliseconds
 _MAX_DEPTH: Final = 6  # Python nests 20 blocks, and a loop within a branch takes two
-_MAX_LEAVES: Final = 200
+_MAX_LEAVES: Final = 200  # chosen: they are the arguments of a function
 _CHUNK: Final = 100_000
 """Instructions between two looks at the clock, some hundredths of a second."""
 
@@ -113,6 +113,7 @@ class _Made(NamedTuple):
 
 def _advancing(made: _Made, program: Running) -> Advance:
     carriers = [carrier(each, program.floats) for each in made.leaves]
+    # A function cannot be interrupted: the time is looked at between its runs.
     chunk = max(1, _CHUNK // max(1, made.steps))
 
     def advance(state: Value, iterations: int) -> tuple[Value, int]:
@@ -129,6 +130,7 @@ def _advancing(made: _Made, program: Running) -> Advance:
                 count, steps, operations, new = made.loop(most, left - most * made.operations, *numbers)
             except (_LimitError, ArithmeticError, ValueError):
                 break
+            # NaN has a sign and a payload, which depend on the order of operands.
             if any(each != each for each in new):
                 break
             if not count:
@@ -356,6 +358,7 @@ class _Writer:
                 continue
             operands = [_element(values[o], each.operand_index(at)) for at, o in enumerate(each.operands)]
             values[each] = self._instruction(each, operands)
+        # Parameters are no steps of the program.
         self._block.steps += len(computation.instructions) - len(computation.parameters)
         self._block.operations += program.operations_of(computation)
         self._block.runs.append(computation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import Final
 
@@ -323,7 +324,9 @@ def _complex(real: Array, imaginary: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    return in_blocks(x, error_function) if x.dtype == np.float32 else error_function(x)
+    if x.dtype != np.float32:
+        return error_function(x)
+    return in_blocks(x, error_function if x.size < _FEW else single_error_function)
 
 
 def _divide_floats(x: Array, y: Array) -> Array:
@@ -701,6 +704,67 @@ def error_function(x: Array) -> Array:
         if inside.any():
             result[inside] = function(size[inside])
     return np.copysign(result, wide).astype(x.dtype, copy=False)
+
+
+_FEW: Final = 4096  # chosen: the table takes as long as so many elements
+"""Below so many elements, no table is made for them."""
+_GRID: Final = 4096
+"""Parabolas in a unit: each is as close as 1e-12."""
+_FLAT: Final = 4.0
+"""From here on, the error function of f32 is 1."""
+_TO_GRID: Final = 1.5 * 2.0**52 / _GRID
+"""Added to a number, it leaves the nearest point of the grid in the lowest bits."""
+_NEAR: Final = 1 << 17
+"""Numbers of 64 bits so near to the middle of two of 32 bits may be rounded to either: 3e-11, more than needed."""
+_SMALL: Final = 1e-30
+"""Below it, results of 32 bits may have fewer digits."""
+
+
+@cache
+def _parabolas() -> tuple[F64, F64, F64]:
+    """The factors of a parabola through erf(x) / x around each point of the grid."""
+    points = np.arange(-1, 2 * int(_FLAT) * _GRID + 2) / (2 * _GRID)
+    points[1] = 1.0  # 0 / 0
+    values = error_function(points) / points
+    values[1] = 2 / np.sqrt(np.pi)
+    left, middle, right = values[:-2:2], values[1:-1:2], values[2::2]
+    return middle, (right - left) * _GRID, (right - 2 * middle + left) * (2 * _GRID * _GRID)
+
+
+def single_error_function(x: Array) -> Array:
+    """The same for f32, to the last bit, in a fifth of the time.
+
+    >>> single_error_function(np.float32([0.0, -1.0, 2.0, np.inf])).round(6).tolist()
+    [0.0, -0.8427010178565979, 0.9953219890594482, 1.0]
+    """
+    size = np.abs(x).astype(np.float64)
+    is_left = size < _SMALL
+    if is_left.any():
+        is_left &= size > 0
+    np.minimum(size, _FLAT, out=size)
+    shifted = size + _TO_GRID
+    at = shifted.view(np.int64) & (8 * _GRID - 1)
+    shifted -= _TO_GRID
+    np.subtract(size, shifted, out=shifted)
+    found = None
+    for factors in reversed(_parabolas()):
+        factor = factors.take(at, mode="clip")
+        if found is None:
+            found = factor
+        else:
+            found *= shifted
+            found += factor
+    assert found is not None
+    found *= size
+    # The sign of NaN is kept with its other bits.
+    is_left |= np.isnan(x)
+    rest = found.view(np.int64) & ((1 << 29) - 1)
+    rest -= (1 << 28) - _NEAR
+    is_left |= rest.view(np.uint64) < 2 * _NEAR
+    result = np.copysign(found.astype(np.float32), x)
+    if is_left.any():
+        result[is_left] = error_function(x[is_left])
+    return result
 
 
 def _polynomial(x: F64, factors: tuple[float, ...]) -> F64:

@@ -5,7 +5,9 @@ Elements move by their positions, by the layout in memory, or by keys that a com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from math import prod
 from typing import Final, TypeAlias
 
@@ -32,7 +34,7 @@ from hlo_cli.analysis.semantics.typed_values import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.enumerations import ShuffleMode
-from hlo_cli.ir.attributes.value_types import PaddingConfig, Slice, dilated
+from hlo_cli.ir.attributes.value_types import ArrayLiteral, PaddingConfig, Slice, dilated
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.shape import ArrayShape
@@ -406,11 +408,12 @@ def sort_keys(computation: Computation) -> tuple[SortKey, ...] | None:
     if root is None or len(computation.instructions) > _MAX_COMPARATOR_INSTRUCTIONS:
         return None
     found: list[SortKey] = []
-    while (parts := _alternatives(root)) is not None:
-        key, root = parts
+    rest = root
+    while (parts := _alternatives(rest)) is not None:
+        key, rest = parts
         found.append(key)
-    last = _strict(root)
-    return None if last is None else (*found, last)
+    last = _strict(rest)
+    return _keys_by_truth(root) if last is None else (*found, last)
 
 
 def _alternatives(root: Instruction) -> tuple[SortKey, Instruction] | None:
@@ -449,6 +452,128 @@ def _is_equality(instruction: Instruction, key: SortKey) -> bool:
         return False
     left, right = instruction.operands
     return _is_mirrored(left, right) and (_is_same(left, key.value) or _is_same(right, key.value))
+
+
+_MAX_KEYS: Final = 4
+"""The most keys whose cases are looked at: three for each, so 81."""
+_DIRECTIONS: Final = {"EQ": (0,), "NE": (-1, 1), "LT": (-1,), "LE": (-1, 0), "GT": (1,), "GE": (0, 1)}
+"""For each direction, the signs of a difference for which it holds."""
+_EXACT_DIFFERENCES: Final = ("bf16", "f16", "f32", "f64")
+"""Types whose differences are 0 for equal numbers alone, and have the sign of the order."""
+
+
+def _keys_by_truth(root: Instruction) -> tuple[SortKey, ...] | None:
+    """The keys of a comparison by what it is in each case, each key less, equal, or greater; None if it has none."""
+    keys: list[SortKey] = []
+    tests: dict[Instruction, tuple[int, tuple[int, ...]]] = {}
+    pending, seen = [root], {root}
+    while pending:
+        each = pending.pop()
+        if (test := _test(each, keys)) is not None:
+            tests[each] = test
+            continue
+        operands = {*each.operands} - seen
+        if each.opcode not in _LOGIC or len(keys) > _MAX_KEYS or not all(map(_is_predicate, each.operands)):
+            return None
+        seen |= operands
+        pending += operands
+    if len(keys) > _MAX_KEYS:
+        return None
+    cases = list(product((-1, 0, 1), repeat=len(keys)))
+    truth = {case: _holds(root, case, tests, {}) for case in cases}
+    return _lexicographic(keys, truth) or None
+
+
+_LOGIC: Final = ("and", "not", "or", "xor", "select", opcodes.COMPARE, opcodes.CONSTANT)
+
+
+def _is_predicate(value: Instruction) -> bool:
+    return isinstance(value.shape, ArrayShape) and value.shape.element_type.kind == "pred"
+
+
+def _test(instruction: Instruction, keys: list[SortKey]) -> tuple[int, tuple[int, ...]] | None:
+    """The place of the key that a comparison is of, which joins the others, and the signs for which it holds."""
+    signs = _DIRECTIONS.get(instruction.attribute("direction") or "")
+    if instruction.opcode != opcodes.COMPARE or signs is None:
+        return None
+    (left, right), is_total = instruction.operands, instruction.attribute("type") == "TOTALORDER"
+    # The difference of two infinities is no number, so it is equal to none.
+    if 0 not in signs and len(signs) == 1 and not is_total and (parts := _difference(left, right)) is not None:
+        left, right = parts
+    if not _is_mirrored(left, right) or len(sides := _sides(left)) != 1:
+        return None
+    if sides == {1}:
+        signs, left = tuple(-each for each in signs), right
+    for at, key in enumerate(keys):
+        if key.is_total == is_total and _is_same(key.value, left):
+            return at, signs
+    keys.append(SortKey(left, is_ascending=True, is_total=is_total))
+    return len(keys) - 1, signs
+
+
+def _difference(left: Instruction, right: Instruction) -> tuple[Instruction, Instruction] | None:
+    """The two numbers whose difference is compared with zero, as if they were compared."""
+    swapped = left.opcode == opcodes.CONSTANT
+    found, zero = (right, left) if swapped else (left, right)
+    if found.opcode != "subtract" or zero.opcode != opcodes.CONSTANT or not isinstance(zero.literal, ArrayLiteral):
+        return None
+    shape = found.shape
+    # Integers wrap, and narrower floats have no infinity for what is too large.
+    if not isinstance(shape, ArrayShape) or shape.element_type.name not in _EXACT_DIFFERENCES:
+        return None
+    if any(operand.shape != shape for operand in found.operands) or zero.literal.array().any():
+        return None
+    first, second = found.operands
+    return (second, first) if swapped else (first, second)
+
+
+def _holds(
+    instruction: Instruction,
+    case: tuple[int, ...],
+    tests: Mapping[Instruction, tuple[int, tuple[int, ...]]],
+    known: dict[Instruction, bool],
+) -> bool:
+    """What a condition is if the keys of two elements compare as in a case."""
+    if instruction in known:
+        return known[instruction]
+    if instruction in tests:
+        at, signs = tests[instruction]
+        found = case[at] in signs
+    elif instruction.opcode == opcodes.CONSTANT:
+        literal = instruction.literal
+        found = isinstance(literal, ArrayLiteral) and bool(literal.array().all())
+    else:
+        x, *others = (_holds(each, case, tests, known) for each in instruction.operands)
+        found = _logic(instruction, x, *others)
+    known[instruction] = found
+    return found
+
+
+def _logic(instruction: Instruction, x: bool, y: bool = False, z: bool = False) -> bool:
+    match instruction.opcode:
+        case "and":
+            return x and y
+        case "or":
+            return x or y
+        case "xor":
+            return x != y
+        case "not":
+            return not x
+        case "select":
+            return y if x else z
+    return (x > y) - (x < y) in _DIRECTIONS[instruction.attribute("direction") or "EQ"]
+
+
+def _lexicographic(keys: Sequence[SortKey], truth: Mapping[tuple[int, ...], bool]) -> tuple[SortKey, ...] | None:
+    """Keys in the order in which they decide, ascending or descending; None if cases are no such order."""
+    if not any(truth.values()):
+        return ()
+    for at, key in enumerate(keys):
+        found = {sign: {holds for case, holds in truth.items() if case[at] == sign} for sign in (-1, 0, 1)}
+        if (found[-1], found[1]) in (({True}, {False}), ({False}, {True})):
+            rest = _lexicographic(keys, {case: holds for case, holds in truth.items() if case[at] == 0})
+            return None if rest is None else (replace(key, is_ascending=found[-1] == {True}), *rest)
+    return None
 
 
 def _is_mirrored(left: Instruction, right: Instruction) -> bool:

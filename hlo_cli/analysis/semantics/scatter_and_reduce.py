@@ -7,6 +7,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -358,56 +359,117 @@ def _targets(
     extent = [1] * len(sizes)
     for dimension, place in zip(window, numbers.update_window_dims, strict=True):
         extent[dimension] = update_sizes[place]
-    starts = np.zeros((*places, len(sizes)), np.int64)
-    for at, dimension in enumerate(numbers.scatter_dims_to_operand_dims):
-        starts[..., dimension] = vectors[..., at]
+    # A column for each dimension: rows of a few numbers are slow in numpy. Other dimensions start at 0.
+    starts: dict[int, Integers] = {
+        dimension: vectors[..., at] for at, dimension in enumerate(numbers.scatter_dims_to_operand_dims)
+    }
     for of_operand, of_indices in zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True):
         place = of_indices - (of_indices > numbers.index_vector_dim)
         shape = [-1 if at == place else 1 for at in range(len(places))]
-        starts[..., of_operand] = np.arange(places[place]).reshape(shape)
-    room = np.array(sizes, np.int64) - np.array(extent, np.int64)
+        starts[of_operand] = np.broadcast_to(np.arange(places[place]).reshape(shape), places)
     # XLA drops an update that is not wholly inside, it does not clamp it.
-    inside = np.logical_and.reduce((starts >= 0) & (starts <= room), axis=-1) if sizes else np.ones(places, bool)
+    inside = np.full(places, all(length <= size for length, size in zip(extent, sizes, strict=True)))
+    for dimension, start in starts.items():
+        inside &= start >= 0
+        inside &= start <= sizes[dimension] - extent[dimension]
+    is_whole = bool(inside.all())
+    columns = {dimension: start.reshape(-1) if is_whole else start[inside] for dimension, start in starts.items()}
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64) if sizes else np.zeros(0, np.int64)
+    first = np.zeros(np.count_nonzero(inside), np.int64)
+    for dimension, column in columns.items():
+        first += column * strides[dimension] if strides[dimension] != 1 else column
     offsets = np.zeros([extent[at] for at in window], np.int64)
     for position, dimension in enumerate(window):
         spread = [1] * len(window)
         spread[position] = extent[dimension]
         offsets = offsets + (np.arange(extent[dimension]) * strides[dimension]).reshape(spread)
-    kept = starts[inside]
-    wide = kept[:, [at for at, size in enumerate(extent) if size > 1]]
     order = (*scatter_dims, *numbers.update_window_dims)
-    return _Targets(
-        kept @ strides, offsets.reshape(-1), inside.reshape(-1), order, are_lines=bool((wide == wide[:1]).all())
-    )
+    are_lines = all(extent[each] == 1 or bool((column == column[:1]).all()) for each, column in columns.items())
+    return _Targets(first, offsets.reshape(-1), inside.reshape(-1), order, are_lines)
 
 
+InOrder: TypeAlias = Callable[[Array, Integers, Array], bool]
+"""Combines values into an array at given places, one after another; False, and no change, if that is not exact."""
+
+_IN_ORDER: Final[dict[str, np.ufunc]] = {
+    "add": np.add, "and": np.bitwise_and, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply,
+    "or": np.bitwise_or, "subtract": np.subtract, "xor": np.bitwise_xor,
+}  # fmt: skip
+_ROUNDED: Final = ("add", "multiply", "subtract")
+"""Those whose results are rounded."""
 _MAX_ROUNDS: Final = 64
-"""The most updates of one target that are combined in rounds; numpy combines more one after another, if it can."""
+"""The most updates of one target that are combined in rounds, if numpy can combine them one after another."""
+_LONG_LINE: Final = 16  # measured: rounds copy whole lines, numpy combines element by element
+_PLACES: Final = 1 << 14  # their numbers stay in the nearest caches, chosen
+"""The places that are computed at once."""
 
 
-def _sequential(instruction: Instruction, computed: Computed) -> np.ufunc | None:
-    """The function that numpy applies to updates one after another; None if results are rounded to another type."""
-    kind = array_shape(instruction).element_type
-    is_held = kind.kind == "float" and (computed.floats == "widen" or kind.name in ("f32", "f64"))
-    if not is_held and not (kind.kind in ("signed", "unsigned") and kind.bits >= 8):
+def _sequential(instruction: Instruction, computed: Computed) -> InOrder | None:
+    """Applies a reducer to updates one after another; None if numpy has no function for that."""
+    computation = instruction.called_computations[0]
+    root, kind = computation.root, array_shape(instruction).element_type
+    if root is None:
         return None
-    return plain_reducer(instruction.called_computations[0])
+    if root.parameter_number == 1 and len(computation.parameters) == 2:
+        return _assign
+    numbers = [operand.parameter_number for operand in root.operands]
+    is_ordered = numbers == [0, 1] or (numbers == [1, 0] and root.opcode != "subtract")
+    if root.opcode not in _IN_ORDER or len(computation.instructions) != 3 or not is_ordered:
+        return None
+    is_rounded = root.opcode in _ROUNDED
+    match kind.kind:
+        case "float":
+            held = ("f32", "f64") if is_rounded else ("bf16", "f16", "f32", "f64")
+            is_held = computed.floats == "widen" or kind.name in held
+        case "signed" | "unsigned":
+            is_held = kind.bits >= 8 or not is_rounded
+        case _:
+            is_held = kind.kind == "pred" and not is_rounded
+    if not is_held:
+        return None
+    return partial(_apply, _IN_ORDER[root.opcode])
+
+
+def _assign(result: Array, places: Integers, values: Array) -> bool:
+    result[places] = values  # of several values for one place, numpy keeps the last
+    return True
+
+
+def _apply(function: np.ufunc, result: Array, places: Integers, values: Array) -> bool:
+    if result.dtype.kind != "f":
+        function.at(result, places, values)
+        return True
+    touched: Integers | slice = slice(None) if result.size <= places.size else places
+    before = result[touched].copy()
+    # numpy returns either of two zeros, and either of two NaN.
+    if function in (np.maximum, np.minimum) and (has_negative_zero(values) or has_negative_zero(before)):
+        return False
+    function.at(result, places, values)
+    if not np.isnan(result[touched]).any():
+        return True
+    result[touched] = before
+    return False
 
 
 def _combine(
-    results: Sequence[Array], updates: Sequence[Array], targets: _Targets, combine: Combine, at_once: np.ufunc | None
+    results: Sequence[Array], updates: Sequence[Array], targets: _Targets, combine: Combine, at_once: InOrder | None
 ) -> None:
     """Combines updates into the results: those with one target in the order of the updates."""
     first, offsets = targets.first, targets.offsets
     if not targets.are_lines:
         first, offsets = (first[:, np.newaxis] + offsets).reshape(-1), offsets[:1]
         updates = [update.reshape(-1, 1) for update in updates]
-    width = len(offsets)
-    # numpy's `at` is slow for each update, rounds are slow for many updates of one target.
-    if at_once in SUMS and int(np.bincount(first).max()) > _MAX_ROUNDS:
-        at_once.at(results[0], (first[:, np.newaxis] + offsets).reshape(-1), updates[0].reshape(-1))
-        return
+    width, done = len(offsets), 0
+    # Rounds are faster for long lines, and slow for many updates of one target.
+    if at_once is not None and (width < _LONG_LINE or int(np.bincount(first).max()) > _MAX_ROUNDS):
+        block = max(1, _PLACES // width) if width > 1 else len(first)
+        while done < len(first):
+            part = slice(done, done + block)
+            places = (first[part, np.newaxis] + offsets).reshape(-1) if width > 1 else first
+            if not at_once(results[0], places, updates[0][part].reshape(-1)):
+                break
+            done += block
+    first, updates = first[done:], [update[done:] for update in updates]
     are_rows = not (first % width).any() and results[0].size % width == 0 and bool((offsets == np.arange(width)).all())
     if are_rows:  # the lines are those of the array, if it is cut into lines of this length
         results, first = [result.reshape(-1, width) for result in results], first // width
