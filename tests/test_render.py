@@ -129,6 +129,14 @@ def test_whatever_a_table_holds_it_fits_and_harms_nothing(
         assert line.isascii() or not ascii_only
 
 
+def test_a_table_of_pages_alone_is_drawn() -> None:
+    """The page of a row is a link of its name, and has no column of its own but where there is nothing else."""
+    table = Table("t", (Column("p", "p", "page"),), ((None,), ("a.html",)))
+    for format_name in format_names():
+        if format_name != "svg":
+            assert "".join(renderer(format_name, person=True)(Report("x", "y", parts=(table,)), Style()))
+
+
 @given(tables(), texts)
 def test_no_format_lets_control_characters_through(table: Table, text: str) -> None:
     tree = Tree("tree", table.columns, tuple(Branch(row) for row in table.rows))

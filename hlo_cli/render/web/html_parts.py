@@ -190,7 +190,8 @@ def _in_order(table: Table) -> list[int]:
 
     A column of other text before the numbers stays first. Columns without any cell leave, unless they are selected.
     """
-    visible = [at for at in table.visible(person=True) if table.columns[at].unit != "page"]
+    shown = table.visible(person=True)
+    visible = [at for at in shown if table.columns[at].unit != "page"] or list(shown)
     if table.rows and not table.selected:
         visible = [at for at in visible if any(row[at] is not None for row in table.rows)] or visible
     units = [table.columns[at].unit for at in visible]
