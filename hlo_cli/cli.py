@@ -62,6 +62,9 @@ QUESTIONS: Final = (
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
 
+_OF_SHAPES: Final = ("layout", "tile-index")
+"""The commands whose inputs may be shapes."""
+
 _LONGEST_COMMAND: Final = 300
 """Characters of the command in the line about an internal error; a pasted text may be an argument."""
 
@@ -172,6 +175,12 @@ def _answer_stdin() -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[0] in _OF_SHAPES or arguments[0] not in COMMANDS:
+        sys.modules.setdefault("inspect", _Later("inspect"))
+        from hlo_cli.commands.front.plain_shapes import answered
+
+        if (code := answered(arguments)) is not None:
+            return code
     import click
 
     from hlo_cli.commands.front.command_table import CommandTable, error_of, show
@@ -195,6 +204,22 @@ def _run(arguments: list[str]) -> int:
         show(error, arguments)
         return 2
     return int(code or 0)
+
+
+class _Later(type(sys)):  # type: ignore[misc]  # the type of modules, without an import
+    """A module that is imported when something in it is used.
+
+    `dataclasses` imports `inspect`, of which nothing is used here, and which takes as long as a third of an answer.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        """The attribute of the module itself, which is the one that is imported from now on."""
+        own = str(self.__dict__["__name__"])
+        if sys.modules.get(own) is self:
+            del sys.modules[own]
+        module = __import__(own)
+        self.__dict__.update(module.__dict__)
+        return getattr(module, name)
 
 
 def _watch_stdin(arguments: Collection[str]) -> None:

@@ -1,10 +1,10 @@
 """A replacement of the standard library's decorator `dataclass`: faster at import, and its values print briefly.
 
 A command imports a hundred dataclasses. For a frozen one, the standard library compiles six functions, each from its
-own text; for all of them, that took longer than reading a dump and answering. Here only `__init__` is compiled; the
-others are closures. `fields`, `replace`, `match`, `copy`, and `pickle` support the result. There is no `order`,
-`unsafe_hash`, `InitVar`, or `kw_only` for a whole class; a base class is as frozen as its subclass, and made by this
-decorator too.
+own text; for all of them, that took longer than reading a dump and answering. Here `__init__` alone is compiled, when
+the first value is made; the others are closures. `fields`, `replace`, `match`, `copy`, and `pickle` support the result.
+There is no `order`, `unsafe_hash`, `InitVar`, or `kw_only` for a whole class; a base class is as frozen as its
+subclass, and made by this decorator too.
 
 Results of analyses hold hundreds of thousands of values. Their `repr` has at most `MAX_REPR` characters, so that a
 Python prompt, a debugger, or a failing test can show any of them: `brief` counts what does not fit.
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 from operator import attrgetter
-from types import MappingProxyType
+from types import MappingProxyType, MethodType
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ else:
 def _methods(made: type, *, frozen: bool, slots: bool, eq: bool, repr: bool) -> dict[str, object]:
     """The methods of a class by name, as the standard library would add them."""
     fields: Fields = dataclasses.fields(made)
-    methods: dict[str, object] = {"__init__": _init(made, fields, frozen=frozen, slots=slots)}
+    methods: dict[str, object] = {"__init__": _Init(made, fields, frozen, slots)}
     if repr:
         methods["__repr__"] = _repr
     if eq:
@@ -61,6 +61,20 @@ def _methods(made: type, *, frozen: bool, slots: bool, eq: bool, repr: bool) -> 
     if frozen and slots:
         methods |= {"__getstate__": _state, "__setstate__": _restore}
     return methods
+
+
+class _Init:
+    """`__init__` until the first value is made: half of the classes that a command imports never have one."""
+
+    def __init__(self, made: type, fields: Fields, frozen: bool, slots: bool) -> None:
+        self._of = made, fields, frozen, slots
+
+    def __get__(self, value: object, owner: type | None = None) -> Callable[..., None]:
+        """The compiled method, which takes the place of this one."""
+        made, fields, frozen, slots = self._of
+        init = _init(made, fields, frozen=frozen, slots=slots)
+        setattr(made, "__init__", init)  # noqa: B010 - a class has another one for checkers of types
+        return init if value is None else MethodType(init, value)
 
 
 def _init(made: type, fields: Fields, *, frozen: bool, slots: bool) -> Callable[..., None]:

@@ -386,7 +386,7 @@ def interrupt_in_a_callback(_):
         sum(range(10))
 
 import sys
-sys.argv[1:] = ["layout", "f32[8]"]
+sys.argv[1:] = ["layout", "f32[8]", *(["-q"] if "plain" not in {name!r} else [])]
 from hlo_cli.__main__ import main
 if {name!r} == "callback":
     import hlo_cli.cli
@@ -403,7 +403,10 @@ main()
 
 
 @linux_only
-@pytest.mark.parametrize("name", ["hlo_cli.cli", "click", "hlo_cli.commands.front.command_table", "callback"])
+@pytest.mark.parametrize(
+    "name",
+    ["hlo_cli.cli", "hlo_cli.commands.front.plain_shapes", "click", "hlo_cli.commands.front.command_table", "callback"],
+)
 def test_an_interrupt_during_imports_is_quiet(name: str, dump: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTING.format(name=name)],

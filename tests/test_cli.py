@@ -16,7 +16,8 @@ import click
 import pytest
 
 from hlo_cli import __version__, cli
-from hlo_cli.commands.options.declaring import Command, flag, option, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
+from hlo_cli.commands.options.declaring import flag, option
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, Source, Span
 

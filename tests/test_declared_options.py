@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,8 @@ from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.front.command_table import CommandTable
 from hlo_cli.commands.help.pages import man_pages
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, Declaration, Option, declarations, flag, option, with_options
+from hlo_cli.commands.options.click_command import Command, Option, with_options
+from hlo_cli.commands.options.declaring import Declaration, declarations, flag, option
 from hlo_cli.commands.options.io_options import (
     InputOptions,
     OutputOptions,
@@ -40,7 +42,7 @@ class SeaOptions:
         "NAME",
         group="Catch",
         is_common=True,
-        complete=completion.one_of(lambda: ("cod", ("carp", "lives in ponds"))),
+        complete=partial(completion.one_of, lambda: ("cod", ("carp", "lives in ponds"))),
         about="one",
         help="Catch the fish NAME.",
     )

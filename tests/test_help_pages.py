@@ -17,7 +17,7 @@ from hlo_cli.cli import COMMANDS, main
 from hlo_cli.commands.diff.options import IGNORABLE_KINDS
 from hlo_cli.commands.fuse.options import SWITCHES
 from hlo_cli.commands.help.catalog import TOPICS
-from hlo_cli.commands.options.declaring import SCREEN_LINES, Command, Option
+from hlo_cli.commands.options.click_command import SCREEN_LINES, Command, Option
 from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.schedule.command import ORDERS
 from hlo_cli.render import progress

@@ -261,8 +261,8 @@ def loading(rounds: int) -> Iterator[Measured]:
     bare = [sys.executable, "-c", "pass"]
     dump = str(FIXTURES / DUMPS[1])
     for arguments, budget in (
-        (("layout", "f32[8,128]"), 8.0),
-        (("tile-index", "f32[8,128]", "3,5"), 6.0),
+        (("layout", "f32[8,128]"), 4.5),
+        (("tile-index", "f32[8,128]", "3,5"), 4.5),
         (("parse", dump), 12.0),
         (("layout", dump), 14.0),
         (("memspace", dump), 18.0),

@@ -8,11 +8,8 @@ import click
 
 from hlo_cli.commands.diff.options import CONDITIONS, IGNORABLE_KINDS, LIMITED, DiffOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import (
-    Command,
-    cause_of,
-    with_options,
-)
+from hlo_cli.commands.options.click_command import Command, with_options
+from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 

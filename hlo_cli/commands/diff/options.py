@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from hlo_cli.commands.options import completion
@@ -96,7 +97,7 @@ class DiffOptions:
         group="Comparison",
         is_common=True,
         default="",
-        complete=completion.some_of(lambda: IGNORABLE_KINDS),
+        complete=partial(completion.some_of, lambda: IGNORABLE_KINDS),
         help="Ignore these kinds of changes or attributes (comma-separated).",
     )
     schedule: bool = flag(
@@ -124,7 +125,7 @@ class DiffOptions:
         group="Comparison",
         is_common=True,
         default="",
-        complete=completion.some_of(lambda: CONDITIONS),
+        complete=partial(completion.some_of, lambda: CONDITIONS),
         help="Check only these conditions, such as memory>2%,layouts (default: all).",
         needs="--against-golden",
     )

@@ -65,7 +65,7 @@ class CommandTable(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, and says which file it wrote."""
         code = super().invoke(ctx)
-        from hlo_cli.commands.options.declaring import GIVEN  # the command has imported it
+        from hlo_cli.commands.options.click_command import GIVEN  # the command has imported it
 
         given = ctx.meta.get(GIVEN, {})
         if given.get("path"):

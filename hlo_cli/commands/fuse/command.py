@@ -11,11 +11,8 @@ import click
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chosen_throughput, throughput_for
-from hlo_cli.commands.options.declaring import (
-    Command,
-    cause_of,
-    with_options,
-)
+from hlo_cli.commands.options.click_command import Command, with_options
+from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.io_options import OutputOptions, given_about, io_of, io_options
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.report.report import Report

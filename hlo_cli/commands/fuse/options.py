@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.options import completion
@@ -197,7 +198,7 @@ class FuseOptions:
         "--fusion-rules",
         "LIST",
         group="Changes",
-        complete=completion.some_of(lambda: SWITCHES),
+        complete=partial(completion.some_of, lambda: SWITCHES),
         help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
         about="one",
         needs="--run-pass or --why-not",

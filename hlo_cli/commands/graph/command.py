@@ -9,7 +9,7 @@ import click
 
 from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, format_options, io_of, io_options_of
 from hlo_cli.commands.options.writing import note_written, write_and_open, write_report
 

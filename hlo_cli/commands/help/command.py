@@ -26,7 +26,8 @@ from hlo_cli.commands.help.catalog import (
     read_page,
     source_of,
 )
-from hlo_cli.commands.options.declaring import OUTPUT, Command, flag, option, taken, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
+from hlo_cli.commands.options.declaring import OUTPUT, flag, option, taken
 from hlo_cli.commands.options.io_options import OutputOptions
 from hlo_cli.commands.options.writing import write
 from hlo_cli.dataclass import dataclass

@@ -25,7 +25,7 @@ from hlo_cli.commands.help.catalog import (
     read_page,
     source_of,
 )
-from hlo_cli.commands.options.declaring import Command
+from hlo_cli.commands.options.click_command import Command
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.markup import encoded, safe
 from hlo_cli.render.web.page import page_css

@@ -10,6 +10,9 @@ from typing import Final
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.layout.layout_steps import overflows
 from hlo_cli.analysis.layout.tpu_layout import OrderCost, best_order, default_order, default_tpu_layout, order_costs
+from hlo_cli.commands.options.io_options import OutputOptions
+from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.shape.argument import is_plain_shape
 from hlo_cli.commands.shape.explained import (
     Explained,
     arrays_of,
@@ -330,6 +333,13 @@ def _instead(default: OrderCost, array: ArrayShape) -> str:
 
 
 Elements = Sequence[tuple[int, ...]]
+
+
+def plain_answer(shapes: Sequence[str]) -> int | None:
+    """Answers shapes without options, and returns the exit code; None if there is something else among them."""
+    if not all(map(is_plain_shape, shapes)):
+        return None
+    return write_report(report_of_shapes(shapes), OutputOptions(is_format_given=False))
 
 
 def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: str | None = None) -> Report:

@@ -12,7 +12,7 @@ import click
 from hlo_cli.commands.lint.options import ORDERS, LintOptions, cause_grouping
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chosen_throughput
-from hlo_cli.commands.options.declaring import Command, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options_of, requirement_error
 from hlo_cli.commands.options.writing import write, write_report
 from hlo_cli.report.report import Report

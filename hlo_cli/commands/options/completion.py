@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
-
-import click
 
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    import click
     from click.shell_completion import CompletionItem
 
     from hlo_cli.inputs.dumps import DumpName
@@ -43,34 +43,27 @@ _MAXIMUM_PARSED: Final = 2 << 20
 """Bytes of modules that are parsed to tell which is the main one; it takes about a second."""
 
 
-def one_of(choices: Choices) -> Completer:
-    """A completer for one of the values that `choices` returns; it is called only when the shell asks.
+def one_of(choices: Choices, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes one of the values that `choices` returns; `partial` with `choices` is a completer.
 
-    >>> option = click.Option(["--chip"])
-    >>> complete = one_of(lambda: ("v5e", "v5p", ("h100", "NVIDIA H100")))
-    >>> [item.value for item in complete(click.Context(click.Command("x")), option, "V5")]
+    >>> import click
+    >>> context, option = click.Context(click.Command("x")), click.Option(["--chip"])
+    >>> [item.value for item in one_of(lambda: ("v5e", "v5p", ("h100", "NVIDIA H100")), context, option, "V5")]
     ['v5e', 'v5p']
     """
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return _matching(choices(), incomplete)
-
-    return complete
+    return _matching(choices(), incomplete)
 
 
-def some_of(choices: Choices) -> Completer:
-    """A completer for a comma-separated list of values: it completes the last of them.
+def some_of(choices: Choices, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The same for a comma-separated list of values: completes the last of them.
 
-    >>> complete = some_of(lambda: ("HLO101", "HLO102"))
-    >>> [item.value for item in complete(click.Context(click.Command("x")), click.Option(["--x"]), "HLO2,HLO1")]
+    >>> import click
+    >>> context, option = click.Context(click.Command("x")), click.Option(["--x"])
+    >>> [item.value for item in some_of(lambda: ("HLO101", "HLO102"), context, option, "HLO2,HLO1")]
     ['HLO2,HLO101', 'HLO2,HLO102']
     """
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        done, comma, last = incomplete.rpartition(",")
-        return _matching(choices(), last, before=done + comma)
-
-    return complete
+    done, comma, last = incomplete.rpartition(",")
+    return _matching(choices(), last, before=done + comma)
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -144,7 +137,7 @@ def column(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The columns of the command, in a comma-separated list: the last of them."""
-    return some_of(lambda: _columns_of(ctx.info_name or ""))(ctx, param, incomplete)
+    return some_of(lambda: _columns_of(ctx.info_name or ""), ctx, param, incomplete)
 
 
 def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: str = "") -> list[CompletionItem]:
@@ -168,6 +161,8 @@ def _inputs(ctx: click.Context) -> tuple[str, ...]:
 
     If the last word is an option whose value is to be completed, click leaves the arguments in `args`.
     """
+    import click
+
     arguments = [ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument)]
     values = (each for value in arguments for each in (value if isinstance(value, tuple) else (value,)))
     return tuple(str(value) for value in (*values, *ctx.args) if value is not None)
@@ -265,8 +260,8 @@ def _setting_names() -> Iterator[tuple[str, str]]:
     return ((f"{name}=", meaning) for name, (_, meaning) in MEANINGS.items())
 
 
-chips = one_of(_chip_names)
-tpus = one_of(_tpu_names)
-memory_spaces = one_of(_space_names)
-rules = some_of(_rule_codes)
-settings = one_of(_setting_names)
+chips = partial(one_of, _chip_names)
+tpus = partial(one_of, _tpu_names)
+memory_spaces = partial(one_of, _space_names)
+rules = partial(some_of, _rule_codes)
+settings = partial(one_of, _setting_names)

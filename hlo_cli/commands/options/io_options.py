@@ -6,26 +6,18 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import (
-    INPUT,
-    OUTPUT,
-    CommandFunction,
-    Declaration,
-    declarations,
-    flag,
-    option,
-    taken,
-    with_options,
-)
+from hlo_cli.commands.options.declaring import INPUT, OUTPUT, Declaration, declarations, flag, option, taken
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
+    import click
+
+    from hlo_cli.commands.options.click_command import CommandFunction
     from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
@@ -217,11 +209,13 @@ def io_options_of(*kinds: Kind) -> Callable[[CommandFunction], CommandFunction]:
 
     format_of_command = {
         "default_text": "full on a terminal, else concise" if "findings" in kinds else "table",
-        "shell_complete": completion.one_of(names),
+        "shell_complete": partial(completion.one_of, names),
         "help": lambda: f"Set the output format: {joined_by_or(names())}.",
     }
 
     def add(function: CommandFunction) -> CommandFunction:
+        from hlo_cli.commands.options.click_command import with_options  # an answer without options needs no click
+
         return with_options(InputOptions)(with_options(OutputOptions, format=format_of_command)(function))
 
     return add

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from hlo_cli.commands.options.io_options import OutputOptions, is_terminal
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
@@ -185,13 +183,17 @@ def note_written(output: OutputOptions, pages: Sequence[str] = (), remark: str =
     """
     if is_page_file(output):
         _note_of(output, pages, remark)
-        if (context := click.get_current_context(silent=True)) is not None:
+        from click import get_current_context
+
+        if (context := get_current_context(silent=True)) is not None:
             context.meta[_IS_NOTED] = True
 
 
 def note_file(output: OutputOptions) -> None:
     """Says which file a command wrote for -o, and its size, unless `note_written` has said more of it."""
-    if not click.get_current_context().meta.get(_IS_NOTED) and _is_new_file(output.path or ""):
+    from click import get_current_context
+
+    if not get_current_context().meta.get(_IS_NOTED) and _is_new_file(output.path or ""):
         _note_of(output, (), "")
 
 
@@ -236,11 +238,17 @@ def print_diagnostics(
 
     style = output.style(2)
     for chunk in render_notes(notes, style, verbose=output.verbose):
-        click.echo(chunk, err=True, nl=False, color=True)
+        _echo(chunk)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
-        click.echo(chunk, err=True, nl=False, color=True)
+        _echo(chunk)
     is_bug = any(INTERNAL_ERROR in error.message for error in errors)
     return INTERNAL_ERROR_CODE if is_bug else 2 if errors else 0
+
+
+def _echo(chunk: str) -> None:
+    from click import echo  # it knows the consoles of Windows; most answers have nothing to say there
+
+    echo(chunk, err=True, nl=False, color=True)
 
 
 def print_quoted(diagnostic: Diagnostic, output: OutputOptions) -> None:
@@ -250,7 +258,7 @@ def print_quoted(diagnostic: Diagnostic, output: OutputOptions) -> None:
     from hlo_cli.render.draw.diagnostics import render_diagnostics
 
     for chunk in render_diagnostics((diagnostic,), output.style(2)):
-        click.echo(chunk, err=True, nl=False, color=True)
+        _echo(chunk)
 
 
 def write(chunks: Iterable[str], path: str | None) -> None:

@@ -9,7 +9,7 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_option
-from hlo_cli.commands.options.declaring import Command, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.io_options import io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.declaring import (
     OUTPUT,
-    Command,
     each_option,
     flag,
     jobs_option,
     option,
     timeout_option,
     where_option,
-    with_options,
 )
 from hlo_cli.commands.options.io_options import (
     InputOptions,

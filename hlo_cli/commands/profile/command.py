@@ -11,7 +11,8 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
-from hlo_cli.commands.options.declaring import Command, argument, flag, option, where_option, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
+from hlo_cli.commands.options.declaring import argument, flag, option, where_option
 from hlo_cli.commands.options.io_options import InputOptions, check_options, io_of, io_options
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
@@ -36,7 +37,7 @@ def _trace_and_name(ctx: click.Context, param: click.Parameter, incomplete: str)
     if not _paths(ctx):
         return completion.files(ctx, param, incomplete)
     names = (each.name for profile in _profiles(ctx) for each in profile.operations)
-    return completion.one_of(lambda: dict.fromkeys(names))(ctx, param, incomplete) or completion.files(
+    return completion.one_of(lambda: dict.fromkeys(names), ctx, param, incomplete) or completion.files(
         ctx, param, incomplete
     )
 
@@ -44,7 +45,7 @@ def _trace_and_name(ctx: click.Context, param: click.Parameter, incomplete: str)
 def steps(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The steps of the trace on the command line."""
     names = (each.name for profile in _profiles(ctx) for each in profile.steps)
-    return completion.one_of(lambda: dict.fromkeys(names))(ctx, param, incomplete)
+    return completion.one_of(lambda: dict.fromkeys(names), ctx, param, incomplete)
 
 
 def _paths(ctx: click.Context) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options, requirement_error
 from hlo_cli.commands.options.writing import note_written, write_and_open, write_report
 from hlo_cli.commands.report.options import ReportOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.declaring import Command, with_options
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options
 from hlo_cli.commands.options.writing import (
     print_diagnostics,

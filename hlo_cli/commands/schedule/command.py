@@ -8,8 +8,8 @@ import click
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput, throughput_for
+from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.declaring import (
-    Command,
     by_option,
     cause_of,
     each_option,
@@ -18,7 +18,6 @@ from hlo_cli.commands.options.declaring import (
     option,
     timeout_option,
     where_option,
-    with_options,
 )
 from hlo_cli.commands.options.io_options import (
     OutputOptions,

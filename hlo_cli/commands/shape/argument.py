@@ -59,6 +59,15 @@ def is_hlo_text(argument: str) -> bool:
     return _LOOKS_LIKE_HLO.match(argument) is not None or _begins_with_a_type(argument)
 
 
+def is_plain_shape(argument: str) -> bool:
+    """Whether an argument is a shape alone: no instruction, no text with spaces, and no file.
+
+    >>> is_plain_shape("f32[8]"), is_plain_shape("r = f32[8] negate(x)")
+    (True, False)
+    """
+    return is_hlo_text(argument) and not any(map(argument.__contains__, " \t\r\n=")) and not os.path.exists(argument)
+
+
 def is_sharding_text(argument: str) -> bool:
     """Whether an argument begins as a sharding.
 
