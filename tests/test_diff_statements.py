@@ -394,7 +394,7 @@ PARALLEL = {
 }
 
 
-SAMPLE = (("base", "hidden"), ("base", "layers"))
+SAMPLE = (("base", "layers"),)
 
 
 def pairs() -> Iterator[object]:

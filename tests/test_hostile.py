@@ -228,15 +228,15 @@ def test_a_truncated_module_gives_what_was_whole() -> None:
 
 
 LARGE: dict[str, str] = {
-    "bodies in bodies": HEAD + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * 3000 + "}" * 3000,
-    "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * 3000 + "}\n" * 3000,
+    "bodies in bodies": HEAD + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * 800 + "}" * 800,
+    "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * 800 + "}\n" * 800,
     "a name that is not there": lines(*[f"%x{i} = f32[2] negate(%nothing{i})" for i in range(20_000)]),
     "computations that are not there": lines(
         *[f"%x{i} = f32[2] call(%p), to_apply=%nothing{i}" for i in range(20_000)]
     ),
     "broken operands": lines(*[f"%x{i} = f32[2] negate(%p %q)" for i in range(20_000)]),
-    "unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(100_000)]),
-    "unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(100_000)]),
+    "unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(40_000)]),
+    "unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(40_000)]),
 }
 
 

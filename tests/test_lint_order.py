@@ -460,12 +460,12 @@ def test_lines_of_the_program_are_in_it(capsys: pytest.CaptureFixture[str], monk
 
 
 USERS = re.findall(r"@program\ndef (\w+)", PROGRAMS.read_text())
-"""The programs; every seventh is compiled by `make oracle`, all by `make judge`."""
+"""The programs; every twentieth is compiled by `make oracle`, all by `make judge`."""
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if at % 7 else []) for at, name in enumerate(USERS)]
+    "name", [pytest.param(name, marks=[pytest.mark.long] if at % 20 else []) for at, name in enumerate(USERS)]
 )
 def test_first_screens_of_programs_are_about_them(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -21,6 +21,7 @@ from hlo_cli.analysis.query.main_module import (
 )
 from hlo_cli.commands.modules.loading import load_main
 from hlo_cli.commands.options.io_options import InputOptions
+from share import every
 
 FRAMES = """
 
@@ -198,7 +199,7 @@ float(s[0])
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", every(3, PROGRAMS, slow=0))
 def test_the_main_module_of_programs(name: str, tmp_path: Path) -> None:
     """The right module was written down before the dump was made."""
     text, expected = PROGRAMS[name]

@@ -141,7 +141,7 @@ def test_a_part_prints_as_a_text_that_reads_as_the_same(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", every(6, [path for path in dumps() if path.stat().st_size < 30_000], slow=2), ids=name_of
+    "path", every(6, [path for path in dumps() if path.stat().st_size < 30_000], slow=1), ids=name_of
 )
 def test_every_command_answers(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random, part = Random(name_of(path)), tmp_path / "part.txt"

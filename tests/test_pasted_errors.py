@@ -311,7 +311,7 @@ def test_a_number_without_end_is_not_read(text: str) -> None:
     assert explained(text).answer
 
 
-@pytest.mark.parametrize("most", [24_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [24_000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("start", "part", "end"),
     [
