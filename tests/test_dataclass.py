@@ -191,3 +191,41 @@ def test_the_package_makes_its_values_with_it() -> None:
         if path.name != "dataclass.py" and re.search(r"from dataclasses import .*\bdataclass\b", text_of(path))
     ]
     assert not others, "from hlo_cli.dataclass import dataclass, which loads faster"
+
+
+def plain() -> type:
+    """A class without a base class, anew each time."""
+
+    class Plain:
+        """A text."""
+
+        first: int
+        second: str = "b"
+        third: list[int] = field(default_factory=list)
+        fourth: int = field(default=4, compare=False, kw_only=True, metadata={"key": 1})
+        fifth: int = field(init=False, repr=False, default=5)
+        SIZE = 3
+
+        def method(self) -> int:
+            """Three."""
+            return self.SIZE
+
+    return Plain
+
+
+@pytest.mark.parametrize("slots", [False, True])
+def test_a_plain_class_is_what_the_standard_library_makes(slots: bool) -> None:
+    """Fields, defaults, patterns, slots, and what other tools look at."""
+    ours: Any = dataclass(frozen=True, slots=slots)(plain())
+    theirs: Any = dataclasses.dataclass(frozen=True, slots=slots)(plain())
+    assert [repr(each) for each in dataclasses.fields(ours)] == [repr(each) for each in dataclasses.fields(theirs)]
+    assert ours.__match_args__ == theirs.__match_args__ == ("first", "second", "third")
+    for name in ("__qualname__", "__module__", "__doc__", "__slots__", "second", "fourth", "SIZE"):
+        found, expected = (getattr(each, name, None) for each in (ours, theirs))
+        assert slots or found == expected, name
+        assert type(found) is type(expected), name
+    assert set(vars(theirs)) - set(vars(ours)) <= {"__replace__"}
+    assert dataclasses.replace(ours(1), fourth=7).method() == 3
+    assert hasattr(ours(1), "__dict__") == hasattr(theirs(1), "__dict__") == (not slots)
+    with pytest.raises(ValueError, match="mutable default"):
+        dataclass(slots=slots)(type("Mutable", (), {"__annotations__": {"first": "list"}, "first": []}))

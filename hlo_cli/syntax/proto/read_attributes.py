@@ -458,10 +458,16 @@ def _listed(texts: Iterable[str]) -> str:
 # Reads the attributes and literals of a computation's instructions on demand.
 
 
+_MAX_KEPT: Final = 2_000  # chosen: texts of larger computations would take more memory than their instructions
+"""The largest computation whose texts are kept, in instructions."""
+_LONGEST_KEPT: Final = 2_000
+"""Characters of the longest text that is kept, such as that of a constant."""
+
+
 class ProtoReader:
     """The instructions of one computation in a proto. A proto has no lines, so nothing has a span."""
 
-    __slots__ = ("_computation", "_data", "_texts", "by_number")
+    __slots__ = ("_computation", "_data", "_raws", "_texts", "by_number")
 
     def __init__(
         self, computation: Computation, data: Sequence[bytes], by_number: Mapping[int, Instruction], texts: Texts
@@ -470,6 +476,8 @@ class ProtoReader:
         self._data = data
         self.by_number = by_number
         self._texts = texts
+        # Making a text takes as long as reading its instruction; analyses and printing ask for it again.
+        self._raws: dict[int, tuple[str, str]] | None = {} if len(data) <= _MAX_KEPT else None
 
     def whole(self) -> str:
         """Empty, as a proto is not text."""
@@ -482,12 +490,17 @@ class ProtoReader:
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument, and the attributes as XLA prints them."""
+        if self._raws is not None and (kept := self._raws.get(index)) is not None:
+            return kept
         instruction = self._computation.instructions[index]
         data = self._data[index]
         try:
-            return self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
+            made = self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
         except HloError as error:
             raise self._blamed(instruction, error) from None
+        if self._raws is not None and len(made[0]) + len(made[1]) <= _LONGEST_KEPT:
+            self._raws[index] = made
+        return made
 
     def pairs(self, index: int) -> Pairs:
         """Names and values of the attributes."""
