@@ -44,7 +44,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "make_mesh": ("the mesh (4, 2) needs 8, and JAX has 1",),
     "callback": ("it raised ZeroDivisionError: division by zero", "Start at /w/train.py:35"),
     "vjp": ("bwd returns PyTreeDef((*,)), the arguments are PyTreeDef((*, *))", "Start at /w/model2.py:12"),
-    "dslice": ("the slice is (4, 32), the array (8, 16): dimension 0 is 4 and 8, dimension 1 is 32 and 16",),
+    "dslice": ("the slice is (4, 32), the array (8, 16): dimension 1 is 32, of 16",),
     "reshape2": ("(3, 4) has 12 elements, (5, 2) has another number",),
     "axis": ("psum names batch, which nothing around it binds", "Start at /w/model2.py:16"),
     "boolidx": ("the mask is a traced bool[8]", "jnp.where(mask, x, 0)"),
@@ -60,7 +60,10 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "while_carry": ("c[1] of while_loop is float32[8,128], the body returns bfloat16[8,128]",),
     "prng": ("the key has the shape (3,), not (2,)",),
     "grad_scalar": ("the function returns (3,)", "Start at /w/train.py:16"),
-    "squeeze": ("got shape=(2, 3) and dimensions=(0,) Start at /w/model3.py:8",),
+    "squeeze": (
+        "dimensions (0,) of (2, 3) are to be dropped",
+        "Start at /w/model3.py:8",
+    ),
     # --- errors of other frameworks ---
     "hf_size": (
         "lm_head.weight is [32000, 4096] in the checkpoint, [32064, 4096] in the model: dimension 0 is 32000 and",

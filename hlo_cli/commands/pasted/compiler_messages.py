@@ -43,6 +43,12 @@ _NAMED: Final = lazy_regex(
 _LONGEST_MESSAGE: Final = 300  # some messages quote whole modules
 
 
+def framework_error_report(pasted: PastedText) -> Report | None:
+    """The report on an error of a framework; None if none has a known rule: its words may be in any text."""
+    is_known = any(error.rule is not None for error in parse_compiler_errors(pasted.text))
+    return compiler_error_report(pasted) if is_known else None
+
+
 def compiler_error_report(pasted: PastedText) -> Report:
     """The report on the first error of a text whose meaning is known, or on its most telling line."""
     errors = parse_compiler_errors(pasted.text)
@@ -236,6 +242,9 @@ def _is_sentence(words: str) -> bool:
         "Along",
         "It",
         "This",
+        "At",
+        "Dimensions",
+        "Argument",
     )
 
 

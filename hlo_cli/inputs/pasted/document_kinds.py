@@ -252,8 +252,8 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         words(
             r"^[ \t]*\"?Time ?\(%\)\"?[ ,|]+\"?Total Time|cuda_gpu_kern_sum|CUDA (?:GPU )?Kernel "
             r"(?:Summary|Statistics)|^\"?Name\"?,\"?Calls\"?,\"?TotalDurationNs"
-            r"|KERNEL_DISPATCH[^~]{0,4000}?DURATION \(nsec\)"
-            r"|DURATION \(nsec\)[^~]{0,4000}?KERNEL_DISPATCH"
+            r"|KERNEL_DISPATCH[\s\S]{0,4000}?DURATION \(nsec\)"
+            r"|DURATION \(nsec\)[\s\S]{0,4000}?KERNEL_DISPATCH"
         ),
         is_document=True,
         has_times=True,

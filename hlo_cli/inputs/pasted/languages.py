@@ -41,8 +41,8 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
         "StableHLO (MLIR)",
         lazy_regex(
             r"^(?:module @(?:jit|pmap|pjit|xla)_|module(?: @\S+)? (?:attributes\b|\{)"
-            r"(?=[^~]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]|\btensor<))"
-            r"| *(?:func\.func|\"builtin\.module\")(?=[^~]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo)\.[a-z]|\btensor<)))"
+            r"(?=[\s\S]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]|\btensor<))"
+            r"| *(?:func\.func|\"builtin\.module\")(?=[\s\S]{0,4000}?(?:\b(?:stablehlo|mhlo|chlo)\.[a-z]|\btensor<)))"
             r"|= \"?(?:stablehlo|mhlo|chlo)\.[a-z]|\bmhlo\.[a-z_]+ = "
             r"|^ *\"?(?:stablehlo|mhlo|chlo)\.[a-z_]+\"?(?:\(| [%(])",
             re.MULTILINE,
@@ -53,7 +53,7 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
         "MLIR",
         lazy_regex(
             r"^(?:module(?: @\S+)? (?:attributes\b|\{)| *(?:func\.func|\"builtin\.module\"))"
-            r"|\btensor<[\dx?]*[a-z]\w*>(?=[^~]{0,400}?[:=(])",
+            r"|\btensor<[\dx?]*[a-z]\w*>(?=[\s\S]{0,400}?[:=(])",
             re.MULTILINE,
         ),
         _LOWERED,

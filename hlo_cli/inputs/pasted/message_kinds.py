@@ -294,7 +294,7 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
     Envelope(
         "framework-error",
         "an error of a framework before HLO exists",
-        "pasted.compiler_messages.compiler_error_report",
+        "pasted.compiler_messages.framework_error_report",
         (
             *(
                 "incompatible shapes for broadcasting",
@@ -341,6 +341,76 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
             *("(first observed failure)", "torch._dynamo hit config", "triggered tf.function retracing", "Assertion `"),
             *("Failed to deserialize StableHLO", "driver: Metadata at", "compilation cache entry for '"),
             *("[cudnn_frontend] Error", "Failed to connect to remote host", "failed to connect to all addresses"),
+            # --- calls of JAX with wrong arguments ---
+            *(
+                "requires lhs and rhs ndim to be equal",
+                "requires lhs batch dimensions",
+                "start_indices must have length",
+            ),
+            *(
+                "update shape must be smaller than operand",
+                "must have shape [..., n, n]",
+                "array split does not result",
+            ),
+            *(
+                "select an axis to squeeze out",
+                "Too many indices: ",
+                "Indexer must have integer",
+                "in-place item assignment",
+            ),
+            *(
+                "Invalid shape for `swap`",
+                "Block shape for ",
+                "] captures constants",
+                "captures constants [",
+                "Only interpret mode",
+            ),
+            *("implicit dtype promotion path", "`preferred_element_type` must", "arguments to fori_loop must have"),
+            *("too large to convert to ", "out of bounds for int", "requires ndarray or scalar arguments"),
+            *("unexpected PRNG key type", "is not a valid JAX type", "Cannot interpret value of type <class"),
+            *(
+                "Reverse-mode differentiation does not work",
+                "Leaked trace ",
+                "host-to-device transfer: ",
+                "device-to-host transfer: ",
+            ),
+            *("pytree structure error", "Dict key mismatch", "arity mismatch: ", "Custom node type mismatch"),
+            *(
+                "incompatible shardings for broadcasting",
+                "Contracting dimensions are sharded",
+                "mismatched varying manual axes",
+            ),
+            *(
+                "all_to_all requires the size",
+                "_scatter operand scatter dimension",
+                "sources and destinations must be unique",
+            ),
+            *("Unknown backend", "' failed to initialize: ", "jax.distributed.initialize"),
+            # --- devices, code generators, and other processes ---
+            *("open(/dev/", "libtpu.so already in use", "libtpu multi-process lockfile", "No visible GPU devices"),
+            *("Is it installed?", "DNN library initialization failed", "Failed to determine best cudnn", "libdevice"),
+            *("suitable version of ptxas", "ptxas error", "CompilationError: at ", "op inferred type(s)", "Gloo "),
+            *(" heartbeat timeout", "has been preempted", "tasks have crashed", "JAX distributed service detected"),
+            *("MegaScale", "Megascale", "compiled for input shardings", "Length of slice indices must match"),
+            *("in static_argnames", "invalid PRNG key data", " mismatch)"),
+            # --- errors of libraries ---
+            *("but the collection is empty", "Could not find parameter named", "the given initializer is expected"),
+            *('No Variable named "', 'needs PRNG for "', "no `rngs` argument was provided", "is immutable. (https"),
+            *(
+                ": Name in use",
+                "Jax transforms and Flax models",
+                "only accessible from inside 'init'",
+                "different trace level",
+            ),
+            *("EquinoxRuntimeError: ", "(`check` failed)", "[Chex] ", "Type-check error whilst checking"),
+            *(
+                "restore item and on-disk value",
+                "No checkpoint path found",
+                "Destination /",
+                "Checkpoint at ",
+                "harding passed to deserialization",
+            ),
+            *("was not found in jax.local_devices", "target dict keys and state dict keys"),
         ),
     ),
     Envelope(
@@ -436,7 +506,9 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         lazy_regex(
             rf"^[ \t]*Traceback \(most(?={_WITHIN}(?:\b(?:jax|jaxlib|jnp|lax|torch|torch_xla|tensorflow|flax|optax"
             rf"|orbax|keras)"
-            rf"[./]|JAX has removed)){_WITHIN}^[ \t]*(?:\w{{1,60}}\.){{0,8}}[A-Z]\w{{0,60}}(?:Error|Exception):",
+            rf"[./]|JAX has removed)){_WITHIN}^[ \t]*(?:\w{{1,60}}\.){{0,8}}[A-Z]\w{{0,60}}"
+            r"(?:Error|Exception|NotFound):"
+            r"|^Exception: Leaked trace",
             re.MULTILINE,
         ),
         is_beside_hlo=True,

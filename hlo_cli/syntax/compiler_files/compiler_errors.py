@@ -14,6 +14,9 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.compiler_files.framework_errors import FRAMEWORK_RULES
+from hlo_cli.syntax.compiler_files.library_errors import LIBRARY_RULES
+from hlo_cli.syntax.compiler_files.python_errors import PYTHON_RULES
+from hlo_cli.syntax.compiler_files.runtime_errors import RUNTIME_RULES
 from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
 
 # --- rules of the verifier ---
@@ -504,7 +507,7 @@ PROGRAM_RULES: Final = (
     (
         (
             r"NCCL operation (?P<call>\w++)[^\n]{0,300}? failed: (?P<why>[^\n.;(]{1,200})(?:\([^)\n]{0,80}\))?"
-            r"(?:[^~]{0,20}?Last NCCL warning\(error\) log entry \(may be unrelated\) "
+            r"(?:[\s\S]{0,20}?Last NCCL warning\(error\) log entry \(may be unrelated\) "
             r"'(?P<entry>[^\n]{1,200}?)'\.?(?=\s|$))?"
         ),
         ErrorRule(
@@ -527,9 +530,9 @@ PROGRAM_RULES: Final = (
     ),
     (
         (
-            r"(?:Core halted unexpectedly: INTERNAL: )?Accelerator device halted prematurely[^~]{0,200}?Node "
+            r"(?:Core halted unexpectedly: INTERNAL: )?Accelerator device halted prematurely[\s\S]{0,200}?Node "
             r"(?P<node>\d++) halted unexpectedly at tag:pc "
-            r"(?P<core>\w++:\d++)[^~]{0,80}?: (?P<why>[^~]{0,300}?)(?:\. )?HLO: (?P<name>[^;\s]{1,200}); HLO "
+            r"(?P<core>\w++:\d++)[\s\S]{0,80}?: (?P<why>[\s\S]{0,300}?)(?:\. )?HLO: (?P<name>[^;\s]{1,200}); HLO "
             r"computation: "
             r"(?P<computation>[^\s]{1,200})"
         ),
@@ -645,7 +648,8 @@ _FAILED_AFTER: Final = lazy_regex(r"Failed after ([\w\-.]++)")
 _RAISED: Final = lazy_regex(r"(?:RET_CHECK failure \(|\b)([\w./\-]{1,200}\.(?:cc|h|cu)):([0-9]++)(?:\)|\])")
 _CHECK: Final = lazy_regex(r"(?:RET_CHECK failure \([^)\n]{1,300}\)|Check failed:) ([^\n]{1,600})")
 _EXCEPTION: Final = lazy_regex(
-    r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]{0,120}?(?:Error|Exception)\b\)?+:? [^\n]{1,2000}", re.MULTILINE
+    r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]{0,120}?(?:Error|Exception|NotFound|(?<=\.)Exception)\b\)?+:? [^\n]{1,2000}",
+    re.MULTILINE,
 )
 _FRAME: Final = lazy_regex(r"^[ \t]*+File \"([^\"\n]{1,400}+)\", line ([0-9]{1,7}+)", re.MULTILINE)
 _LIBRARIES: Final = ("site-packages", "dist-packages", "<frozen", "/lib/python")
@@ -699,10 +703,23 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
     along = fields.get("along", "")
     if sizes := fields.get("sizes"):
         return {"difference": size_difference(sizes, along=int(along) if along.isdigit() else None)}
+    if "within" in fields and "part" in fields:
+        return {"difference": _too_large(fields["part"], fields["within"])}
     for one, other in (("wanted", "stored"), ("from", "to")):
         if fields.get(one, "")[:1] in _OPENING and fields.get(other):
             return {"difference": size_difference(f"{fields[one]} {fields[other]}", along=-1)}
     return {}
+
+
+def _too_large(part: str, whole: str) -> str:
+    """The dimensions in which a part is larger than the whole.
+
+    >>> _too_large("(4, 16)", "(8, 8)")
+    'dimension 1 is 16, of 8'
+    """
+    sizes = [[int(each) for each in re.findall(r"[0-9]{1,18}", text)] for text in (part, whole)]
+    pairs = enumerate(zip(*sizes, strict=False))
+    return ", ".join(f"dimension {at} is {one}, of {other}" for at, (one, other) in pairs if one > other)
 
 
 def essential_text(text: str) -> str:
@@ -755,7 +772,16 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
 def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
     return tuple(
         (re.compile(_spaced(pattern)), rule)
-        for pattern, rule in (*TRACING_RULES, *FRAMEWORK_RULES, *VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
+        for pattern, rule in (
+            *TRACING_RULES,
+            *FRAMEWORK_RULES,
+            *RUNTIME_RULES,  # before those of calls: an error of a device is quoted in that of a call
+            *PYTHON_RULES,
+            *LIBRARY_RULES,
+            *VERIFIER_RULES,
+            *SHAPE_RULES,
+            *PROGRAM_RULES,
+        )
     )
 
 

@@ -18,7 +18,7 @@ FRAMEWORK_RULES: Final = (
     # --- calls of compiled functions ---
     (
         (
-            rf"Argument '(?P<name>[^'\n]{{1,200}})' compiled with (?P<expected>{_TYPE}) and called with "
+            rf"Argument '(?P<name>[^\n]{{1,200}}?)' compiled with (?P<expected>{_TYPE}) and called with "
             rf"(?P<actual>{_TYPE})"
         ),
         ErrorRule(
@@ -121,7 +121,8 @@ FRAMEWORK_RULES: Final = (
         (
             r"(?:Attempted boolean conversion of traced array with shape|Abstract tracer value encountered where "
             "concrete "
-            r"value is expected: traced array with shape|The [\w.]{1,60}\(\) method was called on traced array "
+            r"value is expected: traced array with shape|The (?:[\w.]{1,60} conversion method )?[\w.]{1,60}\(\) "
+            r"(?:method )?was called on traced array "
             "with shape) "
             rf"(?P<shape>{_TYPE})(?:{_LONG}while tracing the function (?P<function>\S++) at (?P<place>\S++))?"
             rf"(?:{_LONG}depends on the values? of the arguments? (?P<argument>[\w.\[\]', ]{{1,200}}?)\.(?=\s|$))?"

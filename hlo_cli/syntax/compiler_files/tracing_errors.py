@@ -270,14 +270,14 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            rf"slice_sizes must be less than or equal to operand shape, got slice_sizes (?P<wanted>{_SIZES}) for "
+            rf"slice_sizes must be less than or equal to operand shape, got slice_sizes (?P<part>{_SIZES}) for "
             rf"operand "
-            rf"shape (?P<stored>{_SIZES})"
+            rf"shape (?P<within>{_SIZES})"
         ),
         _rule(
             "size of a slice",
             "A slice is at most as large as its array in each dimension.",
-            "The slice is {wanted}, the array {stored}[[: {difference}]].",
+            "The slice is {part}, the array {within}[[: {difference}]].",
             "Take a smaller slice; dynamic_slice moves a start that is too large, but keeps the size.",
         ),
     ),

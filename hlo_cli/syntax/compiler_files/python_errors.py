@@ -1,0 +1,484 @@
+"""What do errors mean that JAX raises for calls with wrong arguments, before anything is traced or lowered?
+
+The messages are those of jax/_src (lax, numpy, api, stages, tree_util, pallas, xla_bridge); in the patterns, a space
+stands for any white space.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.ir.compiler_messages import ErrorRule
+
+_SIZES: Final = r"\([\w, *+\-]{0,200}\)"
+_SPEC: Final = r"\([^()\n]{0,200}(?:\([^()\n]{0,100}\)[^()\n]{0,100}){0,8}\)"
+"""A shape, and a sharding of its dimensions, as Python prints them."""
+_REST: Final = r"(?P<why>[^\n]{1,300}?)\.?(?=\n|$)"
+
+
+def _rule(key: str, rule: str, violated: str, fix: str) -> ErrorRule:
+    """A rule of a call: the program breaks it before HLO exists."""
+    return ErrorRule(key, rule, violated, fix, is_program=True, is_about_hlo=False)
+
+
+_CAST: Final = "Cast one operand, as in y.astype(x.dtype)."
+_TREES: Final = (
+    "Print jax.tree.structure() of both. Usually one has a key more, such as batch_stats or a new layer, or one is a "
+    "list and the other a tuple."
+)
+_SAME_TREE: Final = "Functions on several pytrees need the same containers, keys, and lengths in all of them."
+_EXPLICIT: Final = (
+    "On a mesh with Explicit axes, the sharding of an array is part of its type, and operations check it."
+)
+_NO_VALUES: Final = "jit takes and returns arrays, numbers, and containers of them."
+
+PYTHON_RULES: Final = (
+    # messages of numpy, jnp, and lax differ in names alone, so a rule names the function as it is in the text
+    # --- arrays and their sizes ---
+    (
+        (
+            r"(?<!\w)(?P<operation>\w++) requires lhs and rhs ndim to be equal, got (?P<left>\d{1,3}+) and "
+            r"(?P<right>\d{1,3}+)"
+        ),
+        _rule(
+            "dimensions of operands",
+            "Both operands of this operation have the same number of dimensions.",
+            "{operation} got {left} and {right} dimensions.",
+            "Add the missing dimension, such as x[None] for one image without a batch.",
+        ),
+    ),
+    (
+        (
+            r"dot_general requires lhs batch dimensions and rhs batch dimensions to have the (?:same|consistent) "
+            rf"(?P<what>shape|sharding), got (?P<wanted>{_SIZES}) and (?P<stored>{_SIZES})"
+        ),
+        _rule(
+            "batch dimensions of a dot",
+            "The batch dimensions of both operands of a dot are equal.",
+            "The {what} of the batch dimensions is {wanted} on the left and {stored} on the right.",
+            "Broadcast or repeat one operand, such as the keys and values of grouped attention heads, first.",
+        ),
+    ),
+    (
+        (
+            r"(?<!\w)(?P<operation>dynamic_slice|slice|dynamic_update_slice) start_indices must have length "
+            r"equal to the "
+            rf"(?:number of dimensions|rank) of (?:the )?operand, got indices (?P<indices>\([^)\n]{{0,200}}\)) "
+            rf"for operand "
+            rf"shape (?P<shape>{_SIZES})"
+        ),
+        _rule(
+            "start of a slice",
+            "A slice has one start for each dimension of its array.",
+            "{operation} got the starts {indices} for {shape}.",
+            "Pass a start for each dimension, 0 where all of it is taken.",
+        ),
+    ),
+    (
+        (
+            r"dynamic_update_slice update shape must be smaller than operand shape, got update shape "
+            rf"(?P<part>{_SIZES}) for operand shape (?P<within>{_SIZES})"
+        ),
+        _rule(
+            "size of an update",
+            "An update is at most as large as its array in each dimension.",
+            "The update is {part}, the array {within}[[: {difference}]].",
+            "Check the order of the arguments (operand, update, start), and the size of the cache that is written.",
+        ),
+    ),
+    (
+        (
+            r"Argument to (?P<function>\w++) must have shape (?P<wanted>\[[^\]\n]{1,40}\]), got (?P<found>\([\d, "
+            r"]{0,200}\))"
+        ),
+        _rule(
+            "matrix",
+            "This function takes square matrices: the last two dimensions are equal, those before are a batch.",
+            "{function} needs {wanted} and got {found}.",
+            "Use jnp.linalg.pinv, lstsq, or svd for matrices that are not square.",
+        ),
+    ),
+    (
+        r"array split does not result in an equal division: rest is (?P<rest>\d{1,12}+)",
+        _rule(
+            "split",
+            "jnp.split cuts an axis into equal parts.",
+            "{rest} elements are left over.",
+            "Pass the places to cut at, as in jnp.split(x, [4, 8]), or use jnp.array_split, which allows a rest.",
+        ),
+    ),
+    (
+        (
+            r"cannot select an axis to squeeze out which has size not equal to one, got shape=(?P<shape>\([\d, "
+            r"]{0,200}\)) "
+            r"and dimensions=(?P<axes>\([\d, \-]{0,80}\))"
+        ),
+        _rule(
+            "squeeze",  # pmap drops the mapped axis this way, so its message is about an axis that is too large
+            "Only a dimension of size 1 can be dropped.",
+            "Dimensions {axes} of {shape} are to be dropped, and are not 1.",
+            "In pmap this means that the mapped axis is larger than the number of devices: reshape it to "
+            "(devices, rest), "
+            "or use jit with a NamedSharding. Elsewhere, index or reduce the dimension.",
+        ),
+    ),
+    (
+        (
+            r"Too many indices: (?:array is )?(?P<rank>\d{1,3}+)-dimensional,?(?: array indexed with|(?: array)? "
+            r"but) (?P<count>\d{1,3}+)"
+        ),
+        _rule(
+            "indices",
+            "An array is indexed by at most one index for each dimension.",
+            "{count} indices for an array with {rank} dimensions.",
+            "Print x.shape before: a batch dimension may be missing, as inside of vmap.",
+        ),
+    ),
+    (
+        r"Indexer must have integer or boolean type, got indexer with type (?P<type>\w++)",
+        _rule(
+            "index",
+            "An index is an integer or a boolean mask.",
+            "The index is {type}.",
+            "Cast it with .astype(jnp.int32), or use // in place of / where it is computed.",
+        ),
+    ),
+    (
+        r"JAX arrays are immutable and do not support in-place item assignment",
+        _rule(
+            "assignment",
+            "Arrays of JAX never change.",
+            "The program assigns to elements of an array.",
+            "Use x = x.at[index].set(value), or .add; inside of jit it is done in place where possible.",
+        ),
+    ),
+    (
+        (
+            r"Invalid shape for `(?P<operation>\w++)`\. Ref shape: (?P<wanted>\([\d, ]{0,200}\))\.(?: Expected shape: "
+            r"(?P<expected>\([\d, ]{0,200}\))\.)? Value shape: (?P<stored>\([\d, ]{0,200}\))"
+        ),
+        _rule(
+            "store in a Pallas kernel",
+            "A kernel stores a value with the shape of the part of the reference that it writes to.",
+            "The reference is {wanted}, the value {stored}[[: {difference}]].",
+            "Keep the reduced dimension (keepdims=True), reshape the value, or write to a part, as in o_ref[0, :] = v.",
+        ),
+    ),
+    (
+        (
+            r"Block shape for (?P<argument>\S{1,100}) \(= (?P<block>[^\n]{1,300}?)\) must have the same number "
+            r"of dimensions "
+            r"as the array shape (?P<shape>\([\d, ]{0,200}\))"
+        ),
+        _rule(
+            "block of a Pallas kernel",
+            "The shape of a block has one entry for each dimension of its array.",
+            "The block {block} of {argument} is for the array {shape}.",
+            "Add the missing entries; None drops a dimension of size 1 from the block in the kernel.",
+        ),
+    ),
+    (
+        (
+            r"kernel function(?: in the)?[^\n]{0,40} pallas_call (?P<kernel>[^\n]{1,200}?) captures constants "
+            r"\[(?P<types>[^\]\n]{1,300}(?:\][^\]\n]{0,80}){0,8}?)\]\."
+        ),
+        _rule(
+            "constant in a Pallas kernel",
+            "A kernel reads arrays only through its references.",
+            "The kernel {kernel} closes over {types}.",
+            (
+                "Pass the array as an input with a BlockSpec, or build it in the kernel, such as by "
+                "jax.lax.broadcasted_iota."
+            ),
+        ),
+    ),
+    (
+        r"Only interpret mode is supported on (?P<platform>\w++) backend",
+        _rule(
+            # the CPU here is often a fallback: the accelerator was not found
+            "platform of a Pallas kernel",
+            "Pallas compiles kernels for TPUs and GPUs only.",
+            "The backend is {platform}.",
+            (
+                "Pass interpret=True to pallas_call for tests, or run on the accelerator: look whether "
+                "jax.devices() has it."
+            ),
+        ),
+    ),
+    # --- types ---
+    (
+        (
+            r"Input dtypes (?P<types>\('[^)\n]{1,200}'\)) have no available implicit dtype promotion path "
+            r"when jax_numpy_dtype_promotion=strict"
+        ),
+        _rule(
+            "types of operands",
+            "With jax_numpy_dtype_promotion=strict, JAX converts no array to another type by itself.",
+            "The operands are {types}.",
+            _CAST,
+        ),
+    ),
+    (
+        (
+            r"`preferred_element_type` must (?P<why>[^\n,]{1,120}), got preferred_element_type of (?P<found>\w++) for "
+            r"(?:result|input) type of (?P<type>\w++)"
+        ),
+        _rule(
+            # for integers a narrower type would overflow, for floats it would round twice
+            "result type of a dot",
+            "A dot accumulates and returns at least the precision of its operands.",
+            "preferred_element_type is {found}, the operands give {type}.",
+            "Leave it out, or name a wider type such as float32 or int32, and cast the result.",
+        ),
+    ),
+    (
+        r"lower and upper arguments to fori_loop must have equal types, got (?P<lower>\w++) and (?P<upper>\w++)",
+        _rule(
+            # a float bound is usually an argument of grad, which needs floats
+            "bounds of a loop",
+            "Both bounds of a fori_loop are integers of one type.",
+            "The lower bound is {lower}, the upper one {upper}.",
+            (
+                "Cast the bound, as in n.astype(jnp.int32); a gradient with respect to a number of iterations does "
+                "not exist."
+            ),
+        ),
+    ),
+    (
+        r"Python int(?:eger)? (?P<value>-?\d{1,40}+) (?:too large to convert to|out of bounds for) (?P<type>\w++)",
+        _rule(
+            "integer",
+            "A Python number becomes an array of 32 bits, unless 64-bit types are switched on.",
+            "{value} does not fit in {type}.",
+            "Use uint32 or float32, split the number, or set jax_enable_x64 (JAX_ENABLE_X64=1).",
+        ),
+    ),
+    (
+        (
+            r"(?<!\w)(?P<function>\w++) requires ndarray or scalar arguments, got (?P<type><class '[^'\n]{1,100}'>) "
+            r"at position (?P<position>\d{1,3}+)"
+        ),
+        _rule(
+            "argument of a function",
+            "Functions of jax.numpy take arrays and numbers, and do not convert lists by themselves.",
+            "Argument {position} of {function} is {type}.",
+            "Wrap it, as in jnp.sum(jnp.array(x)), or stack a list of arrays with jnp.stack.",
+        ),
+    ),
+    (
+        r"unexpected PRNG key type (?P<type><class '[^'\n]{1,100}'>)",
+        _rule(
+            "random key",
+            "Random functions take a key of jax.random.key or jax.random.PRNGKey.",
+            "The key is {type}.",
+            "Create one by jax.random.key(seed) and split it for each use.",
+        ),
+    ),
+    # --- values that jit takes and returns ---
+    (
+        (
+            r"(?P<function>[\w.<>\-]{1,100}) at (?P<place>\S{1,300}:\d{1,7}+) traced for (?P<by>\w++) returned a "
+            r"value of type "
+            r"(?P<type><class '[^'\n]{1,100}'>)(?: at output component (?P<part>[^\s,]{1,200}))?, which is not a "
+            r"valid JAX type"
+        ),
+        _rule(
+            "result of jit",
+            _NO_VALUES,
+            "{function} ({place}) returns {type}[[ in {part}]].",
+            "Return strings, configurations, and functions outside of jit, or leave them out of the result.",
+        ),
+    ),
+    (
+        (
+            r"(?:Argument '(?P<name>[^'\n]{1,200})' of type (?P<type><class '[^'\n]{1,100}'>) is not a valid JAX type"
+            r"|Cannot interpret value of type (?P<other><class '[^'\n]{1,100}'>) as an abstract array)"
+        ),
+        _rule(
+            "argument of a transformation",
+            _NO_VALUES,
+            "[[{name} is {type}]][[An argument is {other}]].",
+            "Name it in static_argnums or static_argnames, close over it, or use functools.partial for it.",
+        ),
+    ),
+    (
+        (
+            r"Reverse-mode differentiation does not work for lax\.while_loop or lax\.fori_loop with dynamic "
+            r"start/stop values"
+        ),
+        _rule(
+            "gradient of a loop",
+            "A gradient keeps the values of all iterations, so their number is known when the function is traced.",
+            "A while_loop, or a fori_loop whose bounds are traced, has no gradient.",
+            "Use jax.lax.scan, or fori_loop with Python numbers as bounds; mask iterations that are too many.",
+        ),
+    ),
+    (
+        (
+            r"Leaked trace (?P<trace>\w++)\. Leaked tracer\(s\):\s*(?P<tracer>[^\n]{1,200})(?:[\s\S]{0,400}?while "
+            r"tracing the function (?P<function>\S++) at (?P<place>\S++))?[\s\S]{0,600}?(?:is referred to by "
+            r"(?P<holder>[a-zA-Z_][\w.]{0,200})|$)"
+        ),
+        _rule(
+            # the last line of the chain of references names the variable, which is what one looks for
+            "leaked tracer",
+            "What a function computes while it is traced has no value and is gone when tracing ends.",
+            "[[{function} ({place}) keeps|Something keeps]] {tracer}[[ in {holder}]].",
+            "Return the value instead of storing it in a list, a global, or self.",
+        ),
+    ),
+    (
+        (
+            r"(?P<what>Disallowed) (?P<direction>host-to-device|device-to-host|device-to-device) transfer: "
+            r"(?:aval=(?:ShapedArray\()?(?P<type>\w{1,20}\[[\d,]{0,100}\]))?"
+        ),
+        _rule(
+            "transfer",
+            "jax_transfer_guard='disallow' refuses transfers that the program does not ask for by jax.device_put.",
+            "A {direction} transfer[[ of {type}]].",
+            "Move the array before by jax.device_put or jax.device_get, or allow it with "
+            "jax.transfer_guard('allow') around "
+            "the call.",
+        ),
+    ),
+    # --- pytrees ---
+    (
+        (
+            r"pytree structure error: (?P<what>different [^\n]{1,60}?|[^\n]{1,80}?) at key "
+            r"path\s*(?P<path>[^\n]{1,200})"
+            r"[\s\S]{0,600}?with (?P<one>\d{1,9}+) child[\s\S]{0,300}? but with (?P<other>\d{1,9}+) "
+            r"child(?:[\s\S]{0,200}?"
+            r"so the symmetric difference on key sets is\s*(?P<keys>[^\n]{1,300}))?"
+        ),
+        _rule(
+            "structure of pytrees",
+            _SAME_TREE,
+            "At {path}, one tree has {one} children and another {other}[[: {keys} differ]].",
+            _TREES,
+        ),
+    ),
+    (
+        (
+            r"pytree structure error: (?P<what>different [^\n]{1,60}?|[^\n]{1,80}?) at key "
+            r"path\s*(?P<path>[^\n]{1,200})"
+        ),
+        _rule("structure of pytrees", _SAME_TREE, "{path}: {what}.", _TREES),
+    ),
+    (
+        (
+            r"(?P<why>Dict key mismatch; expected keys: [^\n]{1,300}|(?:Tuple|List|Named[ ]?tuple) arity "
+            r"mismatch: [^\n]{1,200}"
+            r"|(?:Custom node|Named tuple) type mismatch: [^\n]{1,300}|Expected (?:list|tuple|dict|None|named "
+            r"tuple), got "
+            r"(?=[^\n]{0,300}[\[({])[^\n]{1,300})"
+        ),
+        _rule("structure of pytrees", _SAME_TREE, "{why}", _TREES),
+    ),
+    # --- shardings ---
+    (
+        (
+            r"(?<!\w)(?P<operation>\w++) got incompatible shardings for broadcasting: "
+            rf"(?P<specs>{_SPEC}(?:, {_SPEC}){{1,8}})"
+        ),
+        _rule(
+            "shardings of operands",
+            _EXPLICIT,
+            "{operation} has operands with the shardings {specs}.",
+            "Bring one to the sharding of the other: jax.sharding.reshard(y, jax.typeof(x).sharding.spec).",
+        ),
+    ),
+    (
+        (
+            r"ShardingTypeError: (?P<why>[^\n]{0,200}?(?:ambiguous|out_sharding|output "
+            r"sharding)[^\n]{0,120}?)\.?(?=\n|$)"
+        ),
+        _rule(
+            "sharding of a result",
+            _EXPLICIT,
+            "{why}.",
+            (
+                "Name the result's sharding in the call, as in jnp.dot(a, b, out_sharding=P('x', None)), or reshard "
+                "an operand."
+            ),
+        ),
+    ),
+    (
+        (
+            r"Scan carry input and output got mismatched varying manual axes (?P<one>[^\n]{1,200}?) and "
+            r"(?P<other>[^\n.]{1,200})"
+        ),
+        _rule(
+            # jnp.zeros makes a value that is equal on all devices, so the first carry is usually the one to change
+            "carry in shard_map",
+            "In shard_map, a value that differs between devices has another type than one that does not.",
+            "The carry begins as {one} and becomes {other}.",
+            "Begin with a value that varies: jax.lax.pcast(x, axis_name, to='varying'), or pass check_vma=False.",
+        ),
+    ),
+    (
+        (
+            r"all_to_all requires the size of the mapped axis axis_name to equal x\.shape\[split_axis\], but they are "
+            r"(?P<devices>\d{1,9}+) and (?P<size>\d{1,12}+) respectively"
+        ),
+        _rule(
+            # jax.lax has the tiled form as an option, for the older form of pmap is the default
+            "all_to_all",
+            "Without tiled=True, all_to_all splits a dimension whose size is the number of devices.",
+            "The axis has {devices} devices, the dimension {size} elements.",
+            "Pass tiled=True and a dimension that is a multiple of the devices, or reshape it.",
+        ),
+    ),
+    (
+        (
+            r"(?P<operation>(?:psum|reduce)_scatter) operand scatter dimension size (?P<size>\d{1,12}+) must "
+            r"(?:match shard "
+            r"count|be divisible by shard_?count)(?: of)? (?P<devices>\d{1,9}+)"
+        ),
+        _rule(
+            "psum_scatter",
+            "Without tiled=True, psum_scatter takes a dimension whose size is the number of devices.",
+            "The dimension has {size} elements, the axis {devices} devices.",
+            "Pass tiled=True and a dimension that is a multiple of the devices.",
+        ),
+    ),
+    (
+        r"(?<!\w)(?P<operation>\w++) sources and destinations must be unique, got (?P<pairs>\[[^\]\n]{1,400}\])",
+        _rule(
+            "pairs of a permutation",
+            "Each device sends to at most one device, and receives from at most one.",
+            "{operation} has {pairs}.",
+            "Send in rounds, one permutation each, or use all_gather to send one value to many.",
+        ),
+    ),
+    # --- platforms ---
+    (
+        (
+            r"(?:Unknown backend:? '?(?P<backend>\w++)'?(?: requested, but no platforms that are instances of \w++ are "
+            r"present\. Platforms present are: |\. Available backends are )(?P<known>[\w, \[\]']{1,200})"
+            r"|Backend '(?P<failed>\w++)' failed to initialize: (?:[A-Z_]{4,30}: )?(?P<why>[^\n]{1,300}?)\.? "
+            r"Available backends "
+            r"are (?P<others>\[[^\]\n]{0,200}\]))"
+        ),
+        _rule(
+            "platform",
+            "JAX has the platforms whose plugins are installed and whose devices are visible.",
+            "[[{backend} is not there; there are {known}]][[{failed} did not start: {why}; there are {others}]].",
+            "Install the plugin of the version of jax (jax[cuda12], jax[tpu]), look whether the device is visible "
+            "(nvidia-smi, tpu-info), and read the first warning of the log.",
+        ),
+    ),
+    (
+        (
+            rf"(?P<call>jax\.distributed\.initialize(?:\(\))?) (?:must be called before|should (?:only )?be "
+            rf"called|has to be called){_REST}"
+        ),
+        _rule(
+            # the platform of one process is fixed once it has started
+            "start of a job with several processes",
+            "jax.distributed.initialize() comes before anything that starts a platform.",
+            "{call} was called too late or twice.",
+            "Call it first in the program, before jax.devices(), any array, and imports that create arrays.",
+        ),
+    ),
+)
+"""Patterns of messages and their rules."""
