@@ -196,16 +196,33 @@ def _counted_computations(
     computations: Iterable[Computation], rules: CostOptions, each: dict[Instruction, Properties] | None = None
 ) -> CostCounter:
     """Counter with the totals of these computations and of their callees; `each` receives the summands."""
-    counter = CostCounter(rules)
+    counter, known = CostCounter(rules), dict[tuple[object, ...], Properties]()
     for computation in callees_first(computations):
         total: Properties = {}
         for instruction in _in_order(computation, rules):
-            properties = _properties_of(instruction, counter)
+            properties = _shared_properties(instruction, counter, known)
             counter.add(total, properties)
             if each is not None:
                 each[instruction] = properties
         counter.totals[computation] = {name: value for name, value in total.items() if value}
     return counter
+
+
+def _shared_properties(
+    instruction: Instruction, counter: CostCounter, known: dict[tuple[object, ...], Properties]
+) -> Properties:
+    """A copy of the properties of an instruction; `known` has them by opcode and shapes."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode not in _COSTED_BY_SHAPES or instruction.called_computations or instruction.computation.operand_indices:
+        return _properties_of(instruction, counter)
+    # By identity, as hashing a shape is slow. Constants of packed types are measured otherwise than other operands.
+    key = (
+        opcode, id(instruction.shape), *[id(operand.shape) for operand in operands],
+        *[at for at, operand in enumerate(operands) if operand.opcode == opcodes.CONSTANT],
+    )  # fmt: skip
+    if (properties := known.get(key)) is None:
+        properties = known[key] = _properties_of(instruction, counter)
+    return dict(properties)
 
 
 def _in_order(computation: Computation, rules: CostOptions) -> Iterator[Instruction]:

@@ -5,7 +5,7 @@ On a GPU, kernels that XLA generates take the time of XLA's own model (`fusion/g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, exp, inf, log, log2, sqrt
@@ -98,8 +98,7 @@ def needed_cost(instruction: Instruction, cost: Cost) -> Cost:
     needed: dict[Instruction, float] = {body.root: inf}
     unneeded = 0.0
     numbers = {parameter: number for number, parameter in enumerate(body.parameters)}
-    for position in reversed(instruction_post_order(body)):
-        each = body.instructions[position]
+    for each in _users_first(body):
         shape = each.shape
         elements = shape.elements if isinstance(shape, ArrayShape) else inf
         count = min(needed.get(each, 0.0), elements)
@@ -111,6 +110,15 @@ def needed_cost(instruction: Instruction, cost: Cost) -> Cost:
             needed[operand] = needed.get(operand, 0.0) + _needed_of(each, number, count)
     accessed = cost.bytes_accessed - round(unneeded)
     return Cost({**cost.properties, BYTES: accessed}, cost.unknown) if unneeded else cost
+
+
+def _users_first(body: Computation) -> Iterator[Instruction]:
+    """The instructions of a computation, users before their operands; a text has them in the opposite order."""
+    instructions = body.instructions
+    # The order of control dependencies does not matter here, and takes long to find.
+    if all(operand.index < each.index for each in instructions for operand in each.operands):
+        return reversed(instructions)
+    return (instructions[position] for position in reversed(instruction_post_order(body)))
 
 
 def _needed_of(user: Instruction, number: int, count: float) -> float:

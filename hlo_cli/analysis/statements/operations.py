@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.dataflow.dependencies import sequentially_executed
 from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.analysis.matching.changes import PLACE_KINDS, Change
@@ -643,10 +644,11 @@ def _sameness(evidence: Evidence, rows: int) -> tuple[Sameness, tuple[tuple[str,
     # More than a tenth of the rows belongs to another cause.
     if sum(draft.rank < COMPILATION for draft in evidence.owner.values()) > _MAX_SHARE * rows:
         return "other", ()
-    if not drafts and same_values(before, after):
-        return "same", ()
-    share = same_operations(before, after)
-    counts = changed_counts(before, after) if not drafts else ()
+    with sharing():  # both number the values of both modules
+        if not drafts and same_values(before, after):
+            return "same", ()
+        share = same_operations(before, after)
+        counts = changed_counts(before, after) if not drafts else ()
     if share is None or share < 1 - _MAX_SHARE:
         return "other" if drafts or counts else "unknown", counts or ()
     is_alike = share == 1.0 and not drafts and counts == ()

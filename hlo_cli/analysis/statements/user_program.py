@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.executions import trip_count
 from hlo_cli.analysis.origin.scopes_and_moves import generalize, scope_of
 from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS, ShapeChanges
@@ -67,9 +68,8 @@ def same_values(before: Module, after: Module) -> bool:
     >>> same_values(parse_module(one), parse_module(two.replace("tanh", "sine")))
     False
     """
-    numbers = _Numbers()
-    found = [numbers.of_module(module) for module in (before, after)]
-    return found[0] is not None and found[0] == found[1]
+    old, new = computed_once(_numbered, before, after)
+    return old.is_certain and new.is_certain and old.result is not None and old.result == new.result
 
 
 def same_operations(before: Module, after: Module) -> float | None:
@@ -111,13 +111,10 @@ def changed_counts(before: Module, after: Module) -> tuple[tuple[str, int, int],
     >>> changed_counts(parse_module(text), parse_module(text.replace("negate", "tanh")))
     (('negate', 1, 0), ('tanh', 1, 2))
     """
-    counts: list[Counter[str]] = []
-    for module in (before, after):
-        numbers = _Numbers(is_lenient=True)
-        if numbers.of_module(module) is None:
-            return None
-        counts.append(Counter(name_of_operation(each) for each in numbers.makers.values()))
-    old, new = counts
+    numbered = computed_once(_numbered, before, after)
+    if any(each.result is None for each in numbered):
+        return None
+    old, new = (Counter(map(name_of_operation, each.makers)) for each in numbered)
     differing = sorted(
         ((name, old[name], new[name]) for name in old | new if old[name] != new[name]),
         key=lambda each: (-abs(each[2] - each[1]), each[0]),
@@ -163,31 +160,50 @@ def _applied(module: Module) -> set[Computation]:
     }
 
 
-class _Numbers:
-    """Numbers of values: equal expressions have equal numbers.
+class _Numbered(NamedTuple):
+    """The number of the result of a module, None if calls are nested too deep, and an instruction for each number.
 
-    With `is_lenient`, values that cannot be known have numbers too: omitted constants of one shape have the same.
-    `makers` has an instruction for each number.
+    It is certain if nothing in the module has effects besides its result, or is omitted from the text.
     """
 
-    __slots__ = ("_depth", "_numbers", "_tuples", "_visits", "is_lenient", "makers")
+    result: int | None
+    is_certain: bool
+    makers: Sequence[Instruction]
 
-    def __init__(self, *, is_lenient: bool = False) -> None:
+
+def _numbered(before: Module, after: Module) -> tuple[_Numbered, _Numbered]:
+    numbers = _Numbers()
+    return numbers.of_module(before), numbers.of_module(after)
+
+
+class _Numbers:
+    """Numbers of values: equal expressions have equal numbers; omitted constants of one shape have the same."""
+
+    __slots__ = ("_depth", "_is_certain", "_logical", "_makers", "_numbers", "_tuples", "_visits")
+
+    def __init__(self) -> None:
         self._numbers: dict[Key, int] = {}
         self._tuples: dict[int, tuple[int, ...]] = {}
+        self._logical: dict[int, tuple[Shape, object]] = {}
         self._visits = 0
         self._depth = 0
-        self.is_lenient = is_lenient
-        self.makers: dict[int, Instruction] = {}
+        self._is_certain = True
+        self._makers: dict[int, Instruction] = {}
 
-    def of_module(self, module: Module) -> int | None:
-        """The number of the result, None if it is not known: effects besides results are not compared."""
-        if not self.is_lenient and any(map(_has_effect, module.instructions)):
-            return None
+    def of_module(self, module: Module) -> _Numbered:
+        """The number of the result, and the makers of all numbers of a module."""
         # Nested calls of one computation are expanded at each call, so the number of visits is limited, not the depth
         # alone.
         self._visits = _MAX_VISITS * sum(1 for _ in module.instructions)
-        return self._of_computation(module.entry, None)
+        self._is_certain, self._makers, self._depth = not any(map(_has_effect, module.instructions)), {}, 0
+        result = self._of_computation(module.entry, None)
+        return _Numbered(result, self._is_certain, tuple(self._makers.values()))
+
+    def _shape(self, shape: Shape) -> object:
+        """A shape without layouts; instructions share shapes."""
+        if (known := self._logical.get(id(shape))) is None:
+            known = self._logical[id(shape)] = shape, _logical(shape)
+        return known[1]
 
     def _of_computation(self, computation: Computation, arguments: Sequence[int] | None) -> int | None:
         if self._depth > _MAX_DEPTH:
@@ -204,7 +220,7 @@ class _Numbers:
             if number is None:
                 return None
             values[instruction] = number
-            self.makers.setdefault(number, instruction)
+            self._makers.setdefault(number, instruction)
         self._depth -= 1
         return values.get(computation.root) if computation.root is not None else None
 
@@ -214,14 +230,11 @@ class _Numbers:
                 number = instruction.parameter_number
                 return arguments[number] if number is not None and number < len(arguments) else None
             case opcodes.PARAMETER:
-                return self._number((instruction.opcode, instruction.parameter_number, _logical(instruction.shape)))
+                return self._number((instruction.opcode, instruction.parameter_number, self._shape(instruction.shape)))
             case opcodes.CONSTANT:
-                is_known = self.is_lenient or _OMITTED not in instruction.raw[0]
-                return (
-                    self._number((instruction.opcode, instruction.raw[0], _logical(instruction.shape)))
-                    if is_known
-                    else None
-                )
+                text = instruction.raw[0]
+                self._is_certain &= _OMITTED not in text
+                return self._number((instruction.opcode, text, self._shape(instruction.shape)))
             # XLA's copies and no-op reshapes keep the value, whatever the layouts.
             case opcodes.COPY:
                 return operands[0]
@@ -251,7 +264,7 @@ class _Numbers:
         layout = (
             (instruction.shape, instruction.operands[0].shape)
             if is_bitcast and operands
-            else _logical(instruction.shape)
+            else self._shape(instruction.shape)
         )
         return self._number((instruction.opcode, layout, settings, config, *called, *operands))
 
