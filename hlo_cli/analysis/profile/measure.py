@@ -30,10 +30,12 @@ from hlo_cli.analysis.profile.events import (
     text,
     whole,
 )
+from hlo_cli.analysis.profile.host_work import host_work
 from hlo_cli.analysis.profile.profile import (
     NO_RUN,
     Floats,
     GivenModule,
+    HostWork,
     InstructionNames,
     MeasuredProgram,
     OccurrenceList,
@@ -751,6 +753,7 @@ def _profile_of(
         # After the operations are known: the first kernel of a program begins an execution.
         occurrences = replace(occurrences, runs=_with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
+    hosts = () if platform == "TPU" else tuple(_hosts(traces, occurrences.device_names))  # TPUs have their own clock
     for trace in traces:
         trace.forget()  # of a large trace, the events take more memory than all that follows
     stepped = mark_partial(stepped, occurrences, codes)
@@ -771,7 +774,15 @@ def _profile_of(
         call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
         windows=stepped.windows,
         shared_ps=shared_times(occurrences),
+        hosts=hosts,
     )
+
+
+def _hosts(traces: Sequence[Trace], devices: Sequence[str]) -> Iterator[HostWork | None]:
+    """What the host of each device did."""
+    works = {name: host_work(trace) for trace, name in zip(traces, _host_names(traces), strict=True)}
+    for device in devices:
+        yield next((work for name, work in works.items() if device.startswith(name)), None)
 
 
 def _notes(rows: Occurrences, operations: Sequence[Operation], planes: Sequence[Plane]) -> Iterator[str]:

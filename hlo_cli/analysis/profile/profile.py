@@ -443,6 +443,29 @@ class StepWindows:
 NO_WINDOWS: Final = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
+# --- what the host did ---
+
+
+Work: TypeAlias = Literal["compiling", "input", "launching", "host", "waiting"]
+"""What a host does; it is `waiting` while it is blocked until a device is done."""
+WORKS: Final[tuple[Work, ...]] = ("compiling", "input", "launching", "host", "waiting")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostWork:
+    """What one thread did: disjoint intervals by time, each of `WORKS[codes[i]]`, because of `labels[causes[i]]`.
+
+    `copies` is when other threads copied arrays to a device.
+    """
+
+    codes: Integers
+    begins_ps: Integers
+    ends_ps: Integers
+    causes: Integers
+    labels: tuple[str, ...]
+    copies: Intervals
+
+
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """Peak rates of a device: FLOP/s, and bytes per second of its memories; 0 if unknown.
@@ -484,7 +507,8 @@ class Profile(WithItems, Tabular):
     the program, the line of steps of a TPU, or executions of the program that took longest. `call_weights` are the
     calls of its operation that each row counts as, if that is not its count of events. `shared_ps` is the part of each
     row in the busy time of its device, None if that is its self time. `sparse_core` is the profile of the SparseCores
-    of TPUs, whose time is no part of this one.
+    of TPUs, whose time is no part of this one. `hosts` is what the host of each device did, by the clock of the device;
+    empty if unknown.
     """
 
     traces: tuple[Trace, ...]
@@ -504,6 +528,7 @@ class Profile(WithItems, Tabular):
     sparse_core: Profile | None = None
     windows: StepWindows = NO_WINDOWS
     shared_ps: Floats | None = None
+    hosts: tuple[HostWork | None, ...] = ()
 
     def __repr__(self) -> str:
         counts = f"{brief_count(len(self.operations), 'operations')} of {brief_count(len(self.programs), 'programs')}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from hlo_cli.analysis.profile.measure import MAIN, Measure, over_peak, program_rates
 from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles, transfer_times
+from hlo_cli.commands.profile.budget import budget_answer, budget_table, next_of_budget
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_of, longest_program, rank, sum_of
 from hlo_cli.dataclass import dataclass
@@ -46,6 +47,8 @@ def answer_of(measured: Measured) -> str:
     if measured.is_narrowed:
         words = f"{format_count(len(selected), 'operations')}: {_share(measured, selected)}"
         return f"{words} of {measured.whole_words}"
+    if budget := budget_answer(measured):
+        return budget
     # A device that is idle for most of the time waits for something else than its kernels.
     if measured.idle > seconds / 2:
         is_one = len(measured.profile.devices) == 1
@@ -326,6 +329,7 @@ def report_of_operations(measured: Measured) -> Report:
         numbers=numbers_of(measured),
         parts=(
             facts_of(measured),
+            *([table] if (table := budget_table(measured)) is not None else []),
             _operations_table(measured),
             kernels_table(measured),
             *_sparse_core_tables(measured),
@@ -456,13 +460,16 @@ def _has_kernels(timed: Sequence[Timed]) -> bool:
     return any(each.measure.events != each.measure.calls for each in timed)
 
 
+_MOST_NEXT: Final = 2  # the lines of a screen that name commands
+
+
 def _next_of_operations(measured: Measured) -> tuple[str, ...]:
     command = measured.command
     timed: Sequence[Timed] = [each for each in measured.selected if each.operation.is_joined]
     if not command or not timed:
         return ()
     longest = min(timed, key=rank)
-    return f"{command} --by source", f"{command} {longest.operation.name}"
+    return (*next_of_budget(measured), f"{command} --by source", f"{command} {longest.operation.name}")[:_MOST_NEXT]
 
 
 # --- --exposed: transfers that wait ---

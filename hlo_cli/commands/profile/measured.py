@@ -12,6 +12,7 @@ from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.profile import GivenModule, Profile, module_name, program_of
+from hlo_cli.analysis.profile.step_budget import StepBudget, step_budget
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
 from hlo_cli.dataclass import dataclass
@@ -300,6 +301,11 @@ class Measured:
         if chip is None or chip.target.upper() == platform:
             return ""
         return f"{chip.name} is a {chip.target.upper()}, but the trace is of a {platform}"
+
+    @cached_property
+    def budget(self) -> StepBudget | None:
+        """Where the steps went; None without whole steps, and where only some operations are selected."""
+        return None if self.is_narrowed else step_budget(self.profile)
 
     @cached_property
     def means(self) -> MeanTimes:

@@ -1,0 +1,268 @@
+"""Where the steps of a profile went: every moment of a step on a device belongs to one part, so that the parts add up.
+
+While a kernel runs, the device computes. Otherwise it is in a transfer, of which it waits for the last participant to
+come; or, with nothing to run, it is without work because of what the host does at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hlo_cli.analysis.profile.host_work import COPIES_WORDS
+from hlo_cli.analysis.profile.operation_times import is_transfer
+from hlo_cli.analysis.profile.profile import (
+    NO_RUN,
+    WORKS,
+    HostWork,
+    Intervals,
+    Operation,
+    Profile,
+    union,
+)
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.traces.trace import PS, Integers
+
+Part: TypeAlias = Literal[
+    "compute", "exposed_transfers", "waiting_for_devices", "input", "compiling", "launching", "host", "unexplained"
+]
+PARTS: Final[tuple[Part, ...]] = (
+    *("compute", "exposed_transfers", "waiting_for_devices"),
+    *("input", "compiling", "launching", "host", "unexplained"),
+)
+"""The parts of a step, in the order of a screen."""
+
+_HostPart: TypeAlias = Literal["compiling", "input", "launching", "host"]
+_NAMED_WORK: Final[tuple[_HostPart, ...]] = ("compiling", "input", "launching")
+"""What a host does for a reason that it tells; other work may be that it waits for another device."""
+_CALLBACK: Final = "callback"
+"""What names of the targets of custom calls contain that run a function of Python: jax/_src/interpreters/mlir.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a part took time: in words, the seconds of all devices and steps, and those of the step with the most."""
+
+    part: Part
+    words: str
+    seconds: float
+    step: str
+    step_seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepBudget:
+    """The parts of each whole step on each device: row `i` is step `steps[i]` on device `devices[i]`.
+
+    `parts_ps` has a column for each of `PARTS`; a row adds up to the time from the begin of the step to that of the
+    next one on the device, the last step to its end. `causes` are in order of time. `has_host` says whether the trace
+    tells what the host did at those times.
+
+    >>> from hlo_cli import profile
+    >>> from hlo_cli.analysis.profile.step_budget import step_budget
+    >>> budget = step_budget(profile("fixtures/traces/cpu_steps/trace.xplane.pb"))
+    >>> bool((budget.parts_ps.sum(1) == budget.ends_ps - budget.begins_ps).all())
+    True
+    """
+
+    steps: Integers
+    devices: Integers
+    begins_ps: Integers
+    ends_ps: Integers
+    parts_ps: Integers
+    causes: tuple[Cause, ...]
+    has_host: bool
+
+    def seconds(self, part: Part) -> float:
+        """The mean time of a part per step and device."""
+        rows = len(self.steps)
+        return float(self.parts_ps[:, PARTS.index(part)].sum()) * PS / rows if rows else 0.0
+
+    def spread(self, part: Part) -> tuple[float, float]:
+        """The least and the greatest time of a part in any step on any device."""
+        column = self.parts_ps[:, PARTS.index(part)]
+        return (float(column.min()) * PS, float(column.max()) * PS) if len(column) else (0.0, 0.0)
+
+    @property
+    def step_seconds(self) -> float:
+        """The mean time of a step on a device: the sum of all parts."""
+        return float(self.parts_ps.sum()) * PS / len(self.steps) if len(self.steps) else 0.0
+
+    def main_cause(self, part: Part) -> Cause | None:
+        """The cause that took most of a part."""
+        return next((cause for cause in self.causes if cause.part == part), None)
+
+
+def step_budget(profile: Profile) -> StepBudget | None:
+    """Where the whole steps of a profile went; None if it has none, or if its events have no place in time."""
+    rows = profile.occurrences
+    if not any(step.is_whole for step in profile.steps) or (rows.counts != 1).any():
+        return None
+    kinds = np.array([_KINDS.index(_kind_of(operation)) for operation in profile.operations], np.int64)[profile.codes]
+    busy = [union(*_times(profile, rows.devices == device)) for device in range(len(profile.devices))]
+    late = _waits(profile, np.flatnonzero(kinds == _KINDS.index("transfer")))
+    tables, causes = [], dict[tuple[Part, str], dict[int, int]]()
+    for device in range(len(profile.devices)):
+        steps, begins, ends = _windows(profile, device)
+        host = profile.hosts[device] if profile.hosts else None
+        layers = _layers(profile, device, kinds, busy, late, host)
+        parts = np.zeros((len(steps), len(PARTS)), np.int64)
+        taken = union(begins[:0], begins[:0])
+        for part, words, layer in layers:
+            added = union(np.concatenate((taken.begins, layer.begins)), np.concatenate((taken.ends, layer.ends)))
+            own = added.covered(begins, ends) - taken.covered(begins, ends)
+            parts[:, PARTS.index(part)] += own
+            taken = added
+            if words:
+                by_step = causes.setdefault((part, words), {})
+                for step, time in zip(steps.tolist(), own.tolist(), strict=True):
+                    by_step[step] = by_step.get(step, 0) + time
+        parts[:, PARTS.index("unexplained")] += (ends - begins) - taken.covered(begins, ends)
+        tables.append((steps, np.full(len(steps), device), begins, ends, parts))
+    steps, devices, begins, ends, parts = (np.concatenate(column) for column in zip(*tables, strict=True))
+    has_host = any(host is not None for host in profile.hosts)
+    return StepBudget(steps, devices, begins, ends, parts, _causes(profile, causes), has_host)
+
+
+def _causes(profile: Profile, times: Mapping[tuple[Part, str], Mapping[int, int]]) -> tuple[Cause, ...]:
+    found = []
+    for (part, words), by_step in times.items():
+        if total := sum(by_step.values()):
+            step = max(by_step, key=lambda each: by_step[each])
+            found.append(Cause(part, words, total * PS, profile.steps[step].name, by_step[step] * PS))
+    return tuple(sorted(found, key=lambda cause: (-cause.seconds, cause.part, cause.words)))
+
+
+def _windows(profile: Profile, device: int) -> tuple[Integers, Integers, Integers]:
+    """The whole steps of a device, from the begin of each to that of the next one; the last one to its end."""
+    windows = profile.windows
+    chosen = np.flatnonzero(windows.devices == device)
+    chosen = chosen[np.argsort(windows.begins_ps[chosen], kind="stable")]
+    begins, ends = windows.begins_ps[chosen], windows.ends_ps[chosen].copy()
+    ends[:-1] = begins[1:]
+    is_whole = np.array([profile.steps[step].is_whole for step in windows.steps[chosen].tolist()], bool)
+    return windows.steps[chosen][is_whole], begins[is_whole], np.maximum(ends, begins)[is_whole]
+
+
+_Kind: TypeAlias = Literal["kernel", "transfer", "control", "callback"]
+_KINDS: Final[tuple[_Kind, ...]] = ("kernel", "transfer", "control", "callback")
+
+
+def _kind_of(operation: Operation) -> _Kind:
+    if is_transfer(operation):
+        return "transfer"
+    instruction = operation.instruction
+    if instruction is None:
+        return "kernel"
+    if instruction.opcode in (opcodes.WHILE, opcodes.CONDITIONAL, opcodes.CALL):
+        return "control"  # its event contains those of its computations
+    is_callback = instruction.opcode == opcodes.CUSTOM_CALL and _CALLBACK in (
+        instruction.string("custom_call_target") or ""
+    )
+    return "callback" if is_callback else "kernel"
+
+
+def _layers(
+    profile: Profile,
+    device: int,
+    kinds: Integers,
+    busy: Sequence[Intervals],
+    late: _Waits,
+    host: HostWork | None,
+) -> Iterable[tuple[Part, str, Intervals]]:
+    """What takes the time of a device, the more certain first: a moment belongs to the first layer that has it."""
+    is_own = profile.occurrences.devices == device
+    kernels = union(*_times(profile, is_own & (kinds == _KINDS.index("kernel"))))
+    yield "compute", "", kernels
+    for row in np.unique(profile.codes[is_own & (kinds == _KINDS.index("callback"))]).tolist():
+        name = profile.operations[row].name
+        yield "host", f"callback {name}", union(*_times(profile, is_own & (profile.codes == row)))
+    for code, waited in late.pairs(is_own):
+        chosen = is_own[late.rows] & (profile.codes[late.rows] == code) & (late.devices == waited)
+        words = f"{profile.operations[code].name}: {profile.devices[waited]} is late"
+        yield "waiting_for_devices", words, union(late.begins_ps[chosen], late.ends_ps[chosen])
+    for code in np.unique(profile.codes[is_own & (kinds == _KINDS.index("transfer"))]).tolist():
+        yield (
+            "exposed_transfers",
+            profile.operations[code].name,
+            union(*_times(profile, is_own & (profile.codes == code))),
+        )
+    yield "compute", "", busy[device]
+    if host is None:
+        return
+    for work in _NAMED_WORK:
+        yield from _of_host(work, host)
+    yield "input", COPIES_WORDS, host.copies
+    others = [each for other, each in enumerate(busy) if other != device]
+    if others:
+        running = union(
+            np.concatenate([each.begins for each in others]), np.concatenate([each.ends for each in others])
+        )
+        yield "waiting_for_devices", "other devices still run", running
+    yield from _of_host("host", host)
+
+
+_MOST_CAUSES: Final = 20
+"""The causes of a kind of work that are told apart; each takes a pass over the steps."""
+
+
+def _of_host(part: _HostPart, host: HostWork) -> Iterable[tuple[Part, str, Intervals]]:
+    """The intervals of a kind of work, one layer for each of its main causes."""
+    chosen = host.codes == WORKS.index(part)
+    lengths = np.bincount(host.causes[chosen], (host.ends_ps - host.begins_ps)[chosen], minlength=len(host.labels))
+    for cause in np.argsort(-lengths, kind="stable")[:_MOST_CAUSES].tolist():
+        if lengths[cause]:
+            own = chosen & (host.causes == cause)
+            yield part, host.labels[cause], union(host.begins_ps[own], host.ends_ps[own])
+    yield part, "", union(host.begins_ps[chosen], host.ends_ps[chosen])
+
+
+def _times(
+    profile: Profile, chosen: Integers | np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[Integers, Integers]:
+    rows = profile.occurrences
+    return rows.begins_ps[chosen], rows.ends_ps[chosen]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waits:
+    """Rows of collectives that began before the last device of their execution did: the wait, and for which device."""
+
+    rows: Integers
+    begins_ps: Integers
+    ends_ps: Integers
+    devices: Integers
+    codes: Integers
+
+    def pairs(self, is_own: NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
+        """The operations and the devices that the rows of a device waited for."""
+        own = is_own[self.rows]
+        return dict.fromkeys(zip(self.codes[own].tolist(), self.devices[own].tolist(), strict=True))
+
+
+def _waits(profile: Profile, transfers: Integers) -> _Waits:
+    """The waits of collectives; none where the clocks of devices differ: on TPUs, and on several hosts.
+
+    The n-th event of an operation in a run is the same collective on each device.
+    """
+    rows = profile.occurrences
+    known = transfers[rows.runs[transfers] != NO_RUN]
+    if profile.platform == "TPU" or len(profile.traces) > 1 or not len(known):
+        return _Waits(*(np.zeros(0, np.int64) for _ in range(5)))
+    known = known[np.lexsort((rows.begins_ps[known], rows.devices[known], rows.runs[known], profile.codes[known]))]
+    begins, devices = rows.begins_ps[known], rows.devices[known]
+    collective = np.stack((profile.codes[known], rows.runs[known]))
+    is_first = np.append(True, (collective[:, 1:] != collective[:, :-1]).any(0) | (devices[1:] != devices[:-1]))
+    places = np.arange(len(known))
+    nth = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    groups = np.unique(np.vstack((collective, nth)), axis=1, return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((begins, groups))
+    last = np.append(np.flatnonzero(np.diff(groups[order])), len(order) - 1)  # of each group, in order
+    latest = order[last][groups]
+    ends = np.minimum(begins[latest], rows.ends_ps[known])
+    waits = ends > begins
+    return _Waits(known[waits], begins[waits], ends[waits], devices[latest][waits], profile.codes[known][waits])

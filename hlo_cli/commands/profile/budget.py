@@ -1,0 +1,112 @@
+"""Where did the steps go? The parts of a step in one table, and the first line if the largest is no computation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.profile.step_budget import PARTS, Cause, Part, StepBudget
+from hlo_cli.commands.profile.measured import Measured
+from hlo_cli.dataclass import dataclass
+from hlo_cli.report.numbers import format_percent, format_seconds
+from hlo_cli.report.table import Column, Table, rows_from
+
+WORDS: Final[dict[Part, str]] = {
+    "compute": "compute",
+    "exposed_transfers": "exposed communication",
+    "waiting_for_devices": "waiting for other devices",
+    "input": "waiting for input",
+    "compiling": "compiling",
+    "launching": "launching",
+    "host": "other host work",
+    "unexplained": "idle, unexplained",
+}
+"""What each part is called."""
+
+_RARE: Final = 0.5
+"""A cause of which one step has more than this part is of that step, not of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A part of the steps, in seconds per step and device."""
+
+    part: Part
+    seconds: float
+    share: float
+    least: float
+    greatest: float
+    cause: Cause | None
+    cause_seconds: float
+
+
+def budget_table(measured: Measured) -> Table | None:
+    """The parts of a step, which add up to it; None without steps, or where only some operations are selected."""
+    budget = measured.budget
+    if budget is None or not budget.step_seconds:
+        return None
+    rows = [row for row in _rows(budget) if row.seconds]
+    several = len(measured.profile.devices) > 1
+    columns: tuple[Column[_Row], ...] = (
+        Column("step_part", "part of a step", of=lambda row: WORDS[row.part]),
+        Column("seconds", "mean", "seconds", total="sum", of=lambda row: row.seconds),
+        Column("share", "share", "percent", total="sum", of=lambda row: row.share),
+        Column("least_seconds", "min", "seconds", from_width=100, of=lambda row: row.least),
+        Column("greatest_seconds", "max", "seconds", rank=3, of=lambda row: row.greatest),
+        Column("main_cause", "mostly", of=lambda row: _cause_words(row.cause, len(set(budget.steps.tolist())))),
+        Column("main_cause_seconds", "mostly", "seconds", person=False, of=lambda row: row.cause_seconds or None),
+    )
+    title = f"where a mean step goes{f', per {measured.device_noun}' if several else ''}"
+    return Table(
+        "step_parts", columns, rows_from(columns, rows), title=title, noun="parts", main=False, limit=len(PARTS)
+    )
+
+
+def budget_answer(measured: Measured) -> str:
+    """The first line where something other than computation takes most of a step; empty elsewhere."""
+    budget = measured.budget
+    if budget is None or not budget.step_seconds:
+        return ""
+    row = max(_rows(budget), key=lambda each: each.seconds)
+    if row.part in ("compute", "unexplained"):  # other sentences say more
+        return ""
+    words = WORDS[row.part]
+    time = f"{format_seconds(row.seconds)} of {format_seconds(budget.step_seconds)}"
+    answer = f"{words[0].upper()}{words[1:]} takes {format_percent(row.share)}% of a mean step, {time}"
+    cause = row.cause
+    if cause is None:
+        return answer
+    if _is_rare(cause, len(set(budget.steps.tolist()))):
+        return f"{answer}: {format_seconds(cause.step_seconds)} for {cause.words} in step {cause.step}"
+    return f"{answer}: {cause.words}"
+
+
+def next_of_budget(measured: Measured) -> tuple[str, ...]:
+    """The command that shows more of the largest part; none for what only the program can tell."""
+    budget, command = measured.budget, measured.command
+    if budget is None or not command or not budget.step_seconds:
+        return ()
+    largest = max(_rows(budget), key=lambda each: each.seconds).part
+    option = {"exposed_transfers": "--exposed", "waiting_for_devices": "--by device", "compiling": "--by step"}.get(
+        largest
+    )
+    return () if option is None else (f"{command} {option}",)
+
+
+def _rows(budget: StepBudget) -> list[_Row]:
+    rows = []
+    for part in PARTS:
+        seconds, cause = budget.seconds(part), budget.main_cause(part)
+        least, greatest = budget.spread(part)
+        per_step = cause.seconds / len(budget.steps) if cause else 0.0
+        rows.append(_Row(part, seconds, seconds / budget.step_seconds, least, greatest, cause, per_step))
+    return rows
+
+
+def _is_rare(cause: Cause, steps: int) -> bool:
+    return steps > 2 and cause.step_seconds > _RARE * cause.seconds
+
+
+def _cause_words(cause: Cause | None, steps: int) -> str | None:
+    if cause is None:
+        return None
+    return f"{cause.words}, in step {cause.step}" if _is_rare(cause, steps) else cause.words
