@@ -23,6 +23,85 @@ ANSWERS = [
 ]
 
 
+PRINTS = (
+    (
+        (
+            "ShapeDtypeStruct(shape=(4096, 1024), dtype=bfloat16, sharding=NamedSharding(mesh=Mesh('data': 2, 'model': 4, "
+            "axis_types=(Explicit, Explicit)), spec=P('data', 'model'), memory_kind=device))"
+        ),
+        "Needs 8,388,608 bytes for 4,194,304 bf16 elements, no padding; each device holds bf16[2048,256] (1 MiB) of it",
+    ),
+    (
+        (
+            "{'w': ShapeDtypeStruct(shape=(4096, 1024), dtype=bfloat16, sharding=NamedSharding(mesh=Mesh('data': 2, "
+            "'model': 4), spec=P('data', 'model'))), 'b': ShapeDtypeStruct(shape=(1024,), dtype=float32, "
+            "sharding=NamedSharding(mesh=Mesh('data': 2, 'model': 4), spec=P('model')))}"
+        ),
+        "2 arrays, 4,195,328 elements (8.0 MiB, 1.0 MiB on each device): the largest is w, 4,194,304",
+    ),
+    (
+        "{'params': {'w': Array([], shape=(0, 4), dtype=float32), 'b': ()}, 'opt': (3,)}",
+        "2 arrays, 3 elements (12 B in f32, 6 B in bf16): the largest is opt, 3",
+    ),
+    (
+        (
+            "\u250c\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u2510\n\u2502CPU 0,1\u2502\n"
+            "\u251c\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u2524\n\u2502CPU 2,3\u2502\n"
+            "\u2514\u2500\u2500\u2500\u2500\u2500\u2500\u2500\u2518\n"
+        ),
+        "4 CPU devices hold 2 × 1 parts of an array, 2 copies of each part",
+    ),
+    (
+        (
+            "| NVIDIA-SMI 570.86.10   Driver Version: 570.86.10   CUDA Version: 12.8 |\n"
+            "|   0  NVIDIA GB10                    On  |   0000000F:01:00.0 Off |                  N/A |\n"
+            "| N/A   44C    P0             11W /  N/A  | Not Supported          |      3%      Default |\n"
+            "|   1  NVIDIA H100 80GB HBM3          On  |   00000000:1B:00.0 Off |                    0 |\n"
+            "| N/A   31C    P0             70W /  700W |   74512MiB /  81559MiB |     98%      Default |\n"
+        ),
+        "2 GPUs, 3% to 98% busy; the fullest, 1, has 72.8 GiB of 79.6 GiB in use (91%); the memory of 0 is unknown",
+    ),
+    (
+        (
+            "F0000 00:00:1712345678.123456   77 parse_flags_from_env.cc:234] Unknown flags in LIBTPU_INIT_ARGS: "
+            "--xla_tpu_enable_foo=true\n"
+        ),
+        "--xla_tpu_enable_foo is not a flag of this libtpu; libtpu 0.0.52 does not have it either",
+    ),
+    (
+        "step=1200 loss=2.314 step_time=412.3ms tokens/s=98234\nstep=1201 loss=2.310 step_time=415.1ms\n",
+        "2 steps, 412.3 ms at the median",
+    ),
+    (
+        (
+            'jax:    0.4.38\njaxlib: 0.4.38\nnumpy:  1.26.4\ndevice info: TPU v4-16, 4 local devices"\nprocess_count: 4\n'
+            "XLA_FLAGS=--xla_force_host_platform_device_count=8\n"
+        ),
+        "jax 0.4.38, jaxlib 0.4.38, 16 × TPU v4 (4 of them here) in 4 processes",
+    ),
+    (
+        (
+            "Not equal to tolerance rtol=1e-05, atol=0\nMismatched elements: 1 / 16 (6.25%)\n"
+            "Max absolute difference among violations: 0.5\nNot equal to tolerance rtol=1e-02, atol=0.1\n"
+            "Mismatched elements: 9 / 10 (90%)\nMax absolute difference among violations: 7.5\n"
+        ),
+        (
+            "1 of 16 elements differ (6%), at most 0.5 absolute; this is the first of 2 comparisons; in the others, 9 of 10 "
+            "elements differ"
+        ),
+    ),
+)
+"""Prints, tables, and logs, with the answer and its first note."""
+
+
+@pytest.mark.parametrize(("text", "words"), PRINTS)
+def test_a_print_is_answered_with_its_numbers(text: str, words: str) -> None:
+    with pytest.raises(PastedTextError) as caught:
+        read_text(text, "-")
+    report = _report_of(caught.value.pasted)
+    assert "; ".join((report.answer, *(note.message for note in report.notes))).startswith(words)
+
+
 def answer_to(text: str) -> str:
     with pytest.raises(PastedTextError) as caught:
         read_text(text, "-")

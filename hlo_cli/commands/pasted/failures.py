@@ -655,6 +655,10 @@ def _verdict(word: str, variable: str) -> _Verdict:
     if known is not None:
         return _known(known, variable)
     if name.startswith(("xla_tpu_", "xla_jf_", "libtpu_", "xla_sc_", "megascale_")):
+        if "LIBTPU" in variable:
+            return _Verdict(f"--{name}", "unknown", "is not a flag of this libtpu; libtpu 0.0.52 does not have "
+                                                    "it either",
+                            f"Remove --{name}, or correct its name.")  # fmt: skip
         return _of_libtpu(name, "; libtpu 0.0.52 does not have it")
     near = nearest(name, compiler_flags())
     if near is not None:
@@ -730,6 +734,10 @@ _COUNTED: Final = lazy_regex(
     r"\((?P<elements>\d{1,18}) elements\)"
 )
 _NUMBER: Final = r"[-+]?[\d.]{1,40}(?:e[-+]?\d{1,4})?|inf|nan"
+_COMPARED: Final = lazy_regex(
+    r"^[^\n]{0,80}(?:Not equal to tolerance|Arrays are not|Tensor-likes are not|AssertionError)", re.MULTILINE
+)
+"""The first line of a comparison."""
 _GREATEST: Final = lazy_regex(
     rf"(?:Max|Greatest) (?P<kind>absolute|relative) difference(?: among violations)?: (?P<value>{_NUMBER})"
     rf"(?: at index (?P<index>\([\d, ]{{0,200}}\)))?(?: \(up to (?P<most>{_NUMBER}) allowed\))?"
@@ -746,9 +754,13 @@ _PLACE: Final = lazy_regex(
 def mismatch_report(pasted: PastedText) -> Report | None:
     """The report on arrays that differ (NumPy, torch.testing, XLA's literal comparison); None if it counts none."""
     text = pasted.text
-    counted = _COUNTED.search(text)
-    if counted is None:
+    several = list(_COUNTED.finditer(text))
+    if not several:
         return None
+    counted = several[0]
+    if len(several) > 1:  # each comparison has its own tolerance, above its count, and its own differences below it
+        heads = [each.start() for each in _COMPARED.finditer(text, counted.end(), several[1].start())]
+        text = text[: heads[-1] if heads else several[1].start()]
     wrong, total = int(counted["wrong"] or counted["count"]), int(counted["all"] or counted["elements"])
     greatest = {match["kind"]: match for match in _GREATEST.finditer(text)}
     tolerances = [
@@ -784,7 +796,20 @@ def mismatch_report(pasted: PastedText) -> Report | None:
             "elements": total,
             **{f"largest_{kind}": match["value"] for kind, match in greatest.items()},
         },
+        notes=[
+            f"this is the first of {len(several)} comparisons; in the others, {_others(several[1:])} elements differ"
+        ]
+        if len(several) > 1
+        else [],
     )
+
+
+def _others(several: list[re.Match[str]]) -> str:
+    """How many elements differ in other comparisons."""
+    counts = [
+        f"{int(each['wrong'] or each['count']):,} of {int(each['all'] or each['elements']):,}" for each in several
+    ]
+    return ", ".join(counts[:4]) + (f", and {len(counts) - 4} more" if len(counts) > 4 else "")
 
 
 _MOST_DIFFER: Final = 0.5

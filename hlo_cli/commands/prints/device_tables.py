@@ -26,9 +26,14 @@ class _Device(NamedTuple):
 
     number: str
     kind: str
-    used_bytes: int
-    limit_bytes: int
+    used_bytes: int | None
+    limit_bytes: int | None
     busy: float | None
+
+    @property
+    def share(self) -> float | None:
+        """The share of the memory that is in use; None if a size is unknown."""
+        return self.used_bytes / self.limit_bytes if self.used_bytes is not None and self.limit_bytes else None
 
 
 _DEVICES: Final = (
@@ -36,9 +41,7 @@ _DEVICES: Final = (
     Column("kind", "kind", of=lambda each: each.kind or None),
     Column("used_bytes", "used", "bytes", of=lambda each: each.used_bytes),
     Column("limit_bytes", "memory", "bytes", of=lambda each: each.limit_bytes),
-    Column(
-        "used", "share", "percent", of=lambda each: each.used_bytes / each.limit_bytes if each.limit_bytes else None
-    ),
+    Column("used", "share", "percent", of=lambda each: each.share),
     Column("busy", "busy", "percent", of=lambda each: each.busy),
 )
 _NVIDIA_NAME: Final = lazy_regex(
@@ -47,6 +50,11 @@ _NVIDIA_NAME: Final = lazy_regex(
 _NVIDIA_USE: Final = lazy_regex(
     r"(?:\||W|N/A) +(?P<used>\d{1,8})MiB {0,4}/ {0,4}(?P<limit>\d{1,8})MiB(?: *\|? +(?P<busy>\d{1,3})%)?", re.MULTILINE
 )
+_NVIDIA_UNKNOWN: Final = lazy_regex(
+    r"^\|?[^|\n]{10,60}\| +(?:\[?N/A\]?|Not Supported|Unknown(?: Error)?)(?: / (?:\[?N/A\]?))? +\| +(?P<busy>\d{1,3})%",
+    re.MULTILINE,
+)
+"""The row of a GPU whose memory is that of the host, such as GB10 or Thor, so that the driver has no sizes."""
 _TPU_ROW: Final = lazy_regex(
     r"^\W{0,4}(?P<number>\d{1,6})\W{1,12}(?P<used>\d{1,6}(?:\.\d{1,4})?) ?GiB ?/ ?(?P<limit>\d{1,6}(?:\.\d{1,4})?) ?GiB"
     r"(?:\W{1,20}(?P<busy>\d{1,3}(?:\.\d{1,4})?)%)?",
@@ -75,10 +83,10 @@ def device_usage_report(pasted: PastedText) -> Report | None:
     )
     if not devices:
         return None
-    fullest = max(devices, key=lambda each: each.used_bytes)
-    is_nvidia = bool(_NVIDIA_USE.search(pasted.text) or _QUERY_HEAD.search(pasted.text))
+    fullest = max(devices, key=lambda each: each.used_bytes or 0)
+    is_nvidia = any(each.search(pasted.text) for each in (_NVIDIA_USE, _NVIDIA_UNKNOWN, _QUERY_HEAD))
     noun = "GPUs" if is_nvidia else "TPU devices" if _OF_TPUS.search(pasted.text) else "devices"
-    share = f" ({format_percent(fullest.used_bytes / fullest.limit_bytes)}%)" if fullest.limit_bytes else ""
+    share = f" ({format_percent(fullest.share)}%)" if fullest.share is not None else ""
     busy = [each.busy for each in devices if each.busy is not None]
     loads = " to ".join(f"{format_percent(share)}%" for share in sorted({min(busy), max(busy)})) if busy else ""
     load = f", {loads} busy" if busy else ""
@@ -89,7 +97,7 @@ def device_usage_report(pasted: PastedText) -> Report | None:
     )
     return text_report(
         pasted,
-        f"{which} {format_bytes(fullest.used_bytes)} of {format_bytes(fullest.limit_bytes)} in use{share}",
+        f"{which} {_in_use(fullest)}{share}{_unknown_memory(devices)}",
         means=(_PREALLOCATED,) if is_nvidia else (),
         tables=(Table("device_usage", _DEVICES, rows_from(_DEVICES, devices), noun="devices"),),
         advice=("`hlo memspace DUMP` shows what a program needs, by instruction and source line.",),
@@ -97,10 +105,25 @@ def device_usage_report(pasted: PastedText) -> Report | None:
             "devices": len(devices),
             "used_bytes": fullest.used_bytes,
             "limit_bytes": fullest.limit_bytes,
-            "total_used_bytes": sum(each.used_bytes for each in devices),
+            "total_used_bytes": None
+            if any(each.used_bytes is None for each in devices)
+            else sum(each.used_bytes or 0 for each in devices),
         },
         next=("hlo help memory",),
     )
+
+
+def _in_use(device: _Device) -> str:
+    if device.used_bytes is None or device.limit_bytes is None:
+        return "the memory in use is unknown"
+    return f"{format_bytes(device.used_bytes)} of {format_bytes(device.limit_bytes)} in use"
+
+
+def _unknown_memory(devices: list[_Device]) -> str:
+    """The devices without sizes, if others have them, as a clause."""
+    unknown = [each.number for each in devices if each.used_bytes is None]
+    known = len(devices) - len(unknown)
+    return f"; the memory of {', '.join(unknown[:8])} is unknown" if unknown and known else ""
 
 
 def _nvidia(text: str) -> list[_Device]:
@@ -108,11 +131,15 @@ def _nvidia(text: str) -> list[_Device]:
     names = list(_NVIDIA_NAME.finditer(text))
     starts = [name.start() for name in names]
     devices = list[_Device]()
-    for at, match in enumerate(_NVIDIA_USE.finditer(text)):
+    rows = [*_NVIDIA_USE.finditer(text), *_NVIDIA_UNKNOWN.finditer(text)]
+    for at, match in enumerate(sorted(rows, key=lambda row: row.start())):
         before = bisect_left(starts, match.start())
         number, kind = (names[before - 1]["number"], names[before - 1]["kind"].strip()) if before else (str(at), "")
         busy = float(match["busy"]) / 100 if match["busy"] else None
-        devices.append(_Device(number, kind, int(match["used"]) * _MIB, int(match["limit"]) * _MIB, busy))
+        used, limit = (
+            (int(match["used"]) * _MIB, int(match["limit"]) * _MIB) if "used" in match.groupdict() else (None, None)
+        )
+        devices.append(_Device(number, kind, used, limit, busy))
     return devices
 
 
@@ -135,10 +162,12 @@ def _queried(text: str) -> list[_Device]:
         used, limit, busy = (
             _leading(cells.get(name, "")) for name in ("memory.used", "memory.total", "utilization.gpu")
         )
-        if used is not None and limit is not None:
-            share = None if busy is None else busy / 100
-            number = cells.get("index", str(at))
-            devices.append(_Device(number, cells.get("name", ""), used * _MIB, limit * _MIB, share))
+        if len(cells) < len(columns):
+            continue
+        share = None if busy is None else busy / 100
+        number = cells.get("index", str(at))
+        used_bytes, limit_bytes = (None if each is None else each * _MIB for each in (used, limit))
+        devices.append(_Device(number, cells.get("name", ""), used_bytes, limit_bytes, share))
     return devices
 
 
@@ -160,7 +189,8 @@ def _logged(text: str) -> dict[str, _Device]:
 # --- steps of a training ---
 
 _STEP: Final = lazy_regex(
-    r"\bstep[: =]{1,3}(?P<step>\d[\d,]{0,14}(?<!,))[,:]? +(?:seconds|step_time|time|sec)[: =]{1,3}"
+    r"\bstep[: =]{1,3}(?P<step>\d[\d,]{0,14}(?<!,))[,:]? +(?:\w{2,20}[=:] ?[\d.e+\-]{1,20},? +){0,4}"
+    r"(?:seconds|step_time|step_time_s|time|sec)[: =]{1,3}"
     r"(?P<time>\d{1,9}+(?:\.\d{1,20}+)?(?:[eE][+\-]?\d{1,2}+)?)(?!:|[.,]\d)"
     r"(?: ?(?P<unit>ms|us|µs|ns|s|sec|seconds)\b)?+"
     r"(?!\w| (?:m|mins?|minutes?|h|hours?)\b)"
@@ -235,7 +265,7 @@ def step_times_report(pasted: PastedText) -> Report | None:
 _VERSION: Final = lazy_regex(r"^(?P<name>jax|jaxlib|numpy|python): +(?P<version>\d[\w.+\-]{0,60})", re.MULTILINE)
 _TOTAL: Final = lazy_regex(
     r"jax\.devices \((?P<all>\d{1,9}) total, (?P<local>\d{1,9}) local\): \[?(?P<kind>[A-Za-z]{1,20})"
-    r"|device info: (?P<info>[^\n,]{1,80}), (?P<here>\d{1,9}) local devices"
+    r"|device info: (?P<info>[^\n,]{1,80}?)(?:-(?P<count>\d{1,9}))?, (?P<here>\d{1,9}) local devices"
 )
 _PROCESSES: Final = lazy_regex(r"process_count: (?P<count>\d{1,9})")
 
@@ -251,7 +281,8 @@ def environment_report(pasted: PastedText) -> Report | None:
     words = ""
     if devices is not None:
         kind = (devices["kind"] or devices["info"]).removesuffix("Device")
-        words = f", {devices['all'] or devices['here']} × {kind}"
+        count, here = devices["all"] or devices["count"] or devices["here"], devices["local"] or devices["here"]
+        words = f", {count} × {kind}" + (f" ({here} of them here)" if here != count else "")
     words += f" in {format_count(int(processes['count']), 'processes')}" if processes else ""
     is_newer = _numbers_of(jaxlib) > _numbers_of(jax)
     columns = (
@@ -269,7 +300,10 @@ def environment_report(pasted: PastedText) -> Report | None:
             ),
         ),
         tables=(Table("versions", columns, rows_from_tuples(columns, versions.items()), noun="packages"),),
-        numbers={**versions, "devices": int(devices["all"] or devices["here"]) if devices else None},
+        numbers={
+            **versions,
+            "devices": int(devices["all"] or devices["count"] or devices["here"]) if devices else None,
+        },
     )
 
 

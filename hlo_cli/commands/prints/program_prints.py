@@ -15,7 +15,7 @@ from math import prod
 from shlex import quote
 from typing import Final, NamedTuple
 
-from hlo_cli.commands.prints.shape_text import bytes_of_shape
+from hlo_cli.commands.prints.shape_text import bytes_of_shape, shape_text, shard_of, without_shardings
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.lazy_regex import lazy_regex
@@ -267,11 +267,14 @@ def sharding_drawing_report(pasted: PastedText) -> Report | None:
 
 def shape_tree_report(pasted: PastedText) -> Report | None:
     """The report on `jax.tree.map(jnp.shape, params)` and the like: arrays by path; None if it is no such tree."""
+    text, shardings = without_shardings(pasted.text.strip())
     try:
-        tree = literal_eval(_STRUCT.sub(r"((\1), '\2')", _DTYPE.sub(r"'\1'", pasted.text.strip())))
+        tree = literal_eval(_STRUCT.sub(r"((\1), '\2')", _DTYPE.sub(r"'\1'", text)))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     arrays = list(_leaves(tree, ()))
+    if any(kind for _, _, kind in arrays):  # then a `()` without a type is an empty tuple, not a scalar
+        arrays = [each for each in arrays if each[1] or each[2]]
     if not arrays:
         return None
     total = sum(prod(sizes) for _, sizes, _ in arrays)
@@ -284,6 +287,8 @@ def shape_tree_report(pasted: PastedText) -> Report | None:
         bytes_words = f"{format_bytes(4 * total)} in f32, {format_bytes(2 * total)} in bf16"
     else:
         bytes_words = format_bytes(size)
+    held = _held(arrays, shardings)
+    bytes_words += f", {format_bytes(held)} on each device" if held is not None else ""
     columns = (
         Column("elements", "elements", "count", total="sum", of=lambda path, sizes, kind: prod(sizes)),
         Column("shape", "shape", of=lambda path, sizes, kind: _shape_of(sizes, kind)),
@@ -292,12 +297,26 @@ def shape_tree_report(pasted: PastedText) -> Report | None:
     ordered = sorted(arrays, key=lambda each: -prod(each[1]))
     return text_report(
         pasted,
-        f"{format_count(len(arrays), 'arrays')}, {total:,} elements ({bytes_words}): the largest is {path}, "
-        f"{prod(sizes):,}",
+        f"{format_count(len(arrays), 'arrays')}, {format_count(total, 'elements')} ({bytes_words}): the largest is "
+        f"{path}, {prod(sizes):,}",
         tables=(Table("tree_arrays", columns, rows_from_tuples(columns, ordered), noun="arrays", limit=20),),
-        numbers={"arrays": len(arrays), "elements": total, "total_bytes": size},
+        numbers={"arrays": len(arrays), "elements": total, "total_bytes": size}
+        | ({} if held is None else {"device_bytes": held}),
         next=(f"hlo layout {quote(_shape_of(sizes, kind or 'f32'))}",),
     )
+
+
+def _held(arrays: list[tuple[str, tuple[int, ...], str]], shardings: tuple[str, ...]) -> int | None:
+    """The bytes that each device holds of all arrays; None unless each has a type and a sharding that can be read."""
+    if len(arrays) != len(shardings):
+        return None
+    total = 0
+    for (_, sizes, kind), sharding in zip(arrays, shardings, strict=True):
+        part = shard_of(shape_text(_shape_of(sizes, kind)), sharding) if kind else None
+        if part is None:
+            return None
+        total += part.logical_bytes
+    return total
 
 
 def _shape_of(sizes: tuple[int, ...], kind: str) -> str:
@@ -305,7 +324,9 @@ def _shape_of(sizes: tuple[int, ...], kind: str) -> str:
 
 
 _DTYPE: Final = lazy_regex(r"dtype\((?:'|<class '(?:jax\.numpy\.|numpy\.)?)?(?P<type>\w{1,20})(?:'>|')?\)")
-_STRUCT: Final = lazy_regex(r"ShapeDtypeStruct\(shape=\(([\d, ]{0,200})\), dtype=(\w{1,20})\)")
+_STRUCT: Final = lazy_regex(
+    r"(?:ShapeDtypeStruct\(|Array\(\[\], )shape=\(([\d, ]{0,200})\), dtype=(\w{1,20})(?:, weak_type=\w{1,5})?\)"
+)
 _DEEPEST: Final = 100  # levels of a tree of parameters; Python's own reader refuses deeper ones
 
 

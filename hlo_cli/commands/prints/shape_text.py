@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.layout.layout_steps import ShapeToken, shape_tokens
+from hlo_cli.analysis.sharding.placement import array_of, placement_of, shard_shape
 from hlo_cli.commands.layout.shape import report_of_shape, report_of_shapes
 from hlo_cli.commands.shape.explained import LABELS
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.read import listed_shapes
+from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.memory_space import describe_memory_space
 from hlo_cli.ir.notation import index_text
@@ -19,11 +21,12 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.figure import Anatomy, Explanation, Segment
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError, joined_by_or
 from hlo_cli.syntax.scanning.error_help import type_like
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
+from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 # --- shapes ---
 # A shape in place of a module: the report of `hlo layout`, for shapes in the forms of frameworks too.
@@ -43,12 +46,16 @@ _WEAK: Final = lazy_regex(r",?\s*+weak_type=\w++|\{[^{}:\d]*+\}$|@\w++$")
 
 def shape_report(pasted: PastedText) -> Report:
     """The report on a shape in the form of XLA or of a framework; HloError if it has no type of XLA."""
-    listed = listed_shapes(pasted.text)
+    bare_text, shardings = without_shardings(pasted.text)
+    listed = listed_shapes(bare_text)
     if pasted.kind == "shapes" and listed:
         return _report_of_list(listed, pasted.name)
-    given = listed[0] if listed and len(listed) == 1 else pasted.text.strip().rstrip(",;.")
+    given = listed[0] if listed and len(listed) == 1 else bare_text.strip().rstrip(",;.")
     text = shape_text(given)
     notes = []
+    if len(shardings) == 1 and (part := shard_of(text, shardings[0])) is not None:
+        size = format_bytes(part.logical_bytes)
+        notes.append(Diagnostic("note", f"each device holds {part.to_string(layout=False)} ({size}) of it"))
     if text != given:
         notes.append(Diagnostic("note", f"in the form of XLA: {text}"))
     try:
@@ -90,6 +97,51 @@ def shape_text(given: str) -> str:
         text = f"{pair[2]}[{','.join(pair[1].replace(' ', '').strip(',').split(','))}]"
     text = _TYPE.sub(lambda match: _type(match[2]), text)
     return _WITHOUT_ORDER.sub(_with_order, text)
+
+
+def without_shardings(text: str) -> tuple[str, tuple[str, ...]]:
+    """A text without the shardings in its prints of arrays, and those.
+
+    >>> without_shardings("ShapeDtypeStruct(shape=(8,), dtype=int32, sharding=NamedSharding(mesh=M(), spec=P('x')))")
+    ('ShapeDtypeStruct(shape=(8,), dtype=int32)', ("NamedSharding(mesh=M(), spec=P('x'))",))
+    """
+    parts, shardings, at = list[str](), list[str](), 0
+    for match in _SHARDING.finditer(text):
+        if match.start() < at:
+            continue
+        depth, end = 1, match.end()
+        for bracket in _ROUND.finditer(text, match.end(), match.end() + _LONGEST_SHARDING):
+            depth += 1 if bracket[0] == "(" else -1
+            if not depth:
+                end = bracket.end()
+                break
+        if depth:
+            break
+        parts.append(text[at : match.start()])
+        shardings.append(text[match.start(1) : end])
+        at = end
+    return "".join(parts) + text[at:], tuple(shardings)
+
+
+_SHARDING: Final = lazy_regex(r",\s*sharding=(\w{0,40}Sharding\()")
+_ROUND: Final = lazy_regex(r"[()]")
+_LONGEST_SHARDING: Final = 4_000  # a mesh has a handful of axes; longer ones have the devices, which are not read here
+
+
+def shard_of(shape: str, sharding: str) -> ArrayShape | None:
+    """What each device holds of an array; None if the sharding cannot be read, or does not fit.
+
+    >>> print(shard_of("f32[8,4]", "NamedSharding(mesh=Mesh('x': 2), spec=P('x',), memory_kind=device)"))
+    f32[4,4]{1,0}
+    """
+    try:
+        array = array_of(parse_shape(shape))
+        found = read_given_sharding(sharding).sharding
+        if isinstance(found, Sharding | NamedSharding):
+            return shard_shape(array, placement_of(found))
+    except HloError:
+        return None
+    return None
 
 
 def bytes_of_shape(given: str) -> int | None:

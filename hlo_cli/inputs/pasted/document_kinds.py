@@ -141,6 +141,14 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         is_document=True,
     ),
     Envelope(
+        "environment",
+        "a description of an environment",
+        "prints.device_tables.environment_report",
+        ("jaxlib:",),
+        words(r"^jax: +\d[\w.+\-]*\s+jaxlib: +\d"),
+        is_document=True,
+    ),
+    Envelope(
         "compile-options",
         "a list of compiler flags",
         "prints.dump_files.compile_options_report",
@@ -301,9 +309,9 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "device-usage",
         "a table of devices",
         "prints.device_tables.device_usage_report",
-        ("MiB /", "MiB/", "GiB /", "memory.used", "Using (GB)"),
+        ("MiB /", "MiB/", "GiB /", "memory.used", "Using (GB)", "NVIDIA-SMI "),
         words(
-            r"^[^\n]{0,120}\d MiB?/ ?\d+MiB|\dMiB */ *\d+MiB"
+            r"^[^\n]{0,120}\d MiB?/ ?\d+MiB|^\| NVIDIA-SMI [\d.]+|\dMiB */ *\d+MiB"
             r"|^\W{0,4}\d{1,6}\W{1,12}[\d.]{1,12} ?GiB ?/ ?[\d.]{1,12} ?GiB"
             r"|^[^\n]{0,200}memory\.used[^\n]{0,200}memory\.total|Using \(GB\) [\d.]+ / [\d.]+"
         ),
@@ -330,7 +338,7 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "sharding-drawing",
         "a drawing of a sharding",
         "prints.program_prints.sharding_drawing_report",
-        ("\u2502", "|"),
+        ("\u2502", "|", "\u2524"),
         lazy_regex(
             r"^[ \t\u2502|]*+(?:CPU|GPU|TPU|CUDA|ROCM|METAL) \d[\d,]*+[ \t]*+(?:[\u2502|][ \t]*+"
             r"(?:CPU|GPU|TPU|CUDA|ROCM|METAL) \d[\d,]*+[ \t]*+)*+(?:[\u2502|][ \t]*+)?+$",

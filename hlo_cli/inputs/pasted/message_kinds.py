@@ -518,18 +518,13 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         "a log of training steps",
         "prints.device_tables.step_times_report",
         ("completed step", "step_time", "step time"),
-        words(r"\bstep[: =]{1,3}\d[\d,]*:? +(?:seconds|step_time|time|sec)[: =]{1,3}[\d.]+"),
+        words(
+            r"\bstep[: =]{1,3}\d[\d,]*:? +(?:\w{2,20}[=:] ?[\d.e+\-]{1,20},? +){0,4}"
+            r"(?:seconds|step_time|step_time_s|time|sec)[: =]{1,3}[\d.]+"
+        ),
         is_document=True,
         is_beside_hlo=True,
         has_times=True,
-    ),
-    Envelope(
-        "environment",
-        "a description of an environment",
-        "prints.device_tables.environment_report",
-        ("jaxlib:",),
-        words(r"^jax: +\d[\w.+\-]*\s+jaxlib: +\d"),
-        is_document=True,
     ),
 )
 """Errors whose words are in many texts, and warnings that matter less: asked after files, tables, and prints."""
