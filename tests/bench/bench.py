@@ -269,6 +269,7 @@ def loading(rounds: int) -> Iterator[Measured]:
         (("schedule", dump), 16.0),
         (("fuse", dump), 16.0),
         (("lint", dump), 24.0),
+        (("report", dump), 24.0),
     ):
         command = [*_hlo(), *arguments]
         _processor(command)  # what Python compiles once is not counted

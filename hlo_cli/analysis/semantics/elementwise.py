@@ -21,7 +21,6 @@ from hlo_cli.analysis.semantics.typed_values import (
     carrier,
     element_type,
     from_bits,
-    in_blocks,
     operand_array_shape,
     settle,
     settled,
@@ -326,7 +325,7 @@ def _complex(real: Array, imaginary: Array) -> Array:
 def _erf(x: Array) -> Array:
     if x.dtype != np.float32:
         return error_function(x)
-    return in_blocks(x, error_function if x.size < _FEW else single_error_function)
+    return error_function(x) if x.size < _FEW else single_error_function(x)
 
 
 def _divide_floats(x: Array, y: Array) -> Array:
@@ -709,13 +708,15 @@ def error_function(x: Array) -> Array:
 _FEW: Final = 4096  # chosen: the table takes as long as so many elements
 """Below so many elements, no table is made for them."""
 _GRID: Final = 4096
-"""Parabolas in a unit: each is as close as 1e-12."""
+"""Parabolas in a unit: each is as close as 2e-13."""
 _FLAT: Final = 4.0
 """From here on, the error function of f32 is 1."""
 _TO_GRID: Final = 1.5 * 2.0**52 / _GRID
 """Added to a number, it leaves the nearest point of the grid in the lowest bits."""
-_NEAR: Final = 1 << 17
-"""Numbers of 64 bits so near to the middle of two of 32 bits may be rounded to either: 3e-11, more than needed."""
+_NEAR: Final = 1 << 13
+"""Units of 64 bits: numbers so near to the middle of two of 32 bits may be rounded to either; 985 were measured."""
+_AT_ONCE: Final = 1 << 14  # measured: more do not stay in the cache, fewer take more calls
+"""The elements that are computed at once."""
 _SMALL: Final = 1e-30
 """Below it, results of 32 bits may have fewer digits."""
 
@@ -737,34 +738,45 @@ def single_error_function(x: Array) -> Array:
     >>> single_error_function(np.float32([0.0, -1.0, 2.0, np.inf])).round(6).tolist()
     [0.0, -0.8427010178565979, 0.9953219890594482, 1.0]
     """
+    flat = np.ascontiguousarray(x).reshape(-1)
+    result = np.empty(flat.shape, np.float32)
+    left: list[npt.NDArray[np.int64]] = []
+    for start in range(0, flat.size, _AT_ONCE):
+        block = flat[start : start + _AT_ONCE]
+        found, is_left = _by_parabolas(block)
+        np.copysign(found, block, out=result[start : start + _AT_ONCE])
+        if is_left.any():
+            left.append(np.flatnonzero(is_left) + start)
+    if left:
+        places = np.concatenate(left)
+        result[places] = error_function(flat[places])
+    return result.reshape(x.shape)
+
+
+def _by_parabolas(x: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """The error function of magnitudes, and for which of them it may not be rounded as that of f64 is."""
     size = np.abs(x).astype(np.float64)
-    is_left = size < _SMALL
-    if is_left.any():
-        is_left &= size > 0
+    # The sign of NaN is kept with its other bits.
+    is_left = ~(size >= _SMALL)
+    is_left &= x != 0
     np.minimum(size, _FLAT, out=size)
     shifted = size + _TO_GRID
     at = shifted.view(np.int64) & (8 * _GRID - 1)
     shifted -= _TO_GRID
     np.subtract(size, shifted, out=shifted)
-    found = None
-    for factors in reversed(_parabolas()):
-        factor = factors.take(at, mode="clip")
-        if found is None:
-            found = factor
-        else:
-            found *= shifted
-            found += factor
-    assert found is not None
+    constant, slope, bend = _parabolas()
+    found = bend.take(at, mode="clip")
+    found *= shifted
+    factor = slope.take(at, mode="clip")
+    found += factor
+    found *= shifted
+    constant.take(at, mode="clip", out=factor)
+    found += factor
     found *= size
-    # The sign of NaN is kept with its other bits.
-    is_left |= np.isnan(x)
     rest = found.view(np.int64) & ((1 << 29) - 1)
     rest -= (1 << 28) - _NEAR
     is_left |= rest.view(np.uint64) < 2 * _NEAR
-    result = np.copysign(found.astype(np.float32), x)
-    if is_left.any():
-        result[is_left] = error_function(x[is_left])
-    return result
+    return found.astype(np.float32), is_left
 
 
 def _polynomial(x: F64, factors: tuple[float, ...]) -> F64:

@@ -45,15 +45,19 @@ def _note_instructions(module: Module, notes: Notes) -> None:
     errors = [error.span for error in module.read_errors if error.span is not None]
     literals: dict[tuple[Shape, str], tuple[str, int] | None] = {}
     are_printed = any(instruction.operands for instruction in module.instructions)
+    # A module has a hundred thousand instructions of a few dozen opcodes.
+    known: dict[str, tuple[bool, int | None, str]] = {}
     for computation in module.computations:
         body = computation.span
         is_whole = body is None or not any(body.start <= error.start < body.end for error in errors)
-        is_whole = is_whole and all(is_known(instruction.written_opcode) for instruction in computation.instructions)
         for instruction in computation.instructions:
-            expected = operand_count(instruction.written_opcode)
+            if (facts := known.get(instruction.opcode)) is None:
+                written = instruction.written_opcode
+                facts = known[instruction.opcode] = is_known(written), operand_count(written), written
+            is_whole, expected = is_whole and facts[0], facts[1]
             if expected is not None and expected != len(instruction.operands) and are_printed:
                 _note_count(instruction, expected, notes)
-            if instruction.written_opcode == opcodes.CONSTANT:
+            if facts[2] == opcodes.CONSTANT:
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
         _note_numbers(computation, notes, is_whole=is_whole and not module.is_part)
