@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from hlo_cli.commands.profile.budget import WORDS as PART_WORDS
 from parsed import PACKAGE, text_of, tree_of
 
 MISSING = "no description"
@@ -28,6 +29,7 @@ COMPUTED = {
     },
     "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),
     "commands/memspace/report.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
+    "commands/profile/budget.py": {f"{part}_seconds": words for part, words in PART_WORDS.items()},
     "commands/profile/against.py": {
         **dict.fromkeys(("matched", "changed", "added", "removed", "moved"), ""),
         **{

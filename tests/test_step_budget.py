@@ -182,6 +182,28 @@ def test_the_first_line_names_the_largest_part(tmp_path: Path, capsys: pytest.Ca
     assert "step_parts" not in json.loads(capsys.readouterr().out)["tables"]
 
 
+def test_steps_and_devices_have_parts_that_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [step(at, 100 * at, 100 * at + 100) for at in range(3)]
+    for device, begins in ((0, (10, 110, 210)), (1, (50, 110, 210))):
+        events += [operation("dot.1", begin, 60 + 100 * at, device, at) for at, begin in enumerate(begins)]
+    events.append(("python", 260, 300, "load batch", {}))
+    path = str(written(events, tmp_path))
+    expected: dict[str, list[tuple[str, float]]] = {
+        "step": [("idle, unexplained, 50.0 µs", 100e-6)] * 2 + [("waiting for input, 40.0 µs", 100e-6)],
+        "device": [("idle, unexplained, 110.0 µs", 300e-6), ("idle, unexplained, 110.0 µs", 300e-6)],
+    }
+    for by, table in (("step", "steps"), ("device", "devices")):
+        assert main(["profile", path, "--by", by, "--format", "json"], standalone=False) == 0
+        rows = json.loads(capsys.readouterr().out)["tables"][table]["rows"]
+        sums = [sum(row[f"{part}_seconds"] for part in PARTS) for row in rows]
+        assert sums == pytest.approx([seconds for _, seconds in expected[by]])
+        assert [row["main_part"] for row in rows] == [words for words, _ in expected[by]]
+    main(["profile", path, "--by", "device", "--format", "json"], standalone=False)
+    late, other = json.loads(capsys.readouterr().out)["tables"]["devices"]["rows"][::-1]
+    assert late["waiting_for_devices_seconds"] == pytest.approx(40e-6)
+    assert other["waiting_for_devices_seconds"] == 0
+
+
 # --- planted causes ---
 
 

@@ -36,6 +36,8 @@ PARTS: Final[tuple[Part, ...]] = (
 )
 """The parts of a step, in the order of a screen."""
 
+PartTimes: TypeAlias = Mapping[Part, float]
+"""The seconds of each part, of a step or of a device."""
 _HostPart: TypeAlias = Literal["compiling", "input", "launching", "host"]
 _NAMED_WORK: Final[tuple[_HostPart, ...]] = ("compiling", "input", "launching")
 """What a host does for a reason that it tells; other work may be that it waits for another device."""
@@ -91,6 +93,24 @@ class StepBudget:
     def step_seconds(self) -> float:
         """The mean time of a step on a device: the sum of all parts."""
         return float(self.parts_ps.sum()) * PS / len(self.steps) if len(self.steps) else 0.0
+
+    def by_step(self, steps: int) -> Sequence[PartTimes | None]:
+        """The parts of each of so many steps on the mean device; None for steps that are not whole."""
+        return self._by(self.steps, np.bincount(self.steps, minlength=steps))
+
+    def by_device(self, devices: int) -> Sequence[PartTimes | None]:
+        """The parts of all steps on each of so many devices; None for devices without whole steps."""
+        return self._by(self.devices, (np.bincount(self.devices, minlength=devices) > 0).astype(np.int64))
+
+    def _by(self, numbers: Integers, per: Integers) -> Sequence[PartTimes | None]:
+        """The seconds of the rows of each number, divided by `per`; None where that is 0."""
+        columns = [np.bincount(numbers, self.parts_ps[:, at], minlength=len(per)) * PS for at in range(len(PARTS))]
+        return [
+            {part: float(column[number]) / count for part, column in zip(PARTS, columns, strict=True)}
+            if count
+            else None
+            for number, count in enumerate(per.tolist())
+        ]
 
     def main_cause(self, part: Part) -> Cause | None:
         """The cause that took most of a part."""

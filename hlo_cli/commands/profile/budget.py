@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.profile.step_budget import PARTS, Cause, Part, StepBudget
+from hlo_cli.analysis.profile.step_budget import PARTS, Cause, Part, PartTimes, StepBudget
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_percent, format_seconds
-from hlo_cli.report.table import Column, Table, rows_from
+from hlo_cli.report.table import Cell, Column, Table, rows_from
 
 WORDS: Final[dict[Part, str]] = {
     "compute": "compute",
@@ -58,6 +59,34 @@ def budget_table(measured: Measured) -> Table | None:
     title = f"where a mean step goes{f', per {measured.device_noun}' if several else ''}"
     return Table(
         "step_parts", columns, rows_from(columns, rows), title=title, noun="parts", main=False, limit=len(PARTS)
+    )
+
+
+_WORTH_NAMING: Final = 0.05
+"""The smallest part of a step, besides compute, that is named in its row."""
+
+
+def part_columns(several: Sequence[PartTimes | None]) -> tuple[Column[PartTimes | None], ...]:
+    """What takes most of a row besides compute, for people; all parts, for programs."""
+
+    def seconds_of(part: Part) -> Callable[[PartTimes | None], Cell]:
+        return lambda times: None if times is None else times[part]
+
+    return (
+        Column("main_part", "besides compute", person=any(map(_main_part, several)), of=_main_part),
+        *(
+            Column(f"{part}_seconds", WORDS[part], "seconds", total="sum", person=False, of=seconds_of(part))
+            for part in PARTS
+        ),
+    )
+
+
+def _main_part(times: PartTimes | None) -> str | None:
+    if times is None:
+        return None
+    part = max(PARTS[1:], key=lambda each: times[each])
+    return (
+        f"{WORDS[part]}, {format_seconds(times[part])}" if times[part] > _WORTH_NAMING * sum(times.values()) else None
     )
 
 

@@ -15,6 +15,7 @@ from hlo_cli.analysis.query.fields import NO_AXES
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, where_key
 from hlo_cli.commands.options.declaring import cause_of
 from hlo_cli.commands.options.io_options import format_options
+from hlo_cli.commands.profile.budget import part_columns
 from hlo_cli.commands.profile.by_operation import (
     collectives_by_instruction,
     facts_of,
@@ -302,6 +303,8 @@ def report_of_steps(measured: Measured) -> Report:
     if (outside := groups.outside()) is not None and (outside.events or (busy_outside and not measured.is_narrowed)):
         rows.append((_GroupTimes(outside, None, busy_outside, devices), None))
     group = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    parts = [None] * len(steps) if measured.budget is None else measured.budget.by_step(len(steps))
+    parts_of = dict(zip(steps, parts, strict=True))
     columns: tuple[Column[_GroupTimes, Step | None], ...] = (
         *columns_of_part(groups.columns(group), lambda slice, step: slice),
         Column(
@@ -312,6 +315,7 @@ def report_of_steps(measured: Measured) -> Report:
             of=lambda slice, step: None if step is None else "whole" if step.is_whole else "partial",
         ),
         Column("trace_step", "step", of=lambda slice, step: "(no step)" if step is None else step.name),
+        *columns_of_part(part_columns(parts), lambda slice, step: None if step is None else parts_of[step]),
     )
     table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps")
     whole_steps = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]
@@ -323,9 +327,13 @@ def report_of_devices(measured: Measured) -> Report:
     profile = measured.profile
     groups = _Groups(measured, profile.occurrences.devices, len(profile.devices))
     spans, busy = ([each * PS for each in times] for times in (profile.spans_ps, profile.busy_ps))
+    devices = len(profile.devices)
+    parts = [None] * devices if measured.budget is None else measured.budget.by_device(devices)
+    parts_of = dict(zip(profile.devices, parts, strict=True))
     columns: tuple[Column[_GroupTimes, str], ...] = (
         *columns_of_part(groups.columns(""), lambda slice, device: slice),
         Column("device", "device", of=lambda slice, device: device),
+        *columns_of_part(part_columns(parts), lambda slice, device: parts_of[device]),
     )
     slices = [groups.slice(number, spans[number], busy[number], 1) for number in range(len(profile.devices))]
     rows = rows_from_tuples(columns, zip(slices, profile.devices, strict=True))
