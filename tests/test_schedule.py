@@ -247,3 +247,30 @@ def test_sequence_and_memspace_agree(dump: Dump, capsys: pytest.CaptureFixture[s
         main([command[0], str(dump.path), *command[1:], "--format", "json"], standalone=False)
         peaks.append(json.loads(capsys.readouterr().out)["answer"]["peak_bytes"])
     assert peaks[0] == peaks[1]
+
+
+SYNCHRONOUS_ONLY = """\
+HloModule m, is_scheduled=true
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY e {
+  p = f32[64]{0} parameter(0)
+  q = f32[128]{0} parameter(1)
+  small = f32[64]{0} all-reduce(p), replica_groups={{0,1}}, to_apply=add
+  large = f32[128]{0} all-reduce(q), replica_groups={{0,1}}, to_apply=add
+  ROOT t = (f32[64]{0}, f32[128]{0}) tuple(small, large)
+}
+"""
+
+
+def test_the_largest_synchronous_collective_is_named_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(SYNCHRONOUS_ONLY, encoding="utf-8")
+    for options in ((), ("--chip", "v5e")):
+        assert main(["schedule", str(path), "--format", "screen", *options], standalone=False) == 0
+        assert f"hlo parse {path} --explain large" in capsys.readouterr().out.replace("\n      ", " ")

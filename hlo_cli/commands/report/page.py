@@ -458,14 +458,26 @@ def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict]) -> Iterator[
             continue
         exposed = exposed_of(sources.schedule)
         if exposed.unoverlapped_bytes >= _LEAST_ACTION_BYTES or exposed.seconds:
-            fix = "hlo schedule DUMP --reorder latency shows what another order of the program would gain."
             yield Action(
                 verdict.sentence,
-                fix,
+                _fix_of_transfers(sources.schedule),
                 cost_bytes=exposed.unoverlapped_bytes,
                 seconds=exposed.seconds,
                 code=verdict.title,
             )
+
+
+def _fix_of_transfers(schedule: Report) -> str:
+    """The command to run next; another order gains nothing where all that is exposed is synchronous.
+
+    >>> numbers = {"pairs": 0, "synchronous": 2, "unoverlapped": 2}
+    >>> _fix_of_transfers(Report("schedule", "", numbers=numbers))
+    'hlo schedule DUMP --by source shows which lines of the program transfer most.'
+    """
+    numbers = schedule.numbers
+    if _count(numbers, "unoverlapped") > _count(numbers, "synchronous"):
+        return "hlo schedule DUMP --reorder latency shows what another order of the program would gain."
+    return "hlo schedule DUMP --by source shows which lines of the program transfer most."
 
 
 def _cost_of(measure: Action, actions: Sequence[Action]) -> float:

@@ -131,7 +131,7 @@ def report_of_pairs(
             **({} if times is None else times.numbers()),
         },
         parts=_parts_of_pairs(table, everything, kinds, _why_nothing(loaded)),
-        next=_next_of_table(selected, argument, chip=_likely_chip(loaded.module) if times is None else None),
+        next=_next_of_table(overlap, selected, argument, chip=_likely_chip(loaded.module) if times is None else None),
         notes=(*_pairs_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -314,21 +314,23 @@ def _likely_chip(module: Module) -> str | None:
             return None
 
 
-def _next_of_table(selected: Transfers, argument: str, *, chip: str | None) -> tuple[str, ...]:
+def _next_of_table(
+    overlap: OverlapAnalysis, selected: Transfers, argument: str, *, chip: str | None
+) -> tuple[str, ...]:
+    """The schedule, the times if no chip is given yet, and the transfer that costs most, async or not."""
     if not argument or argument == "-":
         return ()
     times = selected.times
-    costs = {
-        interval: interval.unoverlapped_bytes if times is None else times.times[interval.pair.start].exposed_seconds
-        for interval in selected.intervals
-    }
+    # Synchronous transfers are exposed as pairs are, though the table of pairs does not list them.
+    costs: Mapping[Instruction, float | None] = overlap.unoverlapped if times is None else times.exposed
+    shown = (*(interval.pair.start for interval in selected.intervals), *selected.synchronous)
     # The first of equals, as it is the first that a reader of the schedule meets.
     largest = max(
-        (interval for interval, cost in costs.items() if cost),
-        key=lambda interval: (costs[interval] or 0, -interval.start_step),
+        (instruction for instruction in shown if costs.get(instruction)),
+        key=lambda instruction: (costs[instruction] or 0, -overlap.positions[instruction]),
         default=None,
     )
-    more = (f"hlo parse {argument} --explain {largest.pair.start.name}",) if largest is not None else ()
+    more = (f"hlo parse {argument} --explain {largest.name}",) if largest is not None else ()
     time = (f"hlo schedule {argument} --chip {chip}",) if chip is not None else ()
     return (f"hlo schedule {argument} --sequence", *time, *more)
 
