@@ -41,7 +41,20 @@ UNARY = {
 }
 FLOATS = (*("divide", "remainder", "atan2", "power"),)
 OF_FLOATS = (
-    *("sqrt", "rsqrt", "exponential", "tanh", "floor", "sign", "logistic", "round-nearest-even", "erf", "log"),
+    *(
+        "sqrt",
+        "rsqrt",
+        "exponential",
+        "tanh",
+        "floor",
+        "sign",
+        "logistic",
+        "round-nearest-even",
+        "erf",
+        "log",
+        "sine",
+        "log-plus-one",
+    ),
 )
 DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 COUNT = 60

@@ -301,8 +301,10 @@ class _Writer:
         self._indent -= 1
         self._lines += ["    else:", "        n = most", f"    return n, e, o, ({', '.join(names)},)"]
         head = f"def loop(most, left, {', '.join(names)}):"
-        room = bytearray(4)
+        room, wide = bytearray(4), bytearray(8)
         self._known |= {"single": memoryview(room).cast("f"), "bits": memoryview(room).cast("I")}
+        self._known |= {"double": memoryview(wide).cast("d"), "cell": np.frombuffer(room, np.float32).reshape(())}
+        self._known |= {"wide_cell": np.frombuffer(wide, np.float64).reshape(())}
         exec(compile("\n".join([head, *self._lines]), "<loop>", "exec"), self._known)
         return cast("_Loop", self._known["loop"])
 
@@ -537,12 +539,17 @@ class _Writer:
             return text.format(*x)
         if self._is_exact and kind.name not in ("bf16", "f32", "f64"):
             return None
+        if (function := _FUNCTIONS.get(opcode)) is not None and kind.name != "bf16":
+            cell = "cell" if self._is_exact and kind.name == "f32" else "wide_cell"
+            self._line(f"{'single' if cell == 'cell' else 'double'}[0] = {x[0]}")
+            self._line(f"{self._object(function)}({cell}, {cell})")
+            return "single[0]" if cell == "cell" else "double[0]"
         text = _OF_FLOATS.get(opcode)
         return None if text is None else text.format(*x)
 
     def _rounded(self, text: str, kind: PrimitiveType) -> str:
         """A variable with a number of 64 bits that is rounded to a type."""
-        if not self._is_exact or kind.name == "f64":
+        if not self._is_exact or kind.name == "f64" or text == "single[0]":
             return self._new(text)
         self._line(f"single[0] = {text}")
         found = self._new("single[0]")
@@ -613,6 +620,12 @@ _OF_FLOATS: Final = {
     "sqrt": "root({0}) if {0} >= 0 else no_root({0})", "subtract": "{0} - {1}",
 }  # fmt: skip
 """Operations whose result of 64 bits, rounded to 32, is that of 32 bits."""
+_FUNCTIONS: Final[dict[str, np.ufunc]] = {
+    "ceil": np.ceil, "cosine": np.cos, "exponential": np.exp, "exponential-minus-one": np.expm1, "floor": np.floor,
+    "log": np.log, "log-plus-one": np.log1p, "round-nearest-even": np.rint, "sine": np.sin, "tan": np.tan,
+    "tanh": np.tanh,
+}  # fmt: skip
+"""Opcodes that are one function of numpy, which reads and writes a cell: numpy makes no scalar for it."""
 _OF_INTEGERS: Final = {
     "add": "{0} + {1}", "and": "{0} & {1}", "multiply": "{0} * {1}", "negate": "-{0}", "not": "~{0}", "or": "{0} | {1}",
     "subtract": "{0} - {1}", "xor": "{0} ^ {1}", "sign": "({0} > 0) - ({0} < 0)",
