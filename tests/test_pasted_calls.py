@@ -26,7 +26,8 @@ ANSWERS = [
 PRINTS = (
     (
         (
-            "ShapeDtypeStruct(shape=(4096, 1024), dtype=bfloat16, sharding=NamedSharding(mesh=Mesh('data': 2, 'model': 4, "
+            "ShapeDtypeStruct(shape=(4096, 1024), dtype=bfloat16, sharding=NamedSharding(mesh=Mesh('data': 2, "
+            "'model': 4, "
             "axis_types=(Explicit, Explicit)), spec=P('data', 'model'), memory_kind=device))"
         ),
         "Needs 8,388,608 bytes for 4,194,304 bf16 elements, no padding; each device holds bf16[2048,256] (1 MiB) of it",
@@ -74,7 +75,8 @@ PRINTS = (
     ),
     (
         (
-            'jax:    0.4.38\njaxlib: 0.4.38\nnumpy:  1.26.4\ndevice info: TPU v4-16, 4 local devices"\nprocess_count: 4\n'
+            "jax:    0.4.38\njaxlib: 0.4.38\nnumpy:  1.26.4\ndevice info: TPU v4-16, 4 local "
+            'devices"\nprocess_count: 4\n'
             "XLA_FLAGS=--xla_force_host_platform_device_count=8\n"
         ),
         "jax 0.4.38, jaxlib 0.4.38, 16 × TPU v4 (4 of them here) in 4 processes",
@@ -86,9 +88,77 @@ PRINTS = (
             "Mismatched elements: 9 / 10 (90%)\nMax absolute difference among violations: 7.5\n"
         ),
         (
-            "1 of 16 elements differ (6%), at most 0.5 absolute; this is the first of 2 comparisons; in the others, 9 of 10 "
+            "1 of 16 elements differ (6%), at most 0.5 absolute; this is the first of 2 comparisons; in the "
+            "others, 9 of 10 "
             "elements differ"
         ),
+    ),
+    (
+        (
+            "[[[CpuDevice(id=0) CpuDevice(id=1)]\n  [CpuDevice(id=2) CpuDevice(id=3)]]\n\n [[CpuDevice(id=4) "
+            "CpuDevice(id=5)]\n"
+            "  [CpuDevice(id=6) CpuDevice(id=7)]]]\n"
+        ),
+        "8 CPU devices, as an array of 2 × 2 × 2",
+    ),
+    (
+        (
+            "[TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0), TpuDevice(id=1, process_index=0, "
+            "coords=(1,0,0), core_on_chip=0), TpuDevice(id=2, process_index=1, coords=(0,1,0), core_on_chip=0), "
+            "TpuDevice(id=3, process_index=1, coords=(1,1,0), core_on_chip=0)]\n"
+        ),
+        "4 TPU devices in 2 processes (2 each); coordinates 2 × 2 × 1",
+    ),
+    (
+        (
+            "GPU  Temp (DieEdge)  AvgPwr  SCLK    Fan  Perf  PwrCap  VRAM%  GPU%\n"
+            "0    38.0c           90.0W   132Mhz  0%   auto  750.0W   91%   100%\n"
+            "1    36.0c           88.0W   132Mhz  0%   auto  750.0W    0%   0%\n"
+        ),
+        "2 devices, 0% to 100% busy; the fullest, 0, has 91% of its memory in use",
+    ),
+    (
+        (
+            "|                  PyTorch CUDA memory summary, device ID 0                 |\n"
+            "|            CUDA OOMs: 1            |        cudaMalloc retries: 3         |\n"
+            "| Allocated memory      |  12345 MiB |  70123 MiB | 123456 MiB | 111111 MiB |\n"
+            "| GPU reserved memory   |  72000 MiB |  72000 MiB |  72000 MiB |      0 B   |\n"
+        ),
+        (
+            "Tensors of PyTorch use 12.1 GiB (at most 68.5 GiB) of 70.3 GiB that PyTorch has reserved; 1 "
+            "out-of-memory error, "
+            "3 retries"
+        ),
+    ),
+    (
+        (
+            "\u2503 path    \u2503 module \u2503 outputs        \u2503 params                  \u2503\n"
+            "\u2521\u2501\u2501\u2501\n\u2502         \u2502 M      \u2502 float32[32,10] \u2502                 "
+            "        \u2502\n"
+            "\u251c\u2500\u2500\n\u2502 Dense_0 \u2502 Dense  \u2502 float32[32,64] \u2502 bias: float32[64]     "
+            "  \u2502\n"
+            "\u2502         \u2502        \u2502                \u2502 8,256 (33.0 KB)         \u2502\n"
+            "\u251c\u2500\u2500\n\u2502 Dense_1 \u2502 Dense  \u2502 float32[32,10] \u2502 650 (2.6 KB)          "
+            "  \u2502\n"
+            "\u2514\u2500\u2500\n       Total Parameters: 8,906 (35.6 KB)\n"
+        ),
+        "Model of 8,906 parameters (35.6 KB); Dense_0 has the most, 8,256 (93%)",
+    ),
+    (
+        (
+            "Linear( # Param: 40 (160 B)\n  kernel=Param( # 32 (128 B)\n    value=Array(shape=(4, 8), "
+            "dtype=dtype('float32'))"
+            "\n  ),\n  bias=Param( # 8 (32 B)\n  ),\n)\n"
+        ),
+        "Model of 40 parameters (160 B); kernel has the most, 32 (80%)",
+    ),
+    (
+        (
+            "Layer (type)                Output Shape              Param #\ndense (Dense)               (None, "
+            "64)                8256\n"
+            "dense_1 (Dense)             (None, 10)                650\nTotal params: 8,906 (34.79 KB)\n"
+        ),
+        "Model of 8,906 parameters (34.79 KB); dense (Dense) has the most, 8,256 (93%)",
     ),
 )
 """Prints, tables, and logs, with the answer and its first note."""

@@ -17,6 +17,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
+from hlo_cli.syntax.byte_sizes import parse_size
 
 # --- memory and load of devices ---
 
@@ -29,11 +30,14 @@ class _Device(NamedTuple):
     used_bytes: int | None
     limit_bytes: int | None
     busy: float | None
+    given_share: float | None = None
 
     @property
     def share(self) -> float | None:
         """The share of the memory that is in use; None if a size is unknown."""
-        return self.used_bytes / self.limit_bytes if self.used_bytes is not None and self.limit_bytes else None
+        if self.used_bytes is None or not self.limit_bytes:
+            return self.given_share
+        return self.used_bytes / self.limit_bytes
 
 
 _DEVICES: Final = (
@@ -78,15 +82,22 @@ _PREALLOCATED: Final = (
 
 def device_usage_report(pasted: PastedText) -> Report | None:
     """The report on a table of nvidia-smi or tpu-info; None if it has no device."""
+    if (summary := _torch_memory(pasted)) is not None:
+        return summary
     devices = list(
-        _nvidia(pasted.text) or _queried(pasted.text) or [*_tpus(pasted.text), *_logged(pasted.text).values()]
+        _nvidia(pasted.text)
+        or _amd(pasted.text)
+        or _queried(pasted.text)
+        or [*_tpus(pasted.text), *_logged(pasted.text).values()]
     )
     if not devices:
         return None
-    fullest = max(devices, key=lambda each: each.used_bytes or 0)
+    fullest = max(devices, key=lambda each: (each.used_bytes or 0, each.share or 0))
     is_nvidia = any(each.search(pasted.text) for each in (_NVIDIA_USE, _NVIDIA_UNKNOWN, _QUERY_HEAD))
     noun = "GPUs" if is_nvidia else "TPU devices" if _OF_TPUS.search(pasted.text) else "devices"
-    share = f" ({format_percent(fullest.share)}%)" if fullest.share is not None else ""
+    share = (
+        f" ({format_percent(fullest.share)}%)" if fullest.used_bytes is not None and fullest.share is not None else ""
+    )
     busy = [each.busy for each in devices if each.busy is not None]
     loads = " to ".join(f"{format_percent(share)}%" for share in sorted({min(busy), max(busy)})) if busy else ""
     load = f", {loads} busy" if busy else ""
@@ -115,14 +126,16 @@ def device_usage_report(pasted: PastedText) -> Report | None:
 
 def _in_use(device: _Device) -> str:
     if device.used_bytes is None or device.limit_bytes is None:
+        if device.share is not None:
+            return f"{format_percent(device.share)}% of its memory in use"
         return "the memory in use is unknown"
     return f"{format_bytes(device.used_bytes)} of {format_bytes(device.limit_bytes)} in use"
 
 
 def _unknown_memory(devices: list[_Device]) -> str:
     """The devices without sizes, if others have them, as a clause."""
-    unknown = [each.number for each in devices if each.used_bytes is None]
-    known = len(devices) - len(unknown)
+    known = sum(each.share is not None for each in devices)
+    unknown = [each.number for each in devices if each.used_bytes is None and each.share is None]
     return f"; the memory of {', '.join(unknown[:8])} is unknown" if unknown and known else ""
 
 
@@ -141,6 +154,71 @@ def _nvidia(text: str) -> list[_Device]:
         )
         devices.append(_Device(number, kind, used, limit, busy))
     return devices
+
+
+_AMD_HEAD: Final = lazy_regex(r"^(?=[^\n]{0,300}GPU%)[^\n]{0,300}VRAM%[^\n]{0,300}$", re.MULTILINE)
+# the default print of rocm-smi has shares alone, as its columns are narrow
+_AMD_ROW: Final = lazy_regex(
+    r"^(?P<number>\d{1,3}) [^\n]{1,300}? (?P<share>\d{1,3})% +(?P<busy>\d{1,3})%[ \t]*$", re.MULTILINE
+)
+
+
+def _amd(text: str) -> list[_Device]:
+    """The rows of rocm-smi, which has shares of the memory in place of sizes; its last columns are VRAM% and GPU%."""
+    if (head := _AMD_HEAD.search(text)) is None:
+        return []
+    return [
+        _Device(match["number"], "", None, None, int(match["busy"]) / 100, int(match["share"]) / 100)
+        for match in _AMD_ROW.finditer(text, head.end())
+    ]
+
+
+_TORCH_ROW: Final = lazy_regex(
+    r"^[| ]{0,4}(?P<name>Allocated memory|GPU reserved memory|Non-releasable memory) +\| +(?P<now>\d{1,18}) "
+    r"(?P<unit>[KMGT]i?B|B) *"
+    r"\| +(?P<most>\d{1,18}) (?P<most_unit>[KMGT]i?B|B)",
+    re.MULTILINE,
+)
+_TORCH_ERRORS: Final = lazy_regex(r"CUDA OOMs: (?P<errors>\d{1,9}) +\| +cudaMalloc retries: (?P<retries>\d{1,9})")
+
+
+def _torch_memory(pasted: PastedText) -> Report | None:
+    """The report on `torch.cuda.memory_summary()`; None if the text has none."""
+    rows = {match["name"]: match for match in _TORCH_ROW.finditer(pasted.text)}
+    held, reserved = rows.get("Allocated memory"), rows.get("GPU reserved memory")
+    if held is None or reserved is None:
+        return None
+    sizes = {
+        name: parse_size(f"{match[key]}{match[unit]}")
+        for name, match, key, unit in (
+            ("allocated_bytes", held, "now", "unit"),
+            ("peak_bytes", held, "most", "most_unit"),
+            ("reserved_bytes", reserved, "now", "unit"),
+        )
+    }
+    errors = _TORCH_ERRORS.search(pasted.text)
+    words = (
+        (
+            f"; {format_count(int(errors['errors']), 'out-of-memory errors')}, "
+            f"{format_count(int(errors['retries']), 'retries')}"
+        )
+        if errors is not None
+        else ""
+    )
+    return text_report(
+        pasted,
+        f"Tensors of PyTorch use {format_bytes(sizes['allocated_bytes'])} (at most "
+        f"{format_bytes(sizes['peak_bytes'])}) of "
+        f"{format_bytes(sizes['reserved_bytes'])} that PyTorch has reserved{words}",
+        means=("What is reserved and not used is a cache of PyTorch, or is in pieces between tensors.",),
+        advice=(
+            (
+                "With retries, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; the peak is what a smaller "
+                "batch or checkpointing lowers."
+            ),
+        ),
+        numbers=sizes,
+    )
 
 
 def _tpus(text: str) -> Iterator[_Device]:

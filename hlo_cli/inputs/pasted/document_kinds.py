@@ -309,9 +309,10 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "device-usage",
         "a table of devices",
         "prints.device_tables.device_usage_report",
-        ("MiB /", "MiB/", "GiB /", "memory.used", "Using (GB)", "NVIDIA-SMI "),
+        ("MiB /", "MiB/", "GiB /", "memory.used", "Using (GB)", "NVIDIA-SMI ", "VRAM%", "PyTorch CUDA memory"),
         words(
-            r"^[^\n]{0,120}\d MiB?/ ?\d+MiB|^\| NVIDIA-SMI [\d.]+|\dMiB */ *\d+MiB"
+            r"^[^\n]{0,120}\d MiB?/ ?\d+MiB|^\| NVIDIA-SMI [\d.]+|^(?=[^\n]{0,200}VRAM%)[^\n]{0,200}GPU%"
+            r"|PyTorch CUDA memory summary|\dMiB */ *\d+MiB"
             r"|^\W{0,4}\d{1,6}\W{1,12}[\d.]{1,12} ?GiB ?/ ?[\d.]{1,12} ?GiB"
             r"|^[^\n]{0,200}memory\.used[^\n]{0,200}memory\.total|Using \(GB\) [\d.]+ / [\d.]+"
         ),
@@ -333,6 +334,22 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         lazy_regex(r"^ *%\d+ = \(?[a-z]\w*\[[^\n]{0,2000}? (?:xla|aten|prim)::\w+\(", re.MULTILINE),
         is_document=True,
         to_hlo=FROM_TORCH,
+    ),
+    Envelope(
+        "devices",
+        "a list of devices",
+        "prints.model_prints.devices_report",
+        ("Device(id=",),
+        lazy_regex(r"^[ \t]*\[[\[ \t]*+\w{2,30}Device\(id=\d", re.MULTILINE),
+        is_document=True,
+    ),
+    Envelope(
+        "model-summary",
+        "a summary of a model",
+        "prints.model_prints.model_summary_report",
+        ("Total Parameters: ", "Total params: ", "( # Param: "),
+        words(r"Total (?:Parameters|params): \d|^\w{1,80}\( # Param: \d"),
+        is_document=True,
     ),
     Envelope(
         "sharding-drawing",

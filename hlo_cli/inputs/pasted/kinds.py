@@ -70,6 +70,8 @@ PastedKind = Literal[
     "jaxpr",
     "torch-graph",
     "mesh",
+    "devices",
+    "model-summary",
     "sharding-drawing",
     "shape-tree",
     "donation",
