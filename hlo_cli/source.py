@@ -277,6 +277,8 @@ def did_you_mean(word: str | None) -> str | None:
     return None if word is None else f"did you mean '{word}'?"
 
 
+FORMER_NAMES: Final = {"exposed": "unoverlapped", "exposed_bytes": "unoverlapped_bytes"}
+"""Names that fields and columns had, and those that they have: files of assertions and scripts outlive a release."""
 _SHORT: Final = 8  # letters; in shorter words a few in common are chance: `nosuch` is like `cosh` by 0.6
 
 

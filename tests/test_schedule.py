@@ -274,3 +274,13 @@ def test_the_largest_synchronous_collective_is_named_next(tmp_path: Path, capsys
     for options in ((), ("--chip", "v5e")):
         assert main(["schedule", str(path), "--format", "screen", *options], standalone=False) == 0
         assert f"hlo parse {path} --explain large" in capsys.readouterr().out.replace("\n      ", " ")
+
+
+def test_columns_that_were_renamed_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(SYNCHRONOUS_ONLY, encoding="utf-8")
+    for option in ("--columns", "--sort"):
+        assert main(["schedule", str(path), option, "exposed"], standalone=False) == 2
+        assert "help: did you mean 'unoverlapped'?" in capsys.readouterr().err
+    assert main(["schedule", str(path), "--columns", "exposed_bytes"], standalone=False) == 2
+    assert "help: renamed to unoverlapped_bytes, a column of other tables" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli.analysis.layout.buffer_sizes import data_values
 from hlo_cli.analysis.query.fields import instruction_fields, value_fields
-from hlo_cli.analysis.query.where import FORMER, predicate
+from hlo_cli.analysis.query.where import predicate
 from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.modules.instruction_tables import instructions_where, rows_where, values_where
 from hlo_cli.commands.modules.loading import load_one
@@ -26,7 +26,7 @@ from hlo_cli.ir.expressions import Both, Comparison, Condition, Either, Flag, No
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.table import Column, Table
-from hlo_cli.source import HloError
+from hlo_cli.source import FORMER_NAMES, HloError
 from hlo_cli.syntax.conditions import LONGEST, MOST_NESTED, parse_where
 from hlo_cli.syntax.text.parser import parse_module
 from share import every
@@ -204,7 +204,7 @@ def test_an_attribute_of_a_fork_is_known_where_it_occurs() -> None:
         chosen("frobs == {1,2}")
 
 
-@pytest.mark.parametrize(("former", "name"), FORMER.items())
+@pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
 def test_fields_that_were_renamed_are_named(former: str, name: str) -> None:
     with pytest.raises(HloError) as raised:
         chosen(f"has({former})")

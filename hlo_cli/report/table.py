@@ -24,7 +24,7 @@ from typing import (
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import FORMER_NAMES, Diagnostic, HloError, did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVarTuple as TypeVarTupleWithDefault
@@ -452,7 +452,11 @@ class Table:
         for index, column in enumerate(self.columns):
             if column.name == name:
                 return index
-        raise unknown_choice_error("column", name, (column.name for column in self.columns))
+        names = [column.name for column in self.columns]
+        if (former := FORMER_NAMES.get(name)) is not None:
+            hint = did_you_mean(former) if former in names else f"renamed to {former}, a column of other tables"
+            raise HloError(f"unknown column '{name}'", hint=hint)
+        raise unknown_choice_error("column", name, names)
 
     def visible(self, *, person: bool) -> tuple[int, ...]:
         """The indices of the shown columns: the selected ones, else those for people or for machines."""

@@ -27,7 +27,7 @@ from hlo_cli.ir.expressions import (
     Text,
     Where,
 )
-from hlo_cli.source import HloError, Span, did_you_mean, nearest
+from hlo_cli.source import FORMER_NAMES, HloError, Span, did_you_mean, nearest
 
 # --- kinds of fields, and functions that read them ---
 
@@ -37,8 +37,6 @@ MEASURED: Final = frozenset(
     ("time", "self_time", "mean_time", "calls", "achieved_bandwidth", "achieved_flops", "roofline_fraction")
 )
 """Fields of measured operations, which only `hlo profile` has."""
-FORMER: Final = {"exposed": "unoverlapped", "exposed_bytes": "unoverlapped_bytes"}
-"""Names that fields had, and those that they have: files of assertions outlive a release."""
 Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "seconds", "flag", "attribute"]
 FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
 Predicate = Callable[[T], "bool | None"]
@@ -91,7 +89,7 @@ class Fields(Generic[T]):
         hint = did_you_mean(close) if close != asked.name else None
         if "-" in asked.name and asked.name.partition("-")[0] in self.readers:
             hint = "write spaces around -"
-        elif (former := FORMER.get(asked.name)) is not None:
+        elif (former := FORMER_NAMES.get(asked.name)) is not None:
             hint = did_you_mean(former) if former in self.readers else f"renamed to {former}, a field of instructions"
         elif asked.name in MEASURED:
             hint = "only `hlo profile TRACE` has measured fields"
