@@ -590,7 +590,8 @@ def _profile_sections(sources: Sources) -> tuple[Section, ...]:
     """The measured times, if there is a profile."""
     if sources.measured is None:
         return ()
-    measured = _section("measured", "Measured time", sources.measured.answer, sources.measured, "measured")
+    names = "step_parts", "measured"
+    measured = _section("measured", "Measured time", sources.measured.answer, sources.measured, *names)
     if sources.timeline is None:
         return (measured,)
     return (measured, _section("timeline", "Timeline", sources.timeline.answer, sources.timeline, "timeline"))

@@ -33,6 +33,7 @@ from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
 from hlo_cli.commands.options.chips import chip_of, chosen_throughput, throughput_for
 from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.commands.profile.budget import budget_table
 from hlo_cli.commands.profile.by_group import has_event_times, report_of_timeline
 from hlo_cli.commands.profile.measured import LoadedProfile, Measured, program_id, read_profile, with_measured_trips
 from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
@@ -288,12 +289,12 @@ def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagno
 def _report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
     """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
     predicted, found = _predictions(kernels), measured.measured
-    table = _measured_table(measured, predicted, keys)
+    table, budget = _measured_table(measured, predicted, keys), budget_table(found)
     return Report(
         "profile",
         _measured_answer(measured),
         numbers=_measured_numbers(measured, predicted),
-        parts=(table,),
+        parts=(table,) if budget is None else (budget, table),
         notes=(*measured.notes, *_missing_notes(measured), *found.time_notes, *found.loaded.notes),
     )
 

@@ -1,10 +1,24 @@
-// The section of measured time: kernels with their times in a profile, and the prediction next to them.
+// The section of measured time: where a mean step goes, and kernels with their times, and the prediction next to them.
 
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
 
 export function drawMeasuredSection({body, key}, {report, store}) {
-  const {measured} = report.tables;
+  const {measured, step_parts: parts} = report.tables;
+  if (parts) {
+    const columns = columnsOf(parts, [
+      {name: "step_part", label: "where a mean step goes"},
+      {name: "seconds", label: "time", bar: true, lowBar: true},
+      {name: "share", label: "share", low: true},
+      {name: "least_seconds", label: "min", low: true},
+      {name: "greatest_seconds", label: "max", low: true},
+      {name: "main_cause", label: "mostly", low: true, most: 50},
+    ]);
+    const own = () => null;
+    body.append(
+      createTable(store, {name: "step_parts", section: key, noun: "parts", rows: parts.rows, columns, own})
+    );
+  }
   if (!measured) return;
   const columns = columnsOf(measured, [
     {name: "instruction", label: "kernel", isCode: true, most: 40},
