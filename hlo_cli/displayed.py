@@ -144,6 +144,11 @@ class Items(tuple[_T, ...]):
 
     __slots__ = ()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise no_attribute_of_all(self, name, next(iter(self), None), "[0]")
+
     def __repr__(self) -> str:
         return brief(tuple(self))
 
@@ -199,11 +204,6 @@ class Results(NamedItems[_T], Tabular, Generic[_T, _C]):
     """A tuple of results with the `context` that they were found in, so that they can be shown; slices have it too."""
 
     context: _C
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            raise no_attribute_of_all(self, name, next(iter(self), None), "[0]")
 
     def __repr__(self) -> str:
         return listing(f"{type(self).__name__}(", ")", (("", item) for item in self), len(self))

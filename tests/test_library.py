@@ -645,3 +645,18 @@ def test_an_attribute_of_the_items_is_asked_of_one_of_them() -> None:
         _ = costs.flop  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=re.escape("each item has: use x[0].instruction")):
         _ = hlo.kernels_of(module).instruction  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=re.escape("each item has: use x[0].opcode")):
+        _ = module.instructions.opcode  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=re.escape("each item has: use x[0].opcode")):
+        _ = module.entry.parameters.opcode  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=re.escape("each item has: use x[0].opcode")):
+        _ = hlo.analyze_overlap(module).sequence.opcode  # type: ignore[attr-defined]
+
+
+def test_names_select_instructions_of_a_module_the_entry_first() -> None:
+    text = "HloModule m  f { a = f32[] parameter(0)  ROOT x = f32[] negate(a) }  "
+    module = hlo.parse_module(text + "ENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=f }")
+    assert module.instructions["x"] is module.instruction("x") is module.entry.parameters[0]
+    assert module.instructions["%a"] is module.computations[0].instructions[0]
+    with pytest.raises(KeyError, match="no instruction 'nosuch'"):
+        _ = module.instructions["nosuch"]

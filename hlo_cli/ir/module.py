@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast, overload
 
 from hlo_cli.dataclass import brief, brief_count, brief_name, dataclass
-from hlo_cli.displayed import Items, Tabular, library, no_attribute
+from hlo_cli.displayed import Items, Tabular, library, no_attribute, no_attribute_of_all
 from hlo_cli.ir.attributes.metadata import (
     NO_STACK_TABLES,
     DebuggedArray,
@@ -60,6 +60,11 @@ class ModuleInstructions(Sequence[Instruction]):
     >>> instructions = parse_module(text).instructions
     >>> instructions, instructions[0], instructions[-1:]
     (<2 instructions>, <parameter p>, (<negate n>,))
+
+    A name selects what `Module.instruction` returns for it; KeyError, with the nearest name, if there is none.
+
+    >>> instructions["n"], "n" in instructions, "m" in instructions
+    (<negate n>, True, False)
     """
 
     __slots__ = ("_computations",)
@@ -73,15 +78,25 @@ class ModuleInstructions(Sequence[Instruction]):
     def __len__(self) -> int:
         return sum(len(computation.instructions) for computation in self._computations)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise no_attribute_of_all(self, name, next(iter(self), None), "[0]")
+
     @overload
-    def __getitem__(self, index: SupportsIndex) -> Instruction: ...
+    def __getitem__(self, index: SupportsIndex | str) -> Instruction: ...
 
     @overload
     def __getitem__(self, index: slice) -> tuple[Instruction, ...]: ...
 
-    def __getitem__(self, index: SupportsIndex | slice) -> Instruction | tuple[Instruction, ...]:
+    def __getitem__(self, index: SupportsIndex | str | slice) -> Instruction | tuple[Instruction, ...]:
         if isinstance(index, slice):
             return tuple(self)[index]
+        if isinstance(index, str):
+            named = self._named(index)
+            if not named:
+                raise missing("instruction", index, (each.name for each in self))
+            return next((each for each in named if each.computation.is_entry), named[0])
         place = index_of(index)
         place += len(self) if place < 0 else 0
         if place >= 0:
@@ -90,6 +105,13 @@ class ModuleInstructions(Sequence[Instruction]):
                     return computation.instructions[place]
                 place -= len(computation.instructions)
         raise IndexError("no instruction of this number")
+
+    def __contains__(self, item: object) -> bool:
+        return bool(self._named(item)) if isinstance(item, str) else super().__contains__(item)
+
+    def _named(self, name: str) -> list[Instruction]:
+        """Those of this name, with or without %; several computations may have it."""
+        return [each for each in self if each.name == name.removeprefix("%")]
 
     def __repr__(self) -> str:
         return f"<{brief_count(len(self), 'instructions')}>"
