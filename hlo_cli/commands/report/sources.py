@@ -6,15 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys
-from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes, has_steps, mean_times
-from hlo_cli.analysis.profile.profile import MIN_SHARE, Operation, program_of
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.costs import report_of_causes as kernels_by_cause
@@ -24,7 +22,6 @@ from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.layout.sums import causes_table, footprints_by_cause
 from hlo_cli.commands.lint.checking import lint_loaded, new_findings, read_baseline
 from hlo_cli.commands.lint.configuration import chip_setting, load_config
-from hlo_cli.commands.lint.measured import measured_findings
 from hlo_cli.commands.lint.report import in_order, report_of
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.options import MemspaceOptions
@@ -33,10 +30,6 @@ from hlo_cli.commands.modules.by import keys_for
 from hlo_cli.commands.modules.loading import Loaded, bounded_report, stage_of
 from hlo_cli.commands.options.chips import chip_of, chosen_throughput, throughput_for
 from hlo_cli.commands.options.io_options import InputOptions
-from hlo_cli.commands.profile.budget import budget_table
-from hlo_cli.commands.profile.by_group import has_event_times, report_of_timeline
-from hlo_cli.commands.profile.measured import LoadedProfile, Measured, program_id, read_profile, with_measured_trips
-from hlo_cli.commands.profile.timed import longest_program, mean_words, per_words
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_by_cause, transfers_of
 from hlo_cli.commands.schedule.sequence import report_of_steps
@@ -45,11 +38,15 @@ from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
 from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Row, Table, number_of, rows_from, rows_from_tuples, with_cell
 from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:  # numpy is imported for a profile, not for every report
+    from hlo_cli.analysis.profile.operation_times import MeanTime, MeanTimes
+    from hlo_cli.analysis.profile.profile import Operation
+    from hlo_cli.commands.profile.measured import LoadedProfile, Measured
 
 # --- findings ---
 # The findings of `hlo lint` on a module that is read already, with the settings of the working directory.
@@ -72,7 +69,11 @@ def _report_of_findings(
     found = result.found
     if config.baseline is not None:
         found = tuple(new_findings(found, read_baseline(config.baseline)))
-    measured = None if profile is None else measured_findings(found, result, profile, loaded)
+    measured = None
+    if profile is not None:
+        from hlo_cli.commands.lint.measured import measured_findings
+
+        measured = measured_findings(found, result, profile, loaded)
     found = found if measured is None else measured.found
     return report_of(result, in_order(found, _BY_COST), config.settings, argument, measured=measured)
 
@@ -244,17 +245,27 @@ class MeasuredModule:
     @property
     def per(self) -> str:
         """The unit in words."""
+        from hlo_cli.commands.profile.timed import per_words
+
         return per_words(self.measured.profile, self.means)
 
 
 def longest_module(profile: LoadedProfile) -> str | None:
     """The name of the program that takes most time in a profile; None if there is none."""
+    from hlo_cli.commands.profile.measured import Measured
+    from hlo_cli.commands.profile.timed import longest_program
+
     program = longest_program(Measured(profile).every)
     return None if program is None else program.name
 
 
 def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
+
+    from hlo_cli.analysis.profile.operation_times import has_steps, mean_times
+    from hlo_cli.analysis.profile.profile import MIN_SHARE, program_of
+    from hlo_cli.commands.profile.measured import Measured, program_id
+    from hlo_cli.ir.traces.trace import PS
 
     found, module = profile.profile, loaded.module
     names = {instruction.name: instruction for instruction in module.instructions}
@@ -288,6 +299,8 @@ def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagno
 
 def _report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
     """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
+    from hlo_cli.commands.profile.budget import budget_table
+
     predicted, found = _predictions(kernels), measured.measured
     table, budget = _measured_table(measured, predicted, keys), budget_table(found)
     return Report(
@@ -304,6 +317,8 @@ def _measured_answer(measured: MeasuredModule) -> str:
     if not measured.kernels or not measured.seconds:
         return "No measured time"
     first, number = measured.kernels[0], len(measured.kernels)
+    from hlo_cli.commands.profile.timed import mean_words
+
     mean = f" ({words})" if (words := mean_words(measured.means)) else ""
     takes = f"{format_count(number, 'kernels')} {verb(number, 'takes', 'take')}"
     words = f"{takes} {format_seconds(measured.seconds)} {measured.per}{mean}"
@@ -498,6 +513,8 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
 
 def _report_of_events(measured: Measured) -> Report | None:
     """What ran when in the step of median duration; None of a trace that has only sums."""
+    from hlo_cli.commands.profile.by_group import has_event_times, report_of_timeline
+
     if not has_event_times(measured):
         return None
     timeline = report_of_timeline(measured, None)
@@ -511,6 +528,8 @@ def _with_profile(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, Loade
     """
     if options.profile is None:
         return loaded, None, None
+    from hlo_cli.commands.profile.measured import read_profile, with_measured_trips
+
     profile = read_profile(options.profile, (loaded.input.path,) if loaded.input.path else (), InputOptions())
     try:
         loaded, notes = with_measured_trips(loaded, profile.profile)
