@@ -20,8 +20,14 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcodes import OPAQUE
-from hlo_cli.ir.operations import ARGUMENT_OPCODES, CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, RANDOM_STATE
+from hlo_cli.ir.operations import (
+    ARGUMENT_OPCODES,
+    CHANNEL_OPCODES,
+    COLLECTIVES,
+    HOST_FEEDS,
+    OPERATIONS,
+    RANDOM_STATE,
+)
 from hlo_cli.ir.shape import Shape
 
 # --- values without aliases ---
@@ -296,6 +302,8 @@ def effects_of(computations: Iterable[Computation]) -> Effects:
     >>> from hlo_cli import parse_module
     >>> effects_of(parse_module("o = token[] outfeed(f32[] p, token[] t)").computations)
     {<outfeed o>: frozenset({'outside'})}
+    >>> sorted(*effects_of(parse_module("x = f32[] opcode-of-a-fork(f32[] p)").computations).values())
+    ['collective', 'outside', 'random']
     """
     inside: dict[Computation, frozenset[Effect]] = {}
     effects_by_instruction: dict[Instruction, frozenset[Effect]] = {}
@@ -319,8 +327,8 @@ def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
     opcode = instruction.opcode
     if opcode in _EFFECTS_BY_OPCODE:
         return _EFFECTS_BY_OPCODE[opcode]
-    # Unknown opcodes may do anything.
-    if opcode.endswith(OPAQUE):
+    # Unknown opcodes, and malformed instructions, may do anything.
+    if opcode not in OPERATIONS:
         return _ALL_EFFECTS
     has_effect = opcode == opcodes.CUSTOM_CALL and instruction.flag("custom_call_has_side_effect")
     return _EFFECTS_BY_OPCODE["send"] if has_effect else _NO_EFFECTS
