@@ -163,7 +163,10 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     # Numbers without commas are a print of NumPy.
     (
         "JSON",
-        lazy_regex(r"\A\s*+(?!\[[\[\s]*+-?[\d.]++(?:e[+\-]?\d++)?\s++-?[\d.])(?:\[\s*(?:[\[{\"]|-?\d)|\{\s*[\"\d])"),
+        lazy_regex(
+            r"\A\s*+(?!\[ *\d++\.\d++\] \w)"
+            r"(?!\[[\[\s]*+-?[\d.]++(?:e[+\-]?\d++)?\s++-?[\d.])(?:\[\s*(?:[\[{\"]|-?\d)|\{\s*[\"\d])"
+        ),
         _DUMP,
     ),
 )

@@ -393,6 +393,20 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
             *(" heartbeat timeout", "has been preempted", "tasks have crashed", "JAX distributed service detected"),
             *("MegaScale", "Megascale", "compiled for input shardings", "Length of slice indices must match"),
             *("in static_argnames", "invalid PRNG key data", " mismatch)"),
+            *(
+                "is newer than and incompatible with",
+                "but this version of jax requires",
+                "JAX plugin ",
+                "jaxlib was built using",
+            ),
+            *("NVRM: Xid", ") failed: cu", "CUPTI could not be loaded", "Collective operation timed out: "),
+            *(
+                "appears more than once in instruction",
+                "Pallas TPU lowering",
+                "Pallas GPU lowering",
+                "must be a tree prefix",
+            ),
+            *("must be a tree prefix", "devices are available", "low on resource: memory"),
             # --- errors of libraries ---
             *("but the collection is empty", "Could not find parameter named", "the given initializer is expected"),
             *('No Variable named "', 'needs PRNG for "', "no `rngs` argument was provided", "is immutable. (https"),

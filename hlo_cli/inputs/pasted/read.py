@@ -92,7 +92,7 @@ _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "shape-tree",
         lazy_regex(
-            r"\{\s*['\"][^'\"\n]{1,200}['\"]: *(?:[{(\[]|ShapeDtypeStruct\(|Array\(\[\], )"
+            r"\{\s*['\"][^'\"\n]{1,200}['\"]: *(?:[{(\[]|ShapeDtypeStruct\((?=[^\n]{0,200}sharding=)|Array\(\[\], )"
             r"(?=[\s\S]{0,2000}?\(\d{1,12},(?: ?\d{1,12},?){0,8}\)).*\}",
             re.DOTALL,
         ),

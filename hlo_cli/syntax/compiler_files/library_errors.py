@@ -33,6 +33,7 @@ LIBRARY_RULES: Final = (
             rf"the collection is empty"
         ),
         _rule(
+            # a common cause is params passed without the outer dict
             "collection of a Flax module",
             "apply() gets all collections that the module reads, such as params and batch_stats.",
             "{collection} is empty where {scope} reads {name}.",
@@ -140,6 +141,7 @@ LIBRARY_RULES: Final = (
             r"captured)?[^\n]{0,20}? (?:from|at) (?:a )?different trace level"
         ),
         _rule(
+            # NNX updates objects in place, which JAX's own transformations cannot see
             "object of Flax NNX in a transformation",
             "A transformation of JAX traces a function of its arguments; objects around it cannot be changed.",
             "The function changes an object of NNX from outside of it[[ ({kind})]].",
@@ -240,6 +242,7 @@ LIBRARY_RULES: Final = (
             r"(?:jax\.local_devices|jax\.devices)"
         ),
         _rule(
+            # a checkpoint has the shardings of the job that wrote it, which may have had other devices
             "devices of a checkpoint",
             "Without other instructions, Orbax restores arrays to the devices that they were saved from.",
             "The devices of the checkpoint are not there[[: {device}]].",

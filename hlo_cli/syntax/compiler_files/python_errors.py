@@ -196,6 +196,7 @@ PYTHON_RULES: Final = (
         r"Only interpret mode is supported on (?P<platform>\w++) backend",
         _rule(
             # the CPU here is often a fallback: the accelerator was not found
+            # the CPU here is often a fallback: the accelerator was not found
             "platform of a Pallas kernel",
             "Pallas compiles kernels for TPUs and GPUs only.",
             "The backend is {platform}.",
@@ -225,6 +226,7 @@ PYTHON_RULES: Final = (
         ),
         _rule(
             # for integers a narrower type would overflow, for floats it would round twice
+            # a narrower type would overflow for integers, and round twice for floats
             "result type of a dot",
             "A dot accumulates and returns at least the precision of its operands.",
             "preferred_element_type is {found}, the operands give {type}.",
@@ -234,6 +236,7 @@ PYTHON_RULES: Final = (
     (
         r"lower and upper arguments to fori_loop must have equal types, got (?P<lower>\w++) and (?P<upper>\w++)",
         _rule(
+            # a float bound is usually an argument of grad, which needs floats
             # a float bound is usually an argument of grad, which needs floats
             "bounds of a loop",
             "Both bounds of a fori_loop are integers of one type.",
@@ -320,6 +323,7 @@ PYTHON_RULES: Final = (
             r"(?P<holder>[a-zA-Z_][\w.]{0,200})|$)"
         ),
         _rule(
+            # the last line of the chain of references names the variable, which is what one looks for
             # the last line of the chain of references names the variable, which is what one looks for
             "leaked tracer",
             "What a function computes while it is traced has no value and is gone when tracing ends.",
@@ -409,6 +413,7 @@ PYTHON_RULES: Final = (
         ),
         _rule(
             # jnp.zeros makes a value that is equal on all devices, so the first carry is usually the one to change
+            # jnp.zeros makes a value that is equal on all devices, so the first carry is usually the one to change
             "carry in shard_map",
             "In shard_map, a value that differs between devices has another type than one that does not.",
             "The carry begins as {one} and becomes {other}.",
@@ -473,6 +478,7 @@ PYTHON_RULES: Final = (
             rf"called|has to be called){_REST}"
         ),
         _rule(
+            # the platform of one process is fixed once it has started
             # the platform of one process is fixed once it has started
             "start of a job with several processes",
             "jax.distributed.initialize() comes before anything that starts a platform.",

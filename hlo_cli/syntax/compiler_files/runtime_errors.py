@@ -24,6 +24,9 @@ _FREE_TPU: Final = (
 _OTHER_LOGS: Final = "The cause is in the log of that process: an exception, the out-of-memory killer, or preemption."
 _FIRST_ERROR: Final = "This log shows only what followed: the first error of any process is the cause."
 _DIES: Final = "The processes of a job watch each other; if one ends, the others end too."
+_SAME_VERSION: Final = (
+    "Install the same version of jax, jaxlib, and the plugins, such as by pip install -U 'jax[cuda12]'."
+)
 _NETWORK: Final = (
     "Look in the log of that host first, as a process that ended looks the same; then at the network and the firewall."
 )
@@ -196,6 +199,7 @@ RUNTIME_RULES: Final = (
             r"operation to complete|[^\n\[]{1,200})(?: (?P<peer>\[[^\]\n]{1,60}\](?::\d{2,5})?))?"
         ),
         _rule(
+            # Gloo names the peer of its socket, not its rank
             "collective between CPUs",
             "Gloo runs the collectives between processes on CPUs, over TCP.",
             "{operation}: {why}[[ ({peer})]].",
@@ -237,6 +241,179 @@ RUNTIME_RULES: Final = (
             f"{_NETWORK} If every host runs, set XLA_FLAGS=--xla_dump_to=DIR and run `hlo diff HOST0/ HOST1/ …`.",
         ),
     ),
+    # --- versions ---
+    (
+        (
+            r"jaxlib version (?P<lib>\d[\w.]{0,30}) is newer than and incompatible with jax version "
+            r"(?P<jax>\d[\w.]{0,30}?)"
+            r"(?=\.?(?:\s|$))"
+        ),
+        _rule(
+            "version of jaxlib",
+            "jaxlib is of the version of jax, or older down to the one that jax names.",
+            "jaxlib is {lib}, jax {jax}.",
+            _SAME_VERSION,
+        ),
+    ),
+    (
+        (
+            r"jaxlib is version (?P<lib>\d[\w.]{0,30}), but this version of jax requires version >= "
+            r"(?P<least>\d[\w.]{0,30}?)(?=\.?(?:\s|$))"
+        ),
+        _rule(
+            "version of jaxlib",
+            "jaxlib is of the version of jax, or older down to the one that jax names.",
+            "jaxlib is {lib}, and jax needs {least} or newer.",
+            _SAME_VERSION,
+        ),
+    ),
+    (
+        (
+            r"JAX plugin (?P<plugin>\w{1,60}) version (?P<found>\d[\w.]{0,30}) is installed, but it is not "
+            r"compatible with the "
+            r"installed jaxlib version (?P<lib>\d[\w.]{0,30}?)(?=[,\s])"
+        ),
+        _rule(
+            # JAX falls back to the CPU after this warning, so the program is slow in place of failing
+            "version of a plugin",
+            "A plugin is used only with the jaxlib of its own version.",
+            "{plugin} is {found}, jaxlib is {lib}: the plugin is not used.",
+            _SAME_VERSION,
+        ),
+    ),
+    (
+        (
+            r"jaxlib was built using (?P<what>\w{2,10}) instructions, which your CPU and/or operating system do "
+            r"not support"
+        ),
+        _rule(
+            "instructions of the CPU",
+            "Releases of jaxlib need the instructions that they were built with.",
+            "This CPU has no {what}.",
+            "On a Mac, use a Python for arm64 in place of one for x86; in a virtual machine, pass on the "
+            "features of the "
+            "CPU; else build jaxlib from source.",
+        ),
+    ),
+    # --- devices that fail ---
+    (
+        (
+            r"NVRM: Xid \(PCI:(?P<bus>[\w:.]{4,20})\): (?P<code>\d{1,4}+)(?:, "
+            r"pid='?(?P<pid>\d{1,9}|<unknown>)'?)?(?:, name=(?P<name>[^,\n]{1,40}))?(?:, "
+            r"(?P<why>[^\n]{1,200}?))?\.?(?=\n|$)"
+        ),
+        _rule(
+            # the numbers are of NVIDIA's list of Xid errors
+            "fault of a GPU",
+            "The driver of NVIDIA reports faults of GPUs as Xid numbers in the log of the kernel.",
+            "Xid {code} of the GPU at {bus}[[: {why}]][[ (process {pid})]].",
+            "48, 63, 64, 79, 94, and 95 are faults of the device: drain and reset it. 13, 31, and 43 usually "
+            "follow an access "
+            "outside of memory of a kernel.",
+        ),
+    ),
+    (
+        (
+            r"operation (?P<call>gpu\w{2,40}|cu\w{2,40}|hip\w{2,40})\([^\n]{0,80}\) failed: "
+            r"(?P<why>[^\n]{1,200}?)\.?(?=\n|$)"
+        ),
+        _rule(
+            "library of the GPU",
+            "Libraries of the GPU take memory of their own when they start.",
+            "{call} failed: {why}.",
+            "Usually memory is full: set XLA_PYTHON_CLIENT_MEM_FRACTION below 0.75. Else unset "
+            "LD_LIBRARY_PATH, which may name "
+            "another version of the library.",
+        ),
+    ),
+    (
+        r"failed with error CUPTI could not be loaded or symbol could not be found",
+        _rule(
+            # the warning comes once a process, also where nobody asked for a trace
+            "profiler of the GPU",
+            "Traces of GPUs need CUPTI, a library of the CUDA toolkit.",
+            "CUPTI is not found, so a trace has no kernels.",
+            (
+                "Install nvidia-cuda-cupti of jax[cuda12], or add extras/CUPTI/lib64 to LD_LIBRARY_PATH. The "
+                "program is not affected."
+            ),
+        ),
+    ),
+    (
+        r"Collective operation timed out: (?P<name>[\w.\-]{1,200}) after (?P<limit>\d{1,9}+)s",
+        _rule(
+            "collective at run time",
+            "All devices of a group come to a collective.",
+            "{name} was not complete after {limit} s.",
+            f"{_OTHER_LOGS} Compare the programs of the hosts by `hlo diff HOST0/ HOST1/ …`.",
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        r"(?P<side>Source|Target) (?P<device>\d{1,9}+) appears more than once in instruction's source-target pairs",
+        _rule(
+            "pairs of a collective-permute",
+            "Each device is a source at most once, and a target at most once.",
+            "Device {device} is a {side} twice.",
+            "Send in rounds, one permutation each, or use all-gather to send one value to many.",
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        (
+            r"Pallas (?P<platform>TPU|GPU) lowering currently (?P<why>[^\n.]{1,160})\. Block spec for "
+            r"(?P<name>\S{1,80}) in pallas_call "
+            r"(?P<kernel>\S{1,100})(?: at (?P<place>\S{1,200}))? has block shape (?P<block>\([^)\n]{0,200}\)) "
+            r"and array shape "
+            r"(?P<array>\([^)\n]{0,200}\))"
+        ),
+        _rule(
+            "block of a Pallas kernel",
+            "A backend of Pallas supports some shapes of blocks.",
+            "The lowering for {platform} {why}: {kernel} has blocks {block} of {name}, which is {array}.",
+            "Give the block a dimension for each of the array, or keep scalars in SMEM.",
+        ),
+    ),
+    (
+        (
+            r"requires (?P<needed>\d{1,9}+) (?:logical )?devices, but only (?P<given>\d{1,9}+) (?:XLA "
+            r")?devices are available"
+        ),
+        _rule(
+            # pmap has a rule of its own, whose message names the mapped axis
+            "number of devices",
+            "A program runs on as many devices as it has replicas times partitions.",
+            "{needed} devices are needed, and {given} are available.",
+            "Compile for fewer, or start all processes of the job first (jax.distributed.initialize).",
+        ),
+    ),
+    (
+        (
+            r"(?P<function>\w{1,40}) (?P<what>in_axes|out_axes|in_specs|out_specs)(?: specification)? must be "
+            r"a tree prefix of the "
+            r"corresponding value, got specification (?P<found>[^\n]{1,200}?) for value tree "
+            r"(?P<tree>PyTreeDef\([^\n]{1,200}\))"
+        ),
+        _rule(
+            "axes of a transformation",
+            "The axes are given once for all arguments, or once for each.",
+            "{what} of {function} is {found}, the arguments are {tree}.",
+            "Give one entry for each argument, None for those that are not mapped.",
+        ),
+    ),
+    (
+        (
+            r"node was low on resource: memory\. Threshold quantity: (?P<limit>\w{1,20}), available: "
+            r"(?P<free>\w{1,20})(?:\. Container (?P<name>[\w\-]{1,80}) was using (?P<used>\w{1,20}))?"
+        ),
+        _rule(
+            "memory of the host",
+            "Kubernetes ends a pod when its node has less memory than a threshold.",
+            "The node had {free} left[[, and {name} used {used}]].",
+            "Request as much memory as the process uses: parameters that are loaded on the host, input pipelines, and "
+            "checkpoints.",
+        ),
+    ),
     # --- calls of compiled programs ---
     (
         (
@@ -247,6 +424,7 @@ RUNTIME_RULES: Final = (
             r"(?P<wanted>\w{1,40}Sharding\([^\n]{0,300})"
         ),
         _rule(
+            # jit itself moves arguments; what is compiled ahead of time does not
             "sharding of an argument",
             "A compiled program takes arguments with the shardings that it was compiled for.",
             "{name} ({shape}) has {found}, compiled for {wanted}.",
