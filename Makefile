@@ -70,9 +70,10 @@ fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 mutate: $(VENV)/.dev ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/memory/heaps.py")
 	@$(PY) tests/mutate.py $(ARGS)
 
-dist: $(VENV)/.dist ## build the wheel and the sdist, and check them in an empty environment
+dist: $(VENV)/.dist ## build the wheels (with a C compiler, one for this platform too) and the sdist, and check them
 	@rm -rf dist
-	@$(PY) -m build --outdir dist . >/dev/null
+	@HLO_PURE=1 $(PY) -m build --outdir dist . >/dev/null
+	@$(PY) -m build --wheel --outdir dist . >/dev/null
 	@$(PY) -m twine check --strict dist/*
 	@$(PY) tests/check_dist.py dist
 

@@ -157,10 +157,16 @@ def _dispatch(arguments: list[str]) -> int:
     if first in ("-h", "--help"):
         print(help_screen(), end="")
     elif first in ("-V", "--version"):
-        print(f"hlo {__version__}")
+        print(f"hlo {__version__}{_reader() if not {'-v', '--verbose'}.isdisjoint(arguments) else ''}")
     else:
         return _run(arguments)
     return 0
+
+
+def _reader() -> str:
+    from hlo_cli.commands.front.command_table import reader_of_lines
+
+    return f" (lines are read {reader_of_lines()})"
 
 
 def _answer_stdin() -> int:

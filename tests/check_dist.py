@@ -13,9 +13,18 @@ PAGES = ("man1/hlo.1", "man1/hlo-layout.1", "man7/hlo-tiling.7")
 
 
 def check(folder: Path) -> None:
-    """Raises an error unless the folder holds one wheel and one sdist, and the installed wheel answers."""
-    (wheel,) = folder.glob("*.whl")
+    """Raises an error unless the folder holds one sdist, a wheel of Python, and at most one more; all must answer."""
     (sdist,) = folder.glob("*.tar.gz")
+    (pure,) = folder.glob("*-none-any.whl")
+    others = [wheel for wheel in folder.glob("*.whl") if wheel != pure]
+    assert len(others) <= 1
+    check_wheel(pure, sdist, "in Python")
+    for wheel in others:
+        check_wheel(wheel, sdist, "compiled")
+
+
+def check_wheel(wheel: Path, sdist: Path, reader: str) -> None:
+    """Installs a wheel in an empty environment, and runs it; `reader` is a part of what it says of its reader."""
     names = zipfile.ZipFile(wheel).namelist()
     assert not [name for name in names if "tests/" in name or name.endswith(".pyc")]
     with tempfile.TemporaryDirectory() as scratch:
@@ -24,6 +33,7 @@ def check(folder: Path) -> None:
         run(home / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel.resolve())
         version = run(home / "bin" / "hlo", "--version")
         assert version.split()[1] in wheel.name
+        assert reader in run(home / "bin" / "hlo", "--version", "-v")
         assert "38,912" in run(home / "bin" / "hlo", "layout", "bf16[300,70]{1,0:T(8,128)(2,1)}", "--format", "screen")
         assert run(home / "bin" / "hlo", "help", "tiling")
         missing = [page for page in PAGES if not (home / "share" / "man" / page).is_file()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,7 +16,7 @@ from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.help.catalog import TOPICS
 
 ROOT = Path(__file__).parent.parent
-ENDS = ("py", "md", "js", "css", "csv")
+ENDS = ("py", "pyi", "md", "js", "css", "csv")
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling")
     target = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(target)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env={**os.environ, "HLO_PURE": "1"})
     (built,) = target.iterdir()
     return built
 
@@ -42,6 +44,22 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if name.startswith("hlo_cli/")} == files | {"hlo_cli/py.typed"}
     assert {"hlo_cli/render/web/js/report.js", "hlo_cli/render/web/css/base.css"} <= files
     assert f"{release}.dist-info/licenses/LICENSE" in names
+
+
+@pytest.mark.parametrize("has_compiler", [True, False])
+def test_a_wheel_is_built_with_and_without_a_compiler(has_compiler: bool, tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    if has_compiler and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if name not in ("CC", "HLO_PURE")}
+    if not has_compiler:
+        environment["PATH"] = str(tmp_path)
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env=environment)
+    (built,) = tmp_path.glob("*.whl")
+    libraries = [name for name in zipfile.ZipFile(built).namelist() if name.endswith(".so")]
+    assert len(libraries) == has_compiler
+    assert ("-py3-none-any" in built.name) == (not has_compiler)
 
 
 def test_wheel_holds_a_man_page_for_each_command_and_topic(wheel: Path) -> None:

@@ -28,7 +28,7 @@ thorough = settings(
 
 def exactly(text: str) -> Module:
     """The module as the exact path reads all of it."""
-    with patch("hlo_cli.syntax.text.module_reader.read_rows", lambda *_: None):
+    with patch("hlo_cli.syntax.text.build.Builder.from_body", lambda *_: False):
         return parse_module(text)
 
 

@@ -184,3 +184,14 @@ def _value_of(option: str, arguments: Sequence[str]) -> str | None:
         value = word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else value
         value = following if word == option else value
     return value
+
+
+def reader_of_lines() -> str:
+    """How the lines of dumps are read: by the compiled reader, or in Python.
+
+    >>> reader_of_lines() in ("by the compiled reader", "in Python")
+    True
+    """
+    from hlo_cli.syntax.text.build import read_lines
+
+    return "in Python" if read_lines is None else "by the compiled reader"

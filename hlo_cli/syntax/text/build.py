@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Items
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, InstructionText, free_name
 from hlo_cli.ir.operation_table import ANY
-from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.operations import (
+    ARGUMENT_OPCODES,
+    CALLERS,
+    CALLING_ATTRIBUTES,
+    OPCODE_ARITY,
+    OPERAND_COUNTS,
+    takes,
+    wrapped_opcode,
+)
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, nearest
 from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, NOT_CALLED, OPERAND_COUNT, oversized, set_aside
@@ -29,8 +39,12 @@ from hlo_cli.syntax.text.instruction_lines import (
     ParsedOperand,
     Row,
     read_operands,
+    read_rows,
 )
 from hlo_cli.syntax.values.attribute_values import WrittenReader
+
+if TYPE_CHECKING:
+    from hlo_cli.syntax.text.fast_lines import ReadLines
 
 # --- opcodes on the fast path ---
 # The handling of opcodes on the fast path.
@@ -65,6 +79,28 @@ def holds(instruction: Instruction, kind: int, tail: str) -> bool:
         shape = instruction.shape
         return isinstance(shape, TupleShape) and len(shape.elements) == len(instruction.operands)
     return takes(instruction.opcode, len(instruction.operands))
+
+
+# --- the compiled reader ---
+# `fast_lines.c` does the same as `read_rows` and `from_rows` for lines in their usual form, if it was compiled.
+
+
+def _compiled() -> ReadLines | None:
+    if os.environ.get("HLO_PURE"):
+        return None
+    try:
+        from hlo_cli.syntax.text.fast_lines import read_lines
+    except ImportError:  # built without a C compiler
+        return None
+    return read_lines
+
+
+read_lines = _compiled()
+"""The compiled reader of lines; None if there is none, or if HLO_PURE is set."""
+_SLOTS: Final = tuple(
+    Instruction.__dict__[name]
+    for name in ("name", "shape", "opcode", "operands", "called_computations", "computation", "index", "_text")
+)
 
 
 # --- lines to instructions ---
@@ -127,9 +163,43 @@ class Builder:
     def __post_init__(self) -> None:
         self.notes = Notes(self.source)
 
+    def from_body(self, computation: Computation, start: int, end: int) -> bool:
+        """Fills a computation with the lines between two offsets; false if they are not provably one instruction each.
+
+        NotLineStructured if that is noticed later: what was added must be taken back.
+        """
+        if read_lines is not None and self._from_lines(computation, start, end, read_lines):
+            return True
+        rows = read_rows(self.source, start, end)
+        if rows is not None:
+            self.from_rows(computation, rows, start, end)
+        return rows is not None
+
+    def _from_lines(self, computation: Computation, start: int, end: int, read: ReadLines) -> bool:
+        """Fills a computation as `from_rows` does; false if the compiled reader does not prove that it can."""
+        text, first, last = self.source.text, start, end
+        if not text.isascii():  # nearly all computations of such a text are
+            text, first, last = text[start : end + 1], 0, end - start
+            if not text.isascii():
+                return False
+        lines = read(text, first, last, computation, Instruction, _SLOTS, KIND_OF, self.shapes, self._shape)
+        if lines is None:
+            return False
+        instructions, root, parameters, doubtful, callers, arguments, tails = lines
+        reader = computation.reader = self._lines(start, end, array("Q", arguments), array("Q", tails))
+        for instruction, tail in callers:
+            if tail:
+                self._find_calls(instruction, tail, reader)
+        self.callers += [instruction for instruction, _ in callers]
+        self.suspects += [each for each, kind, tail in doubtful if kind < 0 or not holds(each, kind, tail)]
+        self._finish(computation, instructions, parameters, root)
+        return True
+
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
         """Fills a computation with the rows between two offsets of the source."""
-        reader = computation.reader = self._lines(start, end, rows)
+        # numbers instead of texts or spans: a module may have a million lines
+        arguments = array("Q", [len(row[4]) if row[3] in ARGUMENT_OPCODES else 0 for row in rows])
+        reader = computation.reader = self._lines(start, end, arguments, array("Q", [len(row[5]) for row in rows]))
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
         suspects: list[Instruction] = []
@@ -204,8 +274,8 @@ class Builder:
         if computation is self.cut:
             computation.root = root
 
-    def _lines(self, start: int, end: int, rows: Sequence[Row]) -> LineReader:
-        return LineReader(self.source, start, end, rows)
+    def _lines(self, start: int, end: int, arguments: array[int], tails: array[int]) -> LineReader:
+        return LineReader(self.source, start, end, arguments, tails)
 
     def _finish(
         self,

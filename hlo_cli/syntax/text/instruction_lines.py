@@ -165,13 +165,13 @@ class LineReader:
 
     __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_read", "_source", "_start", "_tails")
 
-    def __init__(self, source: Source, start: int, end: int, rows: Sequence[Row]) -> None:
+    def __init__(self, source: Source, start: int, end: int, arguments: array[int], tails: array[int]) -> None:
         self._source = source
         self._start = start
         self._end = end
-        # numbers instead of texts or spans: a module may have a million lines
-        self._arguments = array("Q", [len(row[4]) if row[3] in ARGUMENT_OPCODES else 0 for row in rows])
-        self._tails = array("Q", [len(row[5]) for row in rows])
+        # the lengths of arguments, 0 for opcodes without one, and of what follows the operands
+        self._arguments = arguments
+        self._tails = tails
         self._breaks: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
         self._pairs: tuple[int, Pairs] | None = None

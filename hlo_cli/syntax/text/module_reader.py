@@ -284,12 +284,12 @@ class ModuleReader:
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
         start, end = scanner.pos, self._body_end(scanner)
-        rows = read_rows(self.source, start, end) if end >= 0 else None
-        if rows is None:
+        if end < 0:
             return False
         calls, diagnostics = len(self.builder.calls), len(self.builder.diagnostics)
         try:
-            self.builder.from_rows(computation, rows, start, end)
+            if not self.builder.from_body(computation, start, end):
+                return False
         # what the rows have added is taken back: the scanner reads the computation from its begin
         except NotLineStructured:
             del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]

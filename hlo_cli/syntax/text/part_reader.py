@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from hlo_cli.syntax.scanning import error_help
 from hlo_cli.syntax.scanning.attributes import read_attributes
 from hlo_cli.syntax.scanning.scanner import STRING, Scanner
 from hlo_cli.syntax.text.build import Builder, Infer, Named
-from hlo_cli.syntax.text.instruction_lines import LineReader, ParsedInstruction, ParsedOperand, Row
+from hlo_cli.syntax.text.instruction_lines import LineReader, ParsedInstruction, ParsedOperand
 from hlo_cli.syntax.text.module_reader import STATEMENT, ModuleReader, TooManyErrors, WholeLines
 from hlo_cli.syntax.values.attribute_values import SECTIONS, read_stack_tables
 
@@ -86,11 +87,11 @@ class PartBuilder(Builder):
         self._defined: set[str] = set()
         self._unnamed = 0
 
-    def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
-        """Fills a computation with the rows between two offsets of the source."""
+    def from_body(self, computation: Computation, start: int, end: int) -> bool:
+        """Fills a computation with the lines between two offsets; false if they are not one instruction each."""
         self.made.clear()
         self._defined.clear()
-        super().from_rows(computation, rows, start, end)
+        return super().from_body(computation, start, end)
 
     def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
         """Fills a computation with statements that were read one by one."""
@@ -99,8 +100,8 @@ class PartBuilder(Builder):
         self._defined = {statement.name for statement in statements}
         super().from_statements(computation, statements)
 
-    def _lines(self, start: int, end: int, rows: Sequence[Row]) -> LineReader:
-        return PartLines(self.source, start, end, rows)
+    def _lines(self, start: int, end: int, arguments: array[int], tails: array[int]) -> LineReader:
+        return PartLines(self.source, start, end, arguments, tails)
 
     def _resolve(self, instruction: Instruction, statement: ParsedInstruction, named: Named) -> None:
         for operand in statement.operands:
@@ -155,8 +156,8 @@ class PartLines(LineReader):
 
     __slots__ = ("shift",)
 
-    def __init__(self, source: Source, start: int, end: int, rows: Sequence[Row]) -> None:
-        super().__init__(source, start, end, rows)
+    def __init__(self, source: Source, start: int, end: int, arguments: array[int], tails: array[int]) -> None:
+        super().__init__(source, start, end, arguments, tails)
         self.shift = 0
 
     def whole(self) -> str:
