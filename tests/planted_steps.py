@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import json
 import os
+import queue
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeAlias
@@ -96,6 +98,22 @@ class Batches:
         return X
 
 
+class Queue:
+    """Batches that a thread puts there, too slowly."""
+
+    def __init__(self) -> None:
+        self.ready: queue.Queue[Array] = queue.Queue(1)
+
+    def fill(self) -> None:
+        for _ in range(STEPS + 2):
+            time.sleep(0.02)
+            self.ready.put(X)
+
+    def get_batch(self) -> Array:
+        return self.ready.get()
+
+
+QUEUE = Queue()
 JUNK: list[object] = []
 
 
@@ -126,6 +144,13 @@ def body(cause: str, number: int) -> object:
         return small.block_until_ready()
     elif cause == "copies":
         timed(lambda: jax.device_put(np.ones((2048, 2048), np.float32)).block_until_ready())
+    elif cause == "slow_batch":
+        load_batch(0.06 if number == 2 else 0.0)
+    elif cause == "checkpoint" and number == 5:
+        with jax.profiler.TraceAnnotation("save checkpoint"):
+            timed(lambda: time.sleep(0.06))
+    elif cause == "queue":
+        timed(lambda: QUEUE.get_batch())
     elif cause == "callback":
         return with_callback(x, W).block_until_ready()
     elif cause == "straggler":
@@ -136,11 +161,15 @@ def body(cause: str, number: int) -> object:
 
 
 def main(cause: str, folder: str) -> None:
+    if cause == "queue":
+        threading.Thread(target=QUEUE.fill, daemon=True).start()
     for number in (0, 1):
         body(cause, number)
     took.clear()
     with jax.profiler.trace(folder):
         for number in range(STEPS):
+            if cause == "between":  # annotations, but in no step
+                timed(lambda: load_batch(0.01))
             with jax.profiler.StepTraceAnnotation("train", step_num=number):
                 body(cause, number)
     print(json.dumps(took))

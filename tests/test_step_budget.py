@@ -220,8 +220,26 @@ PLANTED: dict[str, tuple[Part, str]] = {
     "garbage": ("host", "garbage collection"),
     "launches": ("launching", "jit(add)"),
     "reduce": ("exposed_transfers", "psum"),
+    "slow_batch": ("input", "load batch"),
+    "checkpoint": ("host", "save checkpoint"),
+    "queue": ("input", "get_batch (planted_steps.py:"),
+    "between": ("input", "load batch"),
 }
-TIMED = ("loader", "callback", "fast_loader", "iterator", "sleep", "python", "annotated_host", "garbage")
+IN_STEP = {"recompile": "3", "slow_batch": "2", "checkpoint": "5"}
+"""The only step with the cause."""
+TIMED = (
+    "between",
+    "checkpoint",
+    "queue",
+    "loader",
+    "callback",
+    "fast_loader",
+    "iterator",
+    "sleep",
+    "python",
+    "annotated_host",
+    "garbage",
+)
 """Causes whose time the program takes itself."""
 
 
@@ -244,11 +262,16 @@ def test_planted_causes_are_named(name: str, tmp_path: Path) -> None:
     others = [each for each in PARTS if each not in ("compute", part)]
     assert found.seconds(part) > max(map(found.seconds, others))
     if name in TIMED:
-        assert cause.seconds == pytest.approx(sum(took), rel=0.05)
+        # The innermost function is named, so that those which `spin` calls are causes of their own. What lies before the
+        # first step is in none, and the event of a callback has the conversion of its arrays, too.
+        told = sum(each.seconds for each in found.causes if words.partition(" (")[0] in each.words)
+        assert told == pytest.approx(sum(took[name == "between" :]), rel=0.4 if name == "callback" else 0.05)
+    if name in IN_STEP:
+        assert cause.step == IN_STEP[name]
+        assert cause.step_seconds > 0.9 * cause.seconds
     if name == "recompile":
         steps = np.bincount(found.steps, found.parts_ps.sum(1)) * 1e-12
         part_seconds = found.seconds(part) * len(found.steps)
-        assert cause.step == "3"
         assert part_seconds == pytest.approx(steps[3] - median(steps), rel=0.15)
     if name == "straggler":
         assert cause.words.endswith(": CPU:1 is late")
