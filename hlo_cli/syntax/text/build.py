@@ -535,10 +535,14 @@ def nest_async_operands(builder: Builder, computations: Sequence[Computation]) -
     XLA's design page on async operations writes `(f32[64], f32[32], s32[]) async-start(x)`: the operands, the output,
     and contexts in one tuple. XLA itself reads `((f32[64]), f32[32], s32[])` only.
     """
-    if "-start(" not in builder.source.text:
+    text = builder.source.text
+    if "-start(" not in text:
         return
     nested: dict[Instruction, int] = {}
     for computation in computations:
+        span = computation.span
+        if span is not None and text.find("-start", span.start, span.end) < 0:
+            continue
         for instruction in computation.instructions:
             if (count := _flat_operands(instruction, nested)) and isinstance(instruction.shape, TupleShape):
                 nested[instruction] = count
