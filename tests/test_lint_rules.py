@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import hlo_cli
 from hlo_cli import parse_module
 from hlo_cli.commands.lint.configuration import report_of_rule
 from hlo_cli.lint.rule import Rule
@@ -362,3 +363,11 @@ def test_what_fast_memory_could_hold_is_read_needlessly_in_every_round(rows: int
         "[8,128]", f"[{rows},128]"
     )
     assert bool(of_rule("HLO209", text, LintSettings(("HLO209",)))) is is_found
+
+
+def test_a_copy_of_no_argument_is_not_donated() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY e { p = f32[512,512]{1,0} parameter(0)  n = f32[512,512]{1,0} negate(p)  c = f32[512,512]{1,0} copy(n)
+  ROOT r = (f32[512,512]{1,0}, f32[512,512]{1,0}) tuple(n, c) }"""
+    found = [each for each in hlo_cli.lint(hlo_cli.parse_module(text)) if each.code == "HLO204"]
+    assert [each.hint for each in found] == ["read the old value before it is updated, or the new one instead"]

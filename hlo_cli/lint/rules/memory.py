@@ -277,13 +277,13 @@ def _change(change: Change) -> str:
 
 
 def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], Donations]) -> str | None:
-    """What to do about an argument that is copied: not return it, donate it, or read the new value.
-
-    None for other values.
-    """
+    """What to do about a copy: not return an argument, donate it, or read the new value; None if nothing is known."""
     argument = argument_of(copy.operands[0])
-    if argument is None or context.module.is_part:
+    if context.module.is_part:
         return None
+    if argument is None:
+        # The fix of the rule begins with donation, which is of arguments alone.
+        return "read the old value before it is updated, or the new one instead"
     if is_donated(context, argument):
         return _reading_hint(context, copy, argument)
     if is_result(context, copy):
