@@ -39,6 +39,7 @@ from hlo_cli.transform.fusion.cpu_fusion import fuse
 from hlo_cli.transform.normalize import normalize
 from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.sugar import desugar, sugar
+from reading_twice import LineFuzzer, is_compiled
 from whole_commands import Hangs, command_line, failure_of, place_of, time_limit
 
 HANGS_SECONDS = 20
@@ -274,12 +275,32 @@ def smallest(text: str, fails: Callable[[str], bool], seconds: float = 10) -> st
     return text
 
 
+def compare_readers(seed: int, seconds: float) -> int:
+    """Let both readers of lines read damaged lines for some time; 1 if they differ in one, 2 without a compiled reader."""
+    if not is_compiled():
+        print("there is no compiled reader")
+        return 2
+    fuzzer, end = LineFuzzer(seed), time.monotonic() + seconds
+    differing = 0
+    while time.monotonic() < end and differing < MAX_FINDINGS:
+        if (text := fuzzer.step()) is not None:
+            differing += 1
+            print(f"the readers differ: {text!r}")
+    print(f"{fuzzer.lines} lines with seed {seed}, {differing} differences")
+    return 1 if differing else 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz for some time; 1 if something was found."""
     parser = argparse.ArgumentParser(description="Feeds damaged dumps to the readers and to whole commands.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--lines", action="store_true", help="only compare the compiled reader of lines with that in Python"
+    )
     chosen = parser.parse_args(arguments)
+    if chosen.lines:
+        return compare_readers(chosen.seed, chosen.seconds)
     folder = Path(tempfile.mkdtemp(prefix="hlo-fuzz-"))
     (folder / "before.txt").write_text("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
     fuzzer, end = Fuzzer(chosen.seed, folder), time.monotonic() + chosen.seconds
