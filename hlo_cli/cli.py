@@ -68,6 +68,9 @@ _OF_SHAPES: Final = ("layout", "tile-index")
 _LONGEST_COMMAND: Final = 300
 """Characters of the command in the line about an internal error; a pasted text may be an argument."""
 
+_NOT_KEPT: Final = ("graph", "help", "profile", "report", "run", "tile-index")
+"""Commands whose answers are not kept: those that write files or run code, and those that read traces by their age."""
+
 _COLLECTED_AFTER: Final = 50_000
 """Threshold of the garbage collector: objects that a command imports and reads stay live until it ends."""
 
@@ -79,7 +82,7 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
         if standalone:
             gc.set_threshold(_COLLECTED_AFTER)
             _prepare_streams()
-        code = _dispatch(words)
+        code = _answer(words) if standalone else _dispatch(words)
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:  # `hlo … | head` closes the pipe on purpose: no error
@@ -146,6 +149,18 @@ Run `hlo help` to list topics: layouts, memory, dumps, filters, and more.
 Exit codes: 0 success, 1 findings or differences, 2 usage error or unreadable
 input.
 """
+
+
+def _answer(arguments: list[str]) -> int:
+    """Runs a command line, unless its answer is kept since it was run last."""
+    environment = os.environ
+    is_off = environment.get("HLO_CACHE") == "0" or environment.get("CI") or COMPLETION_VARIABLE in environment
+    first = arguments[0] if arguments else "-"
+    if is_off or first.startswith("-") or first in _NOT_KEPT:
+        return _dispatch(arguments)
+    from hlo_cli.commands.front.kept_answers import answer
+
+    return answer(arguments, _dispatch)
 
 
 def _dispatch(arguments: list[str]) -> int:

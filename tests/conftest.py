@@ -29,6 +29,8 @@ from share import long_first
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for jobs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests of Ctrl-C start programs, which inherit it
 
+os.environ["HLO_CACHE"] = "0"  # a test that starts `hlo` asks this tree, not an answer that was kept
+
 SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
 

@@ -328,6 +328,7 @@ def exists(path: str) -> bool:
     >>> exists("hlo_cli"), exists("no/such.txt"), exists("https://example.org/m.txt"), exists("gs://bucket/*.txt")
     (True, False, True, False)
     """
+    _report(path)
     if os.path.lexists(path):
         return True
     if is_remote(path):
@@ -341,6 +342,7 @@ def is_folder(path: str) -> bool:
     >>> is_folder("hlo_cli"), is_folder("pyproject.toml")
     (True, False)
     """
+    _report(path)
     return os.path.isdir(path) or (_is_within(path) and _kind(path) == "folder")
 
 
@@ -350,6 +352,7 @@ def is_file(path: str) -> bool:
     >>> is_file("pyproject.toml"), is_file("hlo_cli"), is_file("https://example.org/m.txt")
     (True, False, False)
     """
+    _report(path)
     if os.path.isfile(path):
         return True
     if not _is_within(path) or (scheme_of(path) in ("http", "https") and not ARCHIVE_NAME.search(path)):
@@ -359,8 +362,14 @@ def is_file(path: str) -> bool:
     return has_file(path)
 
 
+def _report(path: str) -> None:
+    """Reports that the kind of a path is asked for, as Python reports files that are opened; see `kept_answers`."""
+    sys.audit("hlo_cli.path", path)
+
+
 def is_elsewhere(path: str) -> bool:
     """Whether a path is not on the disk of this machine: a URL, an archive, or a place in one."""
+    _report(path)
     return not os.path.isdir(path) and _is_within(path)
 
 
@@ -539,6 +548,7 @@ def _program(file: str) -> tuple[str, ...]:
         return ()
     parts = file.replace("\\", "/").split("/")
     for path in (file, *("/".join(parts[index:]) for index in range(1, len(parts)))):
+        _report(path)
         try:
             # A name in a dump may be that of a pipe, which would wait for ever.
             if path and stat.S_ISREG(os.stat(path).st_mode):

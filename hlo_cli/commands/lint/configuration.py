@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -82,6 +83,7 @@ def _nearest_file(folder: str) -> str | None:
     while True:
         for name in (OWN_FILE, PROJECT_FILE):
             path = os.path.join(folder, name)
+            sys.audit("hlo_cli.path", path)  # an answer depends on it; `kept_answers` has the reason
             if os.path.isfile(path) and (name == OWN_FILE or "hlo" in _section(_load(path), "tool")):
                 return path
         above = os.path.dirname(folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -203,6 +204,7 @@ def _only_program(many: Many, reading: InputOptions) -> Input | None:
 
 def _file_size(path: str) -> int:
     """The size of a file in bytes; 0 for a member of an archive and for what cannot be read."""
+    sys.audit("hlo_cli.size", path)  # so that `kept_answers` knows that the answer depends on it
     try:
         return os.path.getsize(path)
     except OSError:
