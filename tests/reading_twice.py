@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from unittest.mock import patch
 
-from damaging import PROTO_MARK, Damager
+from damaging import Damager
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
@@ -163,9 +163,8 @@ class LineFuzzer:
 
 
 def texts_to_read(seed: int) -> Iterator[str]:
-    """Damaged texts, without protos and MLIR."""
+    """Damaged texts, without protos."""
     damager = Damager(seed)
     while True:
-        text = damager.wrapped() if damager.random.random() < 0.2 else damager.damaged()
-        if not text.startswith(PROTO_MARK):
-            yield text
+        text = damager.damaged()
+        yield text
