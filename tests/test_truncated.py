@@ -10,6 +10,7 @@ import pytest
 
 from hlo_cli import cli
 from hlo_cli.render.registry import format_names
+from hlo_cli.source import HloError
 from hlo_cli.syntax.text.parser import parse_module
 from share import every
 from strategies import dump_text, dumps, name_of
@@ -88,3 +89,16 @@ def test_an_instruction_goes_on_behind_braces_that_others_follow() -> None:
     module = parse_module(head + "}}, b==\n  ROOT c = f32[2] negate(a)\n}\n")
     assert len(module.errors) == 1
     assert [instruction.name for instruction in module.entry.instructions] == ["a", "c"]
+
+
+@pytest.mark.parametrize("text", ["HloModule jit_f, is_sch", "HloModule jit_f\n\nFileL", "HloModule jit_f\n\nENTRY ma"])
+def test_what_ends_before_the_first_computation_may_be_cut(text: str) -> None:
+    with pytest.raises(HloError) as error:
+        parse_module(text)
+    assert error.value.diagnostic.hint == "the text ends here; if it is truncated, copy or dump it again"
+
+
+def test_what_ends_later_is_not_said_to_be_cut() -> None:
+    with pytest.raises(HloError) as error:
+        parse_module("HloModule jit_f, is_sch\n\nmore text\n\nand more\n")
+    assert "truncated" not in (error.value.diagnostic.hint or "")

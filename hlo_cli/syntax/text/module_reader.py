@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -179,7 +180,8 @@ class ModuleReader:
                 message = "unexpected end of input in the tables of stack frames, before the first computation"
                 hint = "the file is truncated: copy or dump it again"
                 raise HloError(message, Span(end - 1, end), source=self.source, hint=hint)
-            raise HloError.of(diagnostics or [Diagnostic("error", "no instructions found", self.source, Span(0, 0))])
+            diagnostics = diagnostics or [Diagnostic("error", "no instructions found", self.source, Span(0, 0))]
+            raise HloError.of(map(self._told_of_the_end, diagnostics))
         close_gate(self.builder, self.computations)
         entries = [computation for computation in self.computations if computation.is_entry]
         entry = entries[0] if entries else self.computations[-1]
@@ -201,6 +203,13 @@ class ModuleReader:
             is_truncated=self.builder.cut is self.computations[-1] or (not entries and _is_whole_program(header)),
             has_entry=bool(entries),
         )
+
+    def _told_of_the_end(self, found: Diagnostic) -> Diagnostic:
+        """The same, with a hint if nothing follows its place: the text of a module may have been cut there."""
+        text = self.source.text
+        is_last = found.span is not None and found.span.end >= len(text.rstrip()) and STARTS_MODULE.match(text)
+        hint = "the text ends here; if it is truncated, copy or dump it again"
+        return replace(found, hint=hint) if is_last and not found.hint else found
 
     def _read_header(self, scanner: Scanner) -> Header:
         if not STARTS_HEADER.match(scanner.text, scanner.pos):
