@@ -544,6 +544,7 @@ OPENERS = {
     "inputs/files.py": "reads, within limits",
     "commands/options/writing.py": "writes, atomically",
     "commands/run/command.py": "reads /proc",
+    "commands/front/kept_answers.py": "reads and writes the cache, and compares files with what was read, block by block",
 }
 """The only files of the package that open others."""
 

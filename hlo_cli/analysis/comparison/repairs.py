@@ -39,7 +39,7 @@ _DIRECTIONS: Final[Mapping[str, Callable[..., Array]]] = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
 }  # fmt: skip
 _ARITHMETIC: Final = (opcodes.ADD, "subtract", "multiply", "divide", "maximum", "minimum")
-_LOGIC: Final = ("and", "or", "xor", "shift-left", "shift-right-logical")
+_LOGIC: Final = (opcodes.AND, "or", "xor", "shift-left", "shift-right-logical")
 _FUNCTIONS: Final = (
     "negate", "abs", "exponential", "log", "sine", "cosine", "tanh", "sqrt", "rsqrt", "floor", "ceil", "logistic",
 )  # fmt: skip

@@ -176,7 +176,7 @@ def _step_of(body: Computation, index: int) -> int | None:
     outer: Instruction | None = None
     if added.opcode == opcodes.FUSION and added.called_computations and added.called_computations[0].root is not None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
-    if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
+    if rest or added.opcode not in ("add", opcodes.SUBTRACT) or len(added.operands) != 2:
         return None
     left, right = (_outside_fusion(_operand_place(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:

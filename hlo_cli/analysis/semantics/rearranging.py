@@ -422,7 +422,7 @@ def _alternatives(root: Instruction) -> tuple[SortKey, Instruction] | None:
     if root.opcode != "or":
         return None
     for less, both in (root.operands, root.operands[::-1]):
-        if both.opcode != "and" or (key := _strict(less)) is None:
+        if both.opcode != opcodes.AND or (key := _strict(less)) is None:
             continue
         for same, rest in (both.operands, both.operands[::-1]):
             if _is_equality(same, key):
@@ -484,7 +484,7 @@ def _keys_by_truth(root: Instruction) -> tuple[SortKey, ...] | None:
     return _lexicographic(keys, truth) or None
 
 
-_LOGIC: Final = ("and", "not", "or", "xor", "select", opcodes.COMPARE, opcodes.CONSTANT)
+_LOGIC: Final = (opcodes.AND, "not", "or", "xor", "select", opcodes.COMPARE, opcodes.CONSTANT)
 
 
 def _is_predicate(value: Instruction) -> bool:
@@ -551,7 +551,7 @@ def _holds(
 
 def _logic(instruction: Instruction, x: bool, y: bool = False, z: bool = False) -> bool:
     match instruction.opcode:
-        case "and":
+        case opcodes.AND:
             return x and y
         case "or":
             return x or y

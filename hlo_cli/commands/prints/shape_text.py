@@ -13,7 +13,7 @@ from hlo_cli.commands.layout.shape import report_of_shape, report_of_shapes
 from hlo_cli.commands.shape.explained import LABELS
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.read import listed_shapes
-from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding
+from hlo_cli.ir.attributes.sharding import DimensionSharding, NamedSharding, Sharding
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, Layout
 from hlo_cli.ir.memory_space import describe_memory_space
 from hlo_cli.ir.notation import index_text
@@ -137,6 +137,9 @@ def shard_of(shape: str, sharding: str) -> ArrayShape | None:
     try:
         array = array_of(parse_shape(shape))
         found = read_given_sharding(sharding).sharding
+        if isinstance(found, NamedSharding) and not found.whole:  # dimensions that a spec does not name are whole
+            missing = len(array.dimensions) - len(found.dim_shardings)
+            found = replace(found, dim_shardings=(*found.dim_shardings, *[DimensionSharding()] * missing))
         if isinstance(found, Sharding | NamedSharding):
             return shard_shape(array, placement_of(found))
     except HloError:

@@ -239,7 +239,7 @@ class InstructionFusion:
 def _before_softmax(order: list[Node]) -> Iterator[Node]:
     """Yields operations that newer releases materialize before a softmax: they feed a maximum and its subtraction."""
     for exponential in order:
-        if exponential.opcode != "exponential" or exponential.operands[0].opcode != "subtract":
+        if exponential.opcode != "exponential" or exponential.operands[0].opcode != opcodes.SUBTRACT:
             continue
         given, largest = exponential.operands[0].operands
         # A broadcast or reshape between the maximum and its use changes no value.

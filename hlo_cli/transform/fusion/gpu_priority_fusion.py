@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"\.(\d{1,18})(?:\.0)?\Z")
 _MAX_NUMBER: Final = 1 << 62
 # JAX writes jit(f) into op_names of what is inlined from f.
 _INLINED: Final = "jit("
-_COMPUTED_TWICE: Final = frozenset((opcodes.BROADCAST, opcodes.CONSTANT, opcodes.FUSION, "subtract"))
+_COMPUTED_TWICE: Final = frozenset((opcodes.BROADCAST, opcodes.CONSTANT, opcodes.FUSION, opcodes.SUBTRACT))
 """Opcodes of values that functions such as `jit(_var)` compute again: constants, and differences to a mean."""
 
 
