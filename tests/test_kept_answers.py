@@ -272,3 +272,13 @@ def test_killed_in_the_middle_and_two_at_once(tmp_path: Path) -> None:
         assert beside.communicate(timeout=60) == (without.stdout, without.stderr)
         found = subprocess.run(line, env=environment, capture_output=True, check=True, timeout=60)
         assert (found.stdout, found.stderr) == (without.stdout, without.stderr)
+
+
+def test_the_terminal_of_standard_input_may_be_asked_but_not_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, the width of the screen is asked of it; the key has that."""
+    for number, name in ((1, "stdout"), (2, "stderr"), (0, "stdin")):
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(b"" if number else b"text")))
+    for ask, is_lasting in ((lambda: sys.stdin.isatty(), True), (lambda: sys.stdin.read(), False)):
+        with kept_answers._recorded([]) as record:
+            ask()
+        assert record.is_lasting == is_lasting

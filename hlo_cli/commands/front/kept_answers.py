@@ -112,6 +112,7 @@ def _key(arguments: Sequence[str]) -> str:
         (stream.encoding, stream.errors, stream.isatty(), _size_of_terminal(number))
         for number, stream in ((1, sys.stdout), (2, sys.stderr))
     ]
+    streams.append(("", "", bool(sys.stdin and sys.stdin.isatty()), _size_of_terminal(0)))
     return ascii((__version__, sys.version, sys.flags, os.getcwd(), list(arguments), variables, streams))
 
 
@@ -267,14 +268,19 @@ def _listen_to(record: Recording) -> None:
         sys.addaudithook(lambda event, arguments: _listening[0].notice(event, arguments))
 
 
+_ABOUT_THE_TERMINAL: Final = ("closed", "fileno", "isatty")
+"""What of standard input is asked for the width of the screen, which is part of the key."""
+
+
 class _Stdin:
-    """Standard input, which an answer must not depend on."""
+    """Standard input, on whose content an answer must not depend."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def __getattr__(self, name: str) -> object:
-        sys.audit("hlo_cli.stdin")
+        if name not in _ABOUT_THE_TERMINAL:
+            sys.audit("hlo_cli.stdin")
         return getattr(self._stream, name)
 
 
