@@ -117,7 +117,7 @@ def test_a_name_switches_to_the_page_of_its_module(dumps: Path) -> None:
         page = found.page
         assert page.locator("h1").inner_text() == "jit_b on CPU"
         page.locator("#modules a").nth(1).click()
-        page.wait_for_function("document.querySelector('h1').textContent === 'jit_A on CPU'")
+        page.wait_for_selector("h1:text-is('jit_A on CPU')")
         page.wait_for_selector("html[data-ready]", state="attached")
         assert page.locator("#modules a[aria-current]").inner_text() == "jit_A"
         assert "128 B" in page.locator("#memory").inner_text()
@@ -127,7 +127,7 @@ def test_a_name_switches_to_the_page_of_its_module(dumps: Path) -> None:
         page.wait_for_selector("html[data-ready]", state="attached")
         assert page.locator("h1").inner_text() == "jit_A on CPU"
         page.locator("#all-modules td a").first.click()
-        page.wait_for_function("document.querySelector('h1').textContent === 'jit_b on CPU'")
+        page.wait_for_selector("h1:text-is('jit_b on CPU')")
         assert found.messages == []
         assert {request.split("#")[0] for request in found.requests} == {(dumps / "all.html").as_uri()}
 
