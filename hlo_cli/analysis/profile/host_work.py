@@ -141,7 +141,7 @@ class _Inside(NamedTuple):
         elif work in ("compiling", "launching"):
             named = work, function or _words(name, "")
         elif work is not None:
-            named = work, own or _words(name, "")
+            named = work, own or _words(name, self.frame)
         now = named or ("host", own or _words(name, self.frame))
         frame = name if ".py:" in name else self.frame
         return _Inside(function, own, frame, self.is_launching or work == "launching", named, now)

@@ -10,9 +10,7 @@ from typing import Final
 from hlo_cli.commands.shape.argument import is_plain_shape
 from hlo_cli.source import HloError
 
-_PATTERNS = "[?*"
-
-
+_PATTERNS: Final = "[?*"  # what begins a pattern of files in a shell and in glob
 ANSWERS: Final = {"layout": "hlo_cli.commands.layout.shape", "tile-index": "hlo_cli.commands.tile_index.answer"}
 """The commands that answer shapes: each has a function `plain_answer`, which is given them."""
 

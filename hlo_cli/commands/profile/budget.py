@@ -56,7 +56,10 @@ def budget_table(measured: Measured) -> Table | None:
         Column("main_cause", "mostly", of=lambda row: _cause_words(row.cause, len(set(budget.steps.tolist())))),
         Column("main_cause_seconds", "mostly", "seconds", person=False, of=lambda row: row.cause_seconds or None),
     )
-    title = f"where a mean step goes{f', per {measured.device_noun}' if several else ''}"
+    words = (
+        "where the time from one execution to the next goes" if _has_no_steps(measured) else "where a mean step goes"
+    )
+    title = f"{words}{f', per {measured.device_noun}' if several else ''}"
     return Table(
         "step_parts", columns, rows_from(columns, rows), title=title, noun="parts", main=False, limit=len(PARTS)
     )
@@ -100,13 +103,19 @@ def budget_answer(measured: Measured) -> str:
         return ""
     words = WORDS[row.part]
     time = f"{format_seconds(row.seconds)} of {format_seconds(budget.step_seconds)}"
-    answer = f"{words[0].upper()}{words[1:]} takes {format_percent(row.share)}% of a mean step, {time}"
+    unit = "the mean time from one execution to the next" if _has_no_steps(measured) else "a mean step"
+    answer = f"{words[0].upper()}{words[1:]} takes {format_percent(row.share)}% of {unit}, {time}"
     cause = row.cause
     if cause is None:
         return answer
     if _is_rare(cause, len(set(budget.steps.tolist()))):
         return f"{answer}: {format_seconds(cause.step_seconds)} for {cause.words} in step {cause.step}"
     return f"{answer}: {cause.words}"
+
+
+def _has_no_steps(measured: Measured) -> bool:
+    """Whether executions stand for steps, which are shorter than the time from one to the next."""
+    return measured.profile.step_source == "executions"
 
 
 def next_of_budget(measured: Measured) -> tuple[str, ...]:
