@@ -20,8 +20,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+import golden
 from console import BLOCK, ROOT, outputs
-from glossary_columns import COMPUTED, MISSING, files_with_computed_names, with_columns
+from glossary_columns import COMPUTED, MISSING, columns_in_code, files_with_computed_names, with_columns
 from hlo_cli import cli
 from hlo_cli.commands.help.catalog import (
     TOPICS,
@@ -33,6 +34,9 @@ from hlo_cli.commands.help.catalog import (
     Paragraph,
     Span,
     glossary_items,
+    glossary_names,
+    key_of,
+    plain,
     read_page,
     source_of,
 )
@@ -275,6 +279,59 @@ def test_an_entry_of_the_glossary(capsys: Capture) -> None:
 def test_every_column_has_a_description() -> None:
     assert MISSING not in text_of("glossary")
     assert files_with_computed_names() == set(COMPUTED)
+
+
+_RULE = re.compile(r"─+(?:  ─+)+ *")
+_UNITS = re.compile(r"[KMGT]?i?B|%|[µnm]?s|[kMGTP]?flops?(?:/s)?|[KMGT]?B/s")
+_OTHER_HEADS = {"async-start", "copy-start", "operator", "true for", "what"}
+"""Opcodes that head columns of instructions with that opcode, and tables in pages of help."""
+
+
+def heads_of(screen: str) -> Iterator[str]:
+    """The heads of the columns of the tables on a screen, without units; a bar over steps or time has none."""
+    lines = screen.splitlines()
+    for at, line in enumerate(lines):
+        if at and _RULE.fullmatch(line):
+            upper = lines[at - 2] if at > 1 else ""
+            for rule in re.finditer("─+", line):
+                lower, above = (_words_at(text, rule.span()) for text in (lines[at - 1], upper))
+                # A head of two lines has the unit below.
+                yield lower if lower and not _UNITS.fullmatch(lower) else above
+
+
+def _words_at(text: str, span: tuple[int, int]) -> str:
+    """The head in a column of a line; empty for a part of a title over the table, which is longer than its column."""
+    start, end = span
+    around = text[max(start - 1, 0) : start] + text[end : end + 1]
+    return "" if around.strip() else text[start:end].strip()
+
+
+@pytest.mark.code
+def test_every_head_on_a_screen_is_a_column_of_the_glossary() -> None:
+    named = set(glossary_names(read_page("glossary", source_of("glossary"))))
+    screens = (case.read_text(encoding="utf-8", errors="replace") for case in golden.cases())
+    heads = {head for screen in screens for head in heads_of(screen) if not head.startswith("0 ")}
+    assert len(heads) > 200
+    assert {head for head in heads if head and key_of(head) not in named} - _OTHER_HEADS == set()
+
+
+@pytest.mark.code
+def test_every_title_of_a_column_is_explained_as_that_column() -> None:
+    entries = dict(_named_entries())
+    for name, shown in columns_in_code().items():
+        strong = {key_of(span.text) for span in entries[name] if span.kind == "strong"}
+        assert {key_of(title) for title in shown.titles if title} <= strong, name
+        described = plain(entries[name])
+        for command in shown.commands:
+            assert re.search(rf"Shown by (?:.*, )?{command}[,.]", described), (name, command)
+
+
+def _named_entries() -> Iterator[tuple[str, tuple[Span, ...]]]:
+    """The entries of the glossary, by the first name of each; columns come last."""
+    for block in read_page("glossary", source_of("glossary")).blocks:
+        for item in block.items if isinstance(block, ItemList) else ():
+            if isinstance(item[0], Paragraph) and item[0].spans[0].kind == "strong":
+                yield item[0].spans[0].text, item[0].spans
 
 
 def test_a_column_is_found_by_its_name_and_its_title(capsys: Capture) -> None:

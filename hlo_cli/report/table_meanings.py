@@ -170,7 +170,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "critical_path": "instructions on the critical path",
             "moved_blocks": "blocks of instructions that move",
             "memory": "total and live peak of every memory space before and after",
-            "overlaps": "async pairs and their overlap before and after",
+            "overlaps": "transfers and their overlap before and after",
             **_CHANGED_LINES,
             **_MODULES,
         },

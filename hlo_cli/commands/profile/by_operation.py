@@ -629,9 +629,9 @@ def _rank_by_lost(timed: Timed) -> tuple[bool, float, float, str]:
 
 def _lost_table(measured: Measured, ranked: Sequence[Timed]) -> Table:
     has_tiles = any(_touched_bytes(timed) is not None for timed in ranked)
-    many = len(measured.profile.devices) > 1
     columns: tuple[Column[Timed], ...] = (
-        Column("lost_seconds", f"lost per {measured.device_noun}" if many else "lost", "seconds", total="sum",
+        # Per device, as the first line says.
+        Column("lost_seconds", "lost", "seconds", total="sum",
                of=lambda timed: None if timed.lost is None else measured.per_device(timed.lost)),
         Column("call_seconds", "measured", "seconds", of=lambda timed: _call_seconds(timed)),
         Column("floor_seconds", "floor", "seconds", like="call_seconds", of=lambda timed: _floor_seconds(timed)),

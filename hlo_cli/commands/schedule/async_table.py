@@ -317,7 +317,10 @@ def _likely_chip(module: Module) -> str | None:
 def _next_of_table(
     overlap: OverlapAnalysis, selected: Transfers, argument: str, *, chip: str | None
 ) -> tuple[str, ...]:
-    """The schedule, the times if no chip is given yet, and the transfer that costs most, async or not."""
+    """The times if no chip is given yet, the transfer that costs most, async or not, and the schedule.
+
+    A screen shows two: every step of the schedule says less that is new than those.
+    """
     if not argument or argument == "-":
         return ()
     times = selected.times
@@ -332,7 +335,7 @@ def _next_of_table(
     )
     more = (f"hlo parse {argument} --explain {largest.name}",) if largest is not None else ()
     time = (f"hlo schedule {argument} --chip {chip}",) if chip is not None else ()
-    return (f"hlo schedule {argument} --sequence", *time, *more)
+    return (*time, *more, f"hlo schedule {argument} --sequence")
 
 
 def _pairs_notes(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval]) -> Iterable[Diagnostic]:
@@ -566,8 +569,12 @@ def _next_of_causes(argument: str, table: Table, by: By) -> tuple[str, ...]:
 _COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
     Column("is_scheduled", "scheduled", "flag", from_width=120, of=lambda answer: _number(answer, "is_scheduled")),
     Column("steps", "steps", "count", from_width=120, total="sum", of=lambda answer: _number(answer, "steps")),
-    Column("pairs", "pairs", "count", total="sum", of=lambda answer: _number(answer, "pairs")),
-    Column("bytes", "bytes", "bytes", total="sum", of=lambda answer: _number(answer, "bytes")),
+    # Async or not: the columns without overlap count both.
+    Column("transfers", "transfers", "count", total="sum", of=lambda answer: _sum(answer, "pairs", "synchronous")),
+    Column("transfer_bytes", "", "bytes", total="sum",
+           of=lambda answer: _sum(answer, "bytes", "synchronous_bytes")),
+    Column("pairs", "async", "count", total="sum", from_width=120, of=lambda answer: _number(answer, "pairs")),
+    Column("bytes", "async", "bytes", total="sum", from_width=120, of=lambda answer: _number(answer, "bytes")),
     Column("synchronous", "sync", "count", total="sum", from_width=120,
            of=lambda answer: _number(answer, "synchronous")),
     Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120,
@@ -634,6 +641,10 @@ def schedule_each(
 
 def _number(answer: ModuleAnswer, name: str) -> Cell:
     return unknown_if_none(answer.numbers[name])  # an unknown time is not 0
+
+
+def _sum(answer: ModuleAnswer, *names: str) -> Cell:
+    return sum(number_of(answer.numbers[name]) or 0 for name in names)
 
 
 def _modules_answer(answers: Sequence[ModuleAnswer]) -> str:

@@ -383,7 +383,7 @@ def _memory_table(peaks: Sequence[_ByteChange], totals: Sequence[_ByteChange]) -
 
 
 def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]:
-    """The table of overlap, before and after; none without pairs."""
+    """The table of overlap of all transfers, before and after; none without async operations, which alone can move."""
     if not exposures[0].pairs:
         return ()
     timed: tuple[Column[str, _Exposure], ...] = (
@@ -402,11 +402,14 @@ def _overlap_tables(exposures: tuple[_Exposure, _Exposure]) -> tuple[Table, ...]
     )
     columns: tuple[Column[str, _Exposure], ...] = (
         Column("order", "order", of=lambda order, exposure: order),
-        Column("pairs", "pairs", "count", of=lambda order, exposure: exposure.pairs),
+        # Async or not: the columns without overlap count both.
+        Column("transfers", "transfers", "count", of=lambda order, exposure: exposure.transfers),
+        Column("pairs", "async", "count", person=exposures[0].pairs < exposures[0].transfers,
+               of=lambda order, exposure: exposure.pairs),
         Column("unoverlapped", "no overlap", "count", of=lambda order, exposure: exposure.unoverlapped),
         Column("unoverlapped_bytes", "no overlap", "bytes", of=lambda order, exposure: exposure.unoverlapped_bytes),
         *(timed if exposures[0].step else ()),
-    )
+    )  # fmt: skip
     rows = rows_from_tuples(columns, zip(("before", "after"), exposures, strict=True))
     return (Table("overlaps", columns, rows, noun="orders", main=False),)
 
