@@ -35,6 +35,10 @@ _ADDED_AFTER: Final = frozenset(("while", part) for part in ("body", "body_fun",
 _DIGITS: Final = lazy_regex(r"[0-9]+")
 # Jax/_src/lax/control_flow/conditionals.py names the branches of a cond so.
 _BRANCH: Final = lazy_regex(r"branch_[0-9]+_fun")
+_RECOMPUTED: Final = re.compile(r"(?:^|/)rematted_computation/")
+"""Scope in the op_name of what jax.checkpoint computes again, as in `IsFrameworkRematerialization` of XLA."""
+_REMATERIALIZED: Final = re.compile(r"\.remat(?:[0-9_.]|$)")
+"""Suffix of names that hlo_rematerialization.cc makes, such as `.remat`, `.remat2`, and `.remat_compressed`."""
 # Transformations whose name JAX puts around the scope: what they wrap is the user's.
 _WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
 
@@ -64,6 +68,19 @@ def scope_of(op_name: str) -> str:
             scopes.append(inner)
         before = inner
     return "/".join(scopes)
+
+
+def is_rematerialized(instruction: Instruction) -> bool:
+    """Whether an instruction computes something again to save memory: by jax.checkpoint, or by XLA.
+
+    >>> from hlo_cli import parse_module
+    >>> is_rematerialized(parse_module("fusion.3.remat2 = f32[2] negate(f32[2] p)").entry.root)
+    True
+    """
+    if _REMATERIALIZED.search(instruction.name):
+        return True
+    op_name = instruction.metadata.op_name
+    return "remat" in op_name and _RECOMPUTED.search(op_name) is not None
 
 
 def _split(op_name: str) -> list[str]:

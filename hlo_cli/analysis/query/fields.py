@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -22,6 +21,7 @@ from hlo_cli.analysis.dataflow.executions import (
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.origin.origins import By, Keys, keys_of, origins_of
+from hlo_cli.analysis.origin.scopes_and_moves import is_rematerialized
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.patterns import EXACT, call_matcher, is_exact, opcode_check, opcodes_of
 from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader
@@ -309,10 +309,6 @@ class OriginFacts:
 
 
 _HOST_CALLS: Final = ("MoveToHost", "MoveToDevice", "annotate_device_placement", "HostExecute")
-_RECOMPUTED: Final = re.compile(r"(?:^|/)rematted_computation/")
-"""Scope in the op_name of what jax.checkpoint computes again, as in `IsFrameworkRematerialization` of XLA."""
-_REMATERIALIZED: Final = re.compile(r"\.remat(?:[0-9_.]|$)")
-"""Suffix of names that hlo_rematerialization.cc makes, such as `.remat`, `.remat2`, and `.remat_compressed`."""
 
 
 class ProgramFacts:
@@ -335,7 +331,7 @@ class ProgramFacts:
             "unoverlapped": ("flag", lambda i: i in self._overlap.unoverlapped),
             "unoverlapped_bytes": ("bytes", self._unoverlapped_bytes),
             "host_transfer": ("flag", is_host_transfer),
-            "rematerialized": ("flag", _is_rematerialized),
+            "rematerialized": ("flag", is_rematerialized),
             "trips": ("count", self._trips),
         }
 
@@ -470,19 +466,6 @@ def is_host_transfer(instruction: Instruction) -> bool:
     spaces = {space for each in (instruction, *instruction.operands) for space in _spaces(each.shape)}
     # Data that stays in one memory does not move, even if that is the host's.
     return is_launched(instruction) and len(spaces) > 1
-
-
-def _is_rematerialized(instruction: Instruction) -> bool:
-    """Whether an instruction computes something again to save memory: by jax.checkpoint, or by XLA.
-
-    >>> from hlo_cli import parse_module
-    >>> _is_rematerialized(parse_module("fusion.3.remat2 = f32[2] negate(f32[2] p)").entry.root)
-    True
-    """
-    if _REMATERIALIZED.search(instruction.name):
-        return True
-    op_name = instruction.metadata.op_name
-    return "remat" in op_name and _RECOMPUTED.search(op_name) is not None
 
 
 def _has_host_memory(shape: Shape) -> bool:

@@ -26,6 +26,7 @@ from hlo_cli.commands.profile.by_operation import (
 )
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import BLOCKS, NO_INSTRUCTION, Sum, Timed, sum_of
+from hlo_cli.commands.profile.utilization import StepUtilization
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -305,6 +306,7 @@ def report_of_steps(measured: Measured) -> Report:
     group = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
     parts = [None] * len(steps) if measured.budget is None else measured.budget.by_step(len(steps))
     parts_of = dict(zip(steps, parts, strict=True))
+    used = StepUtilization(measured)
     columns: tuple[Column[_GroupTimes, Step | None], ...] = (
         *columns_of_part(groups.columns(group), lambda slice, step: slice),
         Column(
@@ -316,6 +318,7 @@ def report_of_steps(measured: Measured) -> Report:
         ),
         Column("trace_step", "step", of=lambda slice, step: "(no step)" if step is None else step.name),
         *columns_of_part(part_columns(parts), lambda slice, step: None if step is None else parts_of[step]),
+        *columns_of_part(used.columns, lambda slice, step: None if step is None else used.of_step(step)),
     )
     table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps")
     whole_steps = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]

@@ -12,6 +12,7 @@ from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles
 from hlo_cli.commands.profile.budget import budget_answer, budget_table, next_of_budget
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Sum, Timed, longest_of, longest_program, rank, sum_of
+from hlo_cli.commands.profile.utilization import utilization_facts, utilization_numbers, utilization_words
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -134,6 +135,7 @@ def facts_of(measured: Measured) -> Passage:
     count = len(profile.devices)
     facts = [f"{count:,} {kind}{noun}{'s' if noun and count != 1 else ''}", *_steps_words(measured)]
     facts += [f"{format_percent(measured.idle / seconds)}% idle"] if seconds else []
+    facts += utilization_facts(measured.utilization)
     facts.append(f"{format_count(len(named), 'instructions')}{_modules_words(named)}")
     if len(named) < len(measured.every):
         others = [each for each in measured.every if not each.is_named]
@@ -195,6 +197,7 @@ def numbers_of(measured: Measured) -> dict[str, Cell]:
         "flop_rate": program.flops,
         "byte_rate": program.bytes,
         "roofline_fraction": program.efficiency,
+        **utilization_numbers(measured),
         **measured.roofs.facts,
     }
 
@@ -342,7 +345,8 @@ def report_of_operations(measured: Measured) -> Report:
 
 
 def _operations_remarks(measured: Measured) -> Iterator[Passage]:
-    if texts := tuple(_over_peak_words(sorted(measured.selected, key=rank))):
+    texts = (*utilization_words(measured), *_over_peak_words(sorted(measured.selected, key=rank)))
+    if texts:
         yield Passage("remarks", texts)
 
 

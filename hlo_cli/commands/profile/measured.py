@@ -13,6 +13,7 @@ from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.profile import GivenModule, Profile, module_name, program_of
 from hlo_cli.analysis.profile.step_budget import StepBudget, step_budget
+from hlo_cli.analysis.profile.utilization import Utilization, utilization_of
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
 from hlo_cli.dataclass import dataclass
@@ -216,12 +217,17 @@ class Measured:
         self.profile: Profile = loaded.profile
         self.roofs = Roofs(self.profile.peaks, chip)
 
-    @cached_property
+    @property
     def chip(self) -> ChipSpec | None:
         """The chip for predictions: that of --chip, else the GPU of the trace, if it is a known one."""
         # Estimates for other devices are lower bounds, which --chip has to ask for.
         if self.roofs.chip is not None or self.profile.platform != "GPU":
             return self.roofs.chip
+        return self._chip_of_trace
+
+    @cached_property
+    def _chip_of_trace(self) -> ChipSpec | None:
+        """The chip that the trace names, if it is a known one."""
         from hlo_cli.analysis.hardware.chip_specs import chip_spec
 
         names = self.profile.device_type, self.profile.peaks.chip if self.profile.peaks else ""
@@ -229,6 +235,15 @@ class Measured:
             with suppress(HloError):
                 return chip_spec(name)
         return None
+
+    def matmul_peak(self, kind: str) -> float | None:
+        """The peak FLOP/s of a device for matmuls of a type; None if unknown."""
+        return self.roofs.matmul_peak(kind, None if self.profile.peaks is None else self._chip_of_trace)
+
+    @cached_property
+    def utilization(self) -> Utilization | None:
+        """The part of the peak that matmuls use; None without any, and where only some operations are selected."""
+        return None if self.is_narrowed else utilization_of(self.profile, self.budget, self.matmul_peak)
 
     @cached_property
     def every(self) -> Sequence[Timed]:

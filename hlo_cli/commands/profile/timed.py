@@ -39,6 +39,17 @@ class Roofs:
         rate = self.chip.at_most(_element_type(operation)) if operation.flops else None
         return Peaks(0.0 if rate is None else rate.per_second, self.chip.memory.per_second, self.chip.chip)
 
+    def matmul_peak(self, kind: str, known: ChipSpec | None) -> float | None:
+        """The peak for matmuls of a type as data sheets have it; None if unknown. `known` is the chip of the trace."""
+        if self.chip is not None:
+            rate = self.chip.flops_of(kind)
+            return None if rate is None else rate.per_second
+        if self.traced is None or not self.traced.flops:
+            return None
+        # Traces state the rate of 16-bit types; a core of a TPU has a part of what the table has for its chip.
+        rate, base = (None, None) if known is None else (known.flops_of(kind), known.flops_of("bf16"))
+        return self.traced.flops * (rate.per_second / base.per_second if rate and base else 1.0)
+
     @property
     def words(self) -> str:
         """The peak rates and who states them, for a note; empty without any."""

@@ -259,7 +259,9 @@ def longest_module(profile: LoadedProfile) -> str | None:
     return None if program is None else program.name
 
 
-def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagnostic, ...] = ()) -> MeasuredModule:
+def _measured_module(
+    profile: LoadedProfile, loaded: Loaded, chip: ChipSpec | None, notes: tuple[Diagnostic, ...] = ()
+) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
 
     from hlo_cli.analysis.profile.operation_times import has_steps, mean_times
@@ -287,7 +289,7 @@ def _measured_module(profile: LoadedProfile, loaded: Loaded, notes: tuple[Diagno
     steps = [step.duration_ps * PS for step in found.steps if step.is_whole]
     own.sort(key=lambda each: (-each.time.busy_seconds, each.operation.name))
     return MeasuredModule(
-        Measured(profile),
+        Measured(profile, chip=chip),
         means,
         tuple(own),
         sum(each.time.seconds for each in own),
@@ -318,12 +320,14 @@ def _measured_answer(measured: MeasuredModule) -> str:
         return "No measured time"
     first, number = measured.kernels[0], len(measured.kernels)
     from hlo_cli.commands.profile.timed import mean_words
+    from hlo_cli.commands.profile.utilization import utilization_facts
 
     mean = f" ({words})" if (words := mean_words(measured.means)) else ""
     takes = f"{format_count(number, 'kernels')} {verb(number, 'takes', 'take')}"
     words = f"{takes} {format_seconds(measured.seconds)} {measured.per}{mean}"
     whole = measured.measured.whole_words
-    return f"{words}; {first.operation.name} takes {format_percent(first.time.share)}% of {whole}"
+    facts = "".join(f"; {fact}" for fact in utilization_facts(measured.measured.utilization))
+    return f"{words}; {first.operation.name} takes {format_percent(first.time.share)}% of {whole}{facts}"
 
 
 def _predictions(kernels: Table | None) -> Mapping[str, float]:
@@ -381,6 +385,8 @@ def _measured_table(measured: MeasuredModule, predicted: Mapping[str, float], ke
 
 
 def _measured_numbers(measured: MeasuredModule, predicted: Mapping[str, float]) -> dict[str, Cell]:
+    from hlo_cli.commands.profile.utilization import utilization_numbers
+
     timed = [each for each in measured.kernels if each.operation.name in predicted]
     compared = sum(each.time.seconds for each in timed)
     return {
@@ -394,6 +400,7 @@ def _measured_numbers(measured: MeasuredModule, predicted: Mapping[str, float]) 
         "predicted_seconds": sum(predicted[each.operation.name] * each.time.calls for each in timed) if timed else None,
         "predicted_kernels": len(timed) if timed else None,
         "compared_seconds": compared if timed else None,
+        **utilization_numbers(measured.measured),
     }
 
 
@@ -533,7 +540,8 @@ def _with_profile(loaded: Loaded, options: ReportOptions) -> tuple[Loaded, Loade
     profile = read_profile(options.profile, (loaded.input.path,) if loaded.input.path else (), InputOptions())
     try:
         loaded, notes = with_measured_trips(loaded, profile.profile)
-        return loaded, profile, _measured_module(profile, loaded, notes)
+        chip = chosen_throughput(options.chip, options.chip_file)
+        return loaded, profile, _measured_module(profile, loaded, chip, notes)
     except HloError:
         if not options.each:
             raise
