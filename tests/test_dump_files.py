@@ -15,7 +15,12 @@ from hlo_cli.analysis.profile.compile_times import times_of_passes
 from hlo_cli.commands.help.terms import _of_flag
 from hlo_cli.commands.prints.dump_files import _settings
 from hlo_cli.ir.compiler_messages import PassRun
-from hlo_cli.syntax.compiler_files.flags import changed_settings, compiler_flags, settings_in_bytes
+from hlo_cli.syntax.compiler_files.flags import (
+    changed_settings,
+    compiler_flags,
+    settings_in_bytes,
+    settings_in_environment,
+)
 from hlo_cli.syntax.compiler_files.text_format import read_text_message
 from hlo_cli.wire import field, fixed, number_at, packed, read_fields
 from in_process import run
@@ -341,10 +346,35 @@ def test_every_flag_has_an_entry() -> None:
 PROTO = FOLDER / "proto"
 
 
-@pytest.mark.parametrize("name", ["basic_compiler_metadata", "execution_options", "target_arguments", "transfer_stats"])
+PAIRS = ["basic_compiler_metadata", "execution_options", "target_arguments", "transfer_stats", "tpu_comp_env"]
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "thunk_metadata"])
 def test_a_protobuf_has_the_answer_of_its_text(name: str) -> None:
     """Witness: libtpu wrote one compilation in both forms (jax 0.10.2, libtpu 0.0.52, v5e:2x2)."""
     assert answer(PROTO / f"jit_f.{name}.pb") == answer(PROTO / f"jit_f.{name}.txt")
+
+
+def test_settings_of_the_compiler_of_tpus_without_flags_have_their_defaults() -> None:
+    """Witness: libtpu 0.0.52 wrote them for a compilation without flags, where AUTO stands for the flag `auto`."""
+    sentence, _ = answer(PROTO / "jit_f.tpu_comp_env.pb")
+    assert sentence == "757 flags, all with their default"
+    data = (PROTO / "jit_f.tpu_comp_env.pb").read_bytes()
+    assert changed_settings({**settings_in_environment(data), "xla_tpu_accurate_log1p": "ENABLED"}) == {
+        "xla_tpu_accurate_log1p": ("false", "ENABLED")
+    }
+
+
+@pytest.mark.parametrize("form", ["pb", "txt"])
+def test_the_configuration_of_a_module_has_its_layout_and_its_flags(form: str) -> None:
+    """Witness: both forms are of one program, whose dump forms differ (jax 0.10.2, libtpu 0.0.52, v5e:2x2)."""
+    path = str(PROTO / f"jit_f.hlo_module_config.{form}")
+    screen, _, _ = run([path, "--format", "screen"], folder=Path(), settings={"COLUMNS": "200"})
+    text = " ".join(screen.split())
+    assert "1 replica, 4 partitions, partitioned by Shardy." in text
+    assert "1 argument (f32[64,128]{1,0:T(8,128)}) of 32 KiB, result f32[32,128]{1,0:T(8,128)}." in text
+    assert "--xla_dump_hlo_snapshots true false" in text
+    assert "is not a flag" not in text
 
 
 @pytest.mark.parametrize("name", ["topology.pb", "topology.textproto"])

@@ -24,21 +24,29 @@ from hlo_cli.inputs.pasted.binary_messages import topology_text
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.stablehlo import AS_PROGRAM, Artifact, artifact_in
 from hlo_cli.ir.compiler_messages import FusedStep, IneligibleStep, PassRun, PriorityStep
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.notation import text_bytes
+from hlo_cli.ir.shape import Shape, TupleShape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
-from hlo_cli.source import Source, nearest
+from hlo_cli.source import HloError, Source, nearest
 from hlo_cli.syntax.compiler_files.flags import (
     Settings,
     changed_settings,
     compiler_flags,
+    layout_in_config,
+    settings_in_config,
+    settings_in_environment,
     settings_in_options,
     settings_in_text,
 )
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
-from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
+from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message, whole_number
+from hlo_cli.syntax.proto.messages import Message
+from hlo_cli.syntax.proto.read_values import ShapeReader
+from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- passes ---
 
@@ -97,7 +105,7 @@ _MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
 
 def compile_options_report(pasted: PastedText) -> Report | None:
     """The report on the flags of a compilation; None if it has none of its numbers."""
-    settings = settings_in_options(pasted.data) if pasted.data else _settings(pasted.text)
+    settings = _settings_in_bytes(pasted) if pasted.data else _settings(pasted.text)
     if not settings:
         return None
     changed = changed_settings(settings)
@@ -124,6 +132,7 @@ def compile_options_report(pasted: PastedText) -> Report | None:
         answer,
         means=(
             *_partitions(read_text_message(pasted.text)),
+            *_entry_layout(pasted),
             *_unknown_flags(settings),
             "Defaults are those of jaxlib 0.10.2 and 0.12.0.1, as JAX sets them, and of libtpu 0.0.52.",
         ),
@@ -138,6 +147,58 @@ def _unknown_flags(settings: Settings) -> Iterator[str]:
     for name in islice(unknown, _MOST_NAMED):
         near = nearest(name, compiler_flags())
         yield f"--{name} is not a flag of XLA or libtpu{f'; the nearest is --{near}' if near else ''}."
+
+
+def _settings_in_bytes(pasted: PastedText) -> Settings:
+    """The flags in a protobuf, which its file's name tells from another."""
+    if pasted.name.endswith("tpu_comp_env.pb"):
+        return settings_in_environment(pasted.data)
+    in_config = pasted.name.endswith(_CONFIG_FILE)
+    return settings_in_config(pasted.data) if in_config else settings_in_options(pasted.data)
+
+
+_CONFIG_FILE: Final = "hlo_module_config.pb"
+
+
+def _entry_layout(pasted: PastedText) -> Iterator[str]:
+    """The arguments and results of the program of a `HloModuleConfigProto`, with their layouts, in one sentence."""
+    try:
+        if pasted.name.endswith(_CONFIG_FILE):
+            layout = Message("ProgramShapeProto", layout_in_config(pasted.data))
+            read = ShapeReader()
+            arguments, result = tuple(read[each] for each in layout.all_data("parameters")), read[layout.data("result")]
+        else:
+            text = read_text_message(pasted.text).message("entry_computation_layout")
+            arguments = tuple(map(_shape_in_text, text.messages("parameters")))
+            result = _shape_in_text(text.message("result"))
+    except HloError:
+        return
+    if isinstance(result, UnknownShape):
+        return
+    shown = [str(each) for each in arguments[:_MOST_SHAPES]]
+    shown += [f"and {len(arguments) - _MOST_SHAPES:,} more"] if len(arguments) > _MOST_SHAPES else []
+    words = f"{format_count(len(arguments), 'arguments')} ({', '.join(shown)})" if arguments else "No arguments"
+    total = f" of {format_bytes(sum(each.padded_bytes for each in arguments))}" if arguments else ""
+    yield f"{words}{total}, result {result}."
+
+
+_MOST_SHAPES: Final = 4  # a training step has thousands of arguments; a sentence names the first
+
+
+def _shape_in_text(message: TextMessage) -> Shape:
+    """The shape of a `ShapeProto` as text: arrays, and tuples of arrays."""
+    kind = message.text("element_type").lower()
+    if kind == "tuple":
+        return TupleShape(tuple(map(_shape_in_text, message.messages("tuple_shapes"))))
+    if kind not in PRIMITIVE_TYPES:
+        return UnknownShape()
+    dimensions = tuple(map(whole_number, message.texts("dimensions")))
+    layout = message.message("layout")
+    order = ",".join(layout.texts("minor_to_major"))
+    tiles = "".join(f"({','.join(tile.texts('dimensions'))})" for tile in layout.messages("tiles"))
+    space = f"S({layout.text('memory_space')})" if layout.text("memory_space") else ""
+    suffix = f":{f'T{tiles}' if tiles else ''}{space}" if tiles or space else ""
+    return parse_shape(f"{kind}[{','.join(map(str, dimensions))}]{{{order}{suffix}}}")
 
 
 def _settings(text: str) -> Settings:

@@ -63,6 +63,14 @@ _TRANSFERS: Final = {
     2: _Named("host_transfer_sizes", _BUCKETS),
     3: _Named("host_execution_transfer_sizes", _BUCKETS),
 }
+_THUNK_INFO: Final = {1: _Named("profile_annotation"), 3: _Named("thunk_id")}
+_THUNKS: Final = {1: _Named("thunk_metadata", {1: _Named("thunk_info", _THUNK_INFO), 2: _Named("thunk_kind")})}
+_CONFIG: Final = {
+    4: _Named("replica_count"),
+    5: _Named("num_partitions"),
+    7: _Named("use_spmd_partitioning", names=_TRUTH),
+    34: _Named("use_shardy_partitioner", names=_TRUTH),
+}
 _TOPOLOGY: Final = {2: _Named("platform_name"), 3: _Named("platform_version")}
 _MACHINE: Final = {5: _Named("cpu_topology", {1: _Named("triple"), 2: _Named("cpu"), 3: _Named("features")})}
 _SPECIFIC: Final = 9
@@ -75,6 +83,9 @@ _FILES: Final[tuple[tuple[str, PastedKind, Mapping[int, _Named]], ...]] = (
     ("basic_compiler_metadata.pb", "program-facts", _FACTS),
     ("execution_options.pb", "program-facts", _EXECUTION),
     ("transfer_stats.pb", "transfer-stats", _TRANSFERS),
+    ("thunk_metadata.pb", "thunk-names", _THUNKS),
+    ("hlo_module_config.pb", "compile-options", _CONFIG),
+    ("tpu_comp_env.pb", "compile-options", {}),
 )
 """How the names of such files end, what they are, and their fields; the flags of a compilation are read from bytes."""
 
@@ -104,7 +115,7 @@ def message_text(data: bytes, name: str) -> PastedText | None:
             text += _specific(message)
     except WireError:
         return None
-    return PastedText(kind, name, text, data=data if not fields else b"")
+    return PastedText(kind, name, text, data=data if kind == "compile-options" else b"")
 
 
 def topology_text(type_url: str, value: bytes) -> str:

@@ -1,7 +1,8 @@
 """Which flags XLA and libtpu have, with their defaults; and which of them a compilation had, from text or bytes.
 
 `flags.csv` lists the fields and flags of XLA's xla.proto and debug_options_flags.cc and the flags of libtpu 0.0.52,
-with what two releases of jaxlib say to each; `tests/make_flag_table.py` writes it.
+with what two releases of jaxlib say to each; `tests/make_flag_table.py` writes it. `tpu_environment.csv` has the fields
+of `TpuCompilationEnvironment`, which are not public; `tests/make_environment_table.py` writes it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.syntax.compiler_files.text_format import TextMessage
-from hlo_cli.wire import FIXED32, FIXED64, VARINT, all_bytes, bytes_in, field_spans, read_fields, signed
+from hlo_cli.wire import (
+    FIXED32,
+    FIXED64,
+    VARINT,
+    all_bytes,
+    bytes_in,
+    field_spans,
+    read_fields,
+    signed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +94,16 @@ def settings_in_text(message: TextMessage) -> Settings:
     {'xla_dump_to': 'd', 'xla_gpu_autotune_level': '0'}
     """
     values: dict[str, str] = {}
-    for name, value in message.values():
+    for field, value in message.values():
+        # libtpu prints a field that its own `DebugOptions` has no more by number
+        known = _by_field().get(int(field)) if field.isdecimal() and len(field) <= _LONGEST_FIELD else None
+        name = known.name if known is not None else f"field {field}" if field.isdecimal() else field
         values[name] = f"{values[name]},{value}" if name in values else value
     return values
+
+
+_LONGEST_FIELD: Final = 9
+"""The most digits of a field number, which is below 2^29."""
 
 
 def settings_in_bytes(options: bytes) -> Settings:
@@ -102,6 +119,26 @@ def settings_in_bytes(options: bytes) -> Settings:
         shown = _shown(flag.type if flag is not None else "", tag & 7, value, options[value:end])
         values[name] = f"{values[name]},{shown}" if name in values else shown
     return values
+
+
+def settings_in_config(config: bytes) -> Settings:
+    """The flags in the bytes of a `HloModuleConfigProto` (xla.proto).
+
+    >>> settings_in_config(bytes.fromhex("7203d80700"))
+    {'xla_gpu_autotune_level': '0'}
+    """
+    values: dict[str, str] = {}
+    for debug_options in all_bytes(read_fields(config), _CONFIG_OPTIONS):
+        values |= settings_in_bytes(debug_options)
+    return values
+
+
+def layout_in_config(config: bytes) -> bytes:
+    """The bytes of the `ProgramShapeProto` of a `HloModuleConfigProto`; empty without one."""
+    return bytes_in(dict(read_fields(config)), _CONFIG_LAYOUT)
+
+
+_CONFIG_LAYOUT, _CONFIG_OPTIONS = 1, 14
 
 
 def settings_in_options(options: bytes) -> Settings:
@@ -185,6 +222,67 @@ def _shown(kind: str, wire: int, number: int, data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
+# --- the settings of libtpu's compiler ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A field of `TpuCompilationEnvironment`: its value without flags, and the words of its numbers that are known."""
+
+    name: str
+    default: str
+    words: Mapping[str, str]
+
+
+@cache
+def _environment() -> Mapping[int, _Setting]:
+    data = get_data("hlo_cli.syntax.compiler_files", "tpu_environment.csv") or b""
+    settings: dict[int, _Setting] = {}
+    for number, name, default, words in csv.reader(data.decode("utf-8").splitlines()[_HEAD:]):
+        named = dict(word.split("=") for word in words.split("|") if word)
+        if set(named.values()) & set(_THREE_STATES.values()):
+            named = _THREE_STATES
+        settings[int(number)] = _Setting(name, default, named)
+    return settings
+
+
+_THREE_STATES: Final = {"0": "AUTO", "1": "DISABLED", "2": "ENABLED"}
+"""The enum of most settings that are on, off, or chosen by the compiler (read from both forms of one compilation)."""
+
+
+def settings_in_environment(environment: bytes) -> Settings:
+    """The settings in the bytes of libtpu's `TpuCompilationEnvironment`, less those of several types.
+
+    >>> settings_in_environment(bytes.fromhex("0802100120"))  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    WireError: ...
+    >>> settings_in_environment(bytes.fromhex("08021001"))
+    {'xla_enable_async_collective_permute': 'ENABLED', 'xla_tpu_sdc_checker_instrument_megacore_fusion': 'true'}
+    """
+    values: dict[str, str] = {}
+    for tag, value, end in field_spans(environment, 0, len(environment)):
+        setting = _environment().get(tag >> 3) or _Setting(f"field {tag >> 3}", "", {})
+        is_bool = setting.default in ("true", "false")
+        shown = _shown("bool" if is_bool else "", tag & 7, value, environment[value:end])
+        shown = setting.words.get(shown, shown)
+        if setting.default != _MESSAGE:
+            values[setting.name] = f"{values[setting.name]},{shown}" if setting.name in values else shown
+    return values
+
+
+_MESSAGE: Final = "{}"
+"""What the table has for a setting of several types, which text has in braces: it is none of these by default."""
+
+
+@cache
+def _usual_settings() -> Mapping[str, str]:
+    """The value of each setting of libtpu's compiler that no flag was given for."""
+    return {setting.name: setting.default for setting in _environment().values()}
+
+
+# --- which differ ---
+
+
 def changed_settings(settings: Settings) -> Mapping[str, tuple[str, str]]:
     """The flags that differ from their defaults: the default and the value; those without a known default are left out.
 
@@ -206,6 +304,8 @@ def _changed(settings: Settings, release: int) -> dict[str, tuple[str, str]]:
             flag is None or flag.type in _SCALARS or (_is_name(value) == _is_name(default) and value.isprintable())
         )
         if (default or is_text) and is_known and not _is_same(value, default):
+            if flag is not None and flag.status.startswith("tpu") and value == _usual_settings().get(name):
+                continue  # the compiler resolves a flag: `auto` to AUTO, false to DISABLED
             values[name] = (default, value)
     return values
 

@@ -1,0 +1,9 @@
+
+
+
+
+copy.4kCopy
+"
+
+all-reduce-start
+kAllReduce
