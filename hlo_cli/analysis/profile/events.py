@@ -708,10 +708,10 @@ _NO_OP_SYMBOL: Final = 0
 """The symbol of events that are no operations."""
 
 
-def _core_of(plane: Plane) -> str | None:
+def core_of(plane: Plane) -> str | None:
     """The TensorCore that a plane belongs to, such as `TPU:0`; None for other planes.
 
-    >>> _core_of(Plane(1, "/device:TPU:3", (), dict)), _core_of(Plane(1, "/device:TPU:3 SparseCore 1", (), dict))
+    >>> core_of(Plane(1, "/device:TPU:3", (), dict)), core_of(Plane(1, "/device:TPU:3 SparseCore 1", (), dict))
     ('TPU:3', None)
     """
     number = plane.name.removeprefix(_TPU_PREFIX)
@@ -739,7 +739,7 @@ class Clock:
         return self.begins + self.durations
 
 
-def _clock_of(line: Line) -> Clock:
+def clock_of(line: Line) -> Clock:
     """The times of the events of a line, as `GetDeviceEventTimespan` has them."""
     offsets, durations = line.statistic("device_offset_ps"), line.statistic("device_duration_ps")
     host, host_durations = line_times(line)
@@ -753,7 +753,7 @@ def _clock_of(line: Line) -> Clock:
 
 def _add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS) -> DeviceSteps | None:
     """Adds the operations of a core; returns its steps and the time of its operations. None if it has no operations."""
-    lines = [(line, _clock_of(line)) for line in plane.lines if line.name == ops_line and len(line.events)]
+    lines = [(line, clock_of(line)) for line in plane.lines if line.name == ops_line and len(line.events)]
     if not lines:
         return None
     first_row, device = len(rows), rows.device(name)
@@ -761,7 +761,7 @@ def _add_core(plane: Plane, name: str, rows: OccurrenceList, ops_line: str = OPS
     kept_events = [_add_core_line(line, clock, device, executions, rows) for line, clock in lines]
     clocks = [clock for _, clock in lines]
     others = [
-        (line, _clock_of(line)) for line in plane.lines if line.name in (*STEPS, FRAMEWORK_OPS) and len(line.events)
+        (line, clock_of(line)) for line in plane.lines if line.name in (*STEPS, FRAMEWORK_OPS) and len(line.events)
     ]
     on_device = all(clock.is_device for clock in clocks)
     timed = [*clocks, *(clock for _, clock in others if clock.is_device == on_device)]
@@ -816,7 +816,7 @@ def _executions_of(plane: Plane) -> _Executions | None:
     line = next((line for line in plane.lines if line.name in MODULES and len(line.events)), None)
     if line is None:
         return None
-    clock, every = _clock_of(line), np.arange(len(line.events))
+    clock, every = clock_of(line), np.arange(len(line.events))
     runs = integers(line.statistic("run_id"), every, NO_RUN)
     kinds, codes = np.unique(line.events.kinds, return_inverse=True)
     programs = [program_of(_metadata_of_kind(line, kind).short_name) for kind in kinds.tolist()]
@@ -948,7 +948,7 @@ def platform_of(traces: Sequence[Trace]) -> Platform:
     """The platform of traces: that of the devices with operations, else the CPU."""
     planes = [plane for trace in traces for plane in trace.planes]
     # Devices without events do not make a platform: traces of GPUs have a plane of CPUs.
-    if any(_core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
+    if any(core_of(plane) and any(line.name == OPS and len(line.events) for line in plane.lines) for plane in planes):
         return "TPU"
     if any(_gpu_of(plane) and any(len(line.events) for line in _kernel_lines(plane)) for plane in planes):
         return "GPU"
@@ -961,7 +961,7 @@ def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *
     cores = []
     correlations = [np.zeros(0, np.int64)]
     for plane in trace.planes:
-        if platform == "TPU" and (name := _sparse_core_of(plane) if is_sparse else _core_of(plane)):
+        if platform == "TPU" and (name := _sparse_core_of(plane) if is_sparse else core_of(plane)):
             core = _add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
             cores += [core] if core else []
         elif platform == "CPU" and plane.name == HOST:
@@ -975,7 +975,7 @@ def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:
     """The planes of the devices of a trace."""
     if platform == "CPU":
         return [plane for plane in trace.planes if plane.name == HOST]
-    name_of = _core_of if platform == "TPU" else _gpu_of
+    name_of = core_of if platform == "TPU" else _gpu_of
     return [plane for plane in trace.planes if name_of(plane) is not None]
 
 

@@ -30,6 +30,7 @@ from hlo_cli.analysis.profile.events import (
     text,
     whole,
 )
+from hlo_cli.analysis.profile.host_clock import hosts_of_cores
 from hlo_cli.analysis.profile.host_work import host_work
 from hlo_cli.analysis.profile.profile import (
     NO_RUN,
@@ -753,7 +754,7 @@ def _profile_of(
         # After the operations are known: the first kernel of a program begins an execution.
         occurrences = replace(occurrences, runs=_with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
-    hosts = () if platform == "TPU" else tuple(_hosts(traces, occurrences.device_names))  # TPUs have their own clock
+    hosts, clock_notes = _hosts(traces, occurrences.device_names, platform)
     for trace in traces:
         trace.forget()  # of a large trace, the events take more memory than all that follows
     stepped = mark_partial(stepped, occurrences, codes)
@@ -768,7 +769,7 @@ def _profile_of(
         stepped.codes,
         _spans(occurrences, ChainMap(*(dict(each.limits()) for each in captures)), stepped.windows),
         peaks,
-        notes=(*programs.notes, *_notes(occurrences, operations, planes)),
+        notes=(*programs.notes, *clock_notes, *_notes(occurrences, operations, planes)),
         device_type=device_type(planes),
         step_source=stepped.source,
         call_weights=None if platform == "TPU" else call_weights(occurrences, operations, codes),
@@ -778,11 +779,21 @@ def _profile_of(
     )
 
 
-def _hosts(traces: Sequence[Trace], devices: Sequence[str]) -> Iterator[HostWork | None]:
-    """What the host of each device did."""
-    works = {name: host_work(trace) for trace, name in zip(traces, _host_names(traces), strict=True)}
-    for device in devices:
-        yield next((work for name, work in works.items() if device.startswith(name)), None)
+def _hosts(
+    traces: Sequence[Trace], devices: Sequence[str], platform: Platform
+) -> tuple[tuple[HostWork | None, ...], Sequence[str]]:
+    """What the host of each device did by the clock of the device, and notes on what is unknown of clocks."""
+    names, notes = _host_names(traces), list[str]()
+    works: dict[str, HostWork] = {}
+    for trace, host in zip(traces, names, strict=True):
+        own = [device for device in devices if device.startswith(host)]
+        if platform == "TPU":
+            by_core, unknown = hosts_of_cores(trace, host, own)
+            works |= by_core
+            notes += unknown
+        elif (work := host_work(trace)) is not None:
+            works |= dict.fromkeys(own, work)
+    return tuple(works.get(device) for device in devices), notes
 
 
 def _notes(rows: Occurrences, operations: Sequence[Operation], planes: Sequence[Plane]) -> Iterator[str]:

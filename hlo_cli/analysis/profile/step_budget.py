@@ -168,14 +168,20 @@ def _windows(profile: Profile, device: int) -> tuple[Integers, Integers, Integer
     return windows.steps[chosen][is_whole], begins[is_whole], np.maximum(ends, begins)[is_whole]
 
 
-_Kind: TypeAlias = Literal["kernel", "transfer", "control", "callback"]
-_KINDS: Final[tuple[_Kind, ...]] = ("kernel", "transfer", "control", "callback")
+_Kind: TypeAlias = Literal["kernel", "transfer", "control", "callback", "infeed"]
+_KINDS: Final[tuple[_Kind, ...]] = ("kernel", "transfer", "control", "callback", "infeed")
+_INFEEDS: Final = (opcodes.INFEED, "infeed-start", "infeed-done")
+"""Operations in which a TPU is blocked until the host has sent the next batch."""
+_BLOCKED: Final[dict[_Kind, Part]] = {"callback": "host", "infeed": "input"}
+"""Operations that take the time of the host, and the part that this is."""
 
 
 def _kind_of(operation: Operation) -> _Kind:
+    instruction = operation.instruction
+    if (instruction.opcode if instruction is not None else operation.category) in _INFEEDS:
+        return "infeed"
     if is_transfer(operation):
         return "transfer"
-    instruction = operation.instruction
     if instruction is None:
         return "kernel"
     if instruction.opcode in (opcodes.WHILE, opcodes.CONDITIONAL, opcodes.CALL):
@@ -198,9 +204,10 @@ def _layers(
     is_own = profile.occurrences.devices == device
     kernels = union(*_times(profile, is_own & (kinds == _KINDS.index("kernel"))))
     yield "compute", "", kernels
-    for row in np.unique(profile.codes[is_own & (kinds == _KINDS.index("callback"))]).tolist():
-        name = profile.operations[row].name
-        yield "host", f"callback {name}", union(*_times(profile, is_own & (profile.codes == row)))
+    for kind, part in _BLOCKED.items():
+        for row in np.unique(profile.codes[is_own & (kinds == _KINDS.index(kind))]).tolist():
+            words = f"{kind} {profile.operations[row].name}"
+            yield part, words, union(*_times(profile, is_own & (profile.codes == row)))
     for code, waited in late.pairs(is_own):
         chosen = is_own[late.rows] & (profile.codes[late.rows] == code) & (late.devices == waited)
         words = f"{profile.operations[code].name}: {profile.devices[waited]} is late"
@@ -217,7 +224,8 @@ def _layers(
     for work in _NAMED_WORK:
         yield from _of_host(work, host)
     yield "input", COPIES_WORDS, host.copies
-    others = [each for other, each in enumerate(busy) if other != device]
+    # Devices with the same work of a host have its clock; those of TPUs and of other hosts have clocks of their own.
+    others = [each for other, each in enumerate(busy) if other != device and profile.hosts[other] is host]
     if others:
         running = union(
             np.concatenate([each.begins for each in others]), np.concatenate([each.ends for each in others])
