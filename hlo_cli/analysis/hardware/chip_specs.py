@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import log
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.hardware.chip_table import AMD_PAGES, GIB, LIBTPU_VERSIONS, ChipSpec, Rate
+from hlo_cli.analysis.hardware.chip_table import AMD_PAGES, GIB, LIBTPU_VERSIONS, ChipSpec, MeasuredTimes, Rate
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, wrong_type
@@ -45,15 +45,19 @@ def chip_spec(chip: str | ChipSpec, own: Mapping[str, ChipSpec] | None = None) -
 _BANDWIDTHS: Final = ("memory", "links", "host")
 _MAX_RATE: Final = 1e30  # far above any chip: catches a unit that was applied twice, and infinity
 _MAX_CORES: Final = 1_000_000  # far above any chip: a number beyond is a rate in the wrong place
-_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "source")
+_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "tables", "source")
 
 
-def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, ChipSpec]:
+def read_throughputs(
+    text: str, source: str = "the given file", tables: Callable[[str, Sequence[str]], MeasuredTimes] | None = None
+) -> Mapping[str, ChipSpec]:
     """Reads chip specifications from TOML text; raises HloError if it is invalid.
 
+    `tables` reads measured times of a chip from the files that the text names.
+
     Each table `[chip.NAME]` has `flops` (a table of FLOP/s by element type, such as `f32`, `bf16`, `f8`, or `s8`),
-    `memory`, `links`, and `host` in bytes per second, `cores` of a GPU, and `source`. Keys that the table of a known
-    chip omits keep their known values; for other chips, `memory` is required.
+    `memory`, `links`, and `host` in bytes per second, `cores` of a GPU, `tables`, and `source`. Keys that the table of
+    a known chip omits keep their known values; for other chips, `memory` is required.
 
     >>> own = read_throughputs('''
     ... [chip.mine]
@@ -76,18 +80,20 @@ def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, 
         raise HloError(f"{source}: {error}") from error
     if not isinstance(chips, dict):
         raise HloError(f"{source}: expected a [chip.NAME] table")
-    read = (_read_chip(name, table, source) for name, table in chips.items())
+    read = (_read_chip(name, table, source, tables) for name, table in chips.items())
     return {throughput.chip: throughput for throughput in read}
 
 
-def _read_chip(name: str, table: object, source: str) -> ChipSpec:
+def _read_chip(
+    name: str, table: object, source: str, tables: Callable[[str, Sequence[str]], MeasuredTimes] | None
+) -> ChipSpec:
     """Reads the table of one chip."""
     where = f"{source}: [chip.{name}]"
     if not isinstance(table, dict):
         raise HloError(f"{where} must be a table")
     if unknown := set(table) - set(_KEYS):
         keys = f"unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(sorted(unknown))}"
-        raise HloError(f"{where}: {keys}; expected flops, memory, links, host, cores, or source")
+        raise HloError(f"{where}: {keys}; expected flops, memory, links, host, cores, tables, or source")
     origin = str(table.get("source", source))
     flops = table.get("flops", {})
     if not isinstance(flops, dict):
@@ -97,9 +103,13 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
     bandwidths = {key: _read_rate(key, table[key], where, origin) for key in _BANDWIDTHS if key in table}
     cores = _read_cores(table["cores"], where) if "cores" in table else None
     known = _known_spec(name)
+    files = _read_files(table["tables"], where) if "tables" in table else ()
+    measured = tables(name, files) if tables is not None and files else None
     if known is None:
         memory = bandwidths.get("memory") or _read_rate("memory", None, where, origin)
-        return ChipSpec(name, rates, memory, bandwidths.get("links"), bandwidths.get("host"), cores=cores or 0)
+        return ChipSpec(
+            name, rates, memory, bandwidths.get("links"), bandwidths.get("host"), cores=cores or 0, measured=measured
+        )
     return replace(
         known,
         flops={**known.flops, **rates},
@@ -109,7 +119,16 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
         cores=known.cores if cores is None else cores,
         # A measured rate above the peak refers to the peak that it exceeds; a rate of the user ends that.
         fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
+        measured=measured,
     )
+
+
+def _read_files(value: object, where: str) -> tuple[str, ...]:
+    """Reads the names of files of measured times: one, or a list."""
+    names = tuple(value) if isinstance(value, list) else (value,)
+    if not all(isinstance(name, str) and name for name in names):
+        raise HloError(f"{where}: expected a file name, or a list of them, for tables, found {value}")
+    return tuple(map(str, names))
 
 
 def _known_spec(name: str) -> ChipSpec | None:

@@ -50,6 +50,29 @@ class Rate:
     source: str
 
 
+MatmulShape: TypeAlias = tuple[int, int, int, int]
+"""Batch, m, n, and k."""
+MatmulTimes: TypeAlias = Mapping[MatmulShape, float]
+"""Seconds by shape."""
+CollectiveTimes: TypeAlias = Mapping[int, float]
+"""Seconds by bytes of the payload, smallest first."""
+Series: TypeAlias = Mapping[tuple[int, int], CollectiveTimes]
+"""Times by number of groups and devices in a group; of a permute, by 0 and the number of pairs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredTimes:
+    """Measured times of one chip: of matmuls by their types, and of collectives by their opcode.
+
+    Types are written as in XLA's tables, such as `bf16xbf16->f32`, or as the name of one type that stands for all
+    matmuls of its kind. `source` names where the times are from.
+    """
+
+    matmuls: Mapping[str, MatmulTimes]
+    collectives: Mapping[str, Series]
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class ChipSpec:
     """Peak rates of a chip: FLOP/s by element type, and bytes per second of main memory, links, and host connection.
@@ -57,7 +80,8 @@ class ChipSpec:
     Unpublished rates are None. `fastest` are measured matmul rates above the peak. `cache_bytes` is the size of
     caches or scratch memory in addition to main memory. If `adds_in_switches`, switches reduce, so that each byte of an
     all-reduce leaves a device once. `cores` are those of a GPU
-    that matmuls share: streaming multiprocessors or compute units; 0 for other chips.
+    that matmuls share: streaming multiprocessors or compute units; 0 for other chips. `measured` are times of the user,
+    from a file; None if there are none.
     """
 
     chip: str
@@ -69,6 +93,7 @@ class ChipSpec:
     cache_bytes: int = 0
     adds_in_switches: bool = False
     cores: int = 0
+    measured: MeasuredTimes | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<ChipSpec {brief_name(self.chip)}: {self.memory.per_second:.4g} bytes/s of memory>"

@@ -79,9 +79,24 @@ def device_of(chip: ChipSpec) -> GpuDevice | None:
         return None
     known = next((each for each in known_chips() if each.name == chip.chip), None)
     # XLA's figures belong to the published chip; with other rates they would contradict them.
-    if known is None or known.spec != replace(chip, links=known.spec.links):
+    if known is None or known.spec != replace(chip, links=known.spec.links):  # measured times are not compared
         return None
     return _DEVICES.get(known.name)
+
+
+def chips_of_table(device: str) -> tuple[str, ...]:
+    """The chips that a device of XLA's tables can be: by its compute capability, and by the name after that.
+
+    Mirrors `HloOpProfiles::GetProfileName` of xla/service/gpu/model/hlo_op_profiles.cc.
+
+    >>> chips_of_table("sm_100_B200"), chips_of_table("gfx950"), chips_of_table("sm_30")
+    (('b200',), ('mi350x', 'mi355x'), ())
+    """
+    # MI355X has no file of its own, but is the same architecture.
+    profiles = {name: row.profile for name, row in _DEVICES.items()} | {"mi355x": _DEVICES["mi350x"].profile}
+    matching = [name for name, profile in profiles.items() if device == profile or device.startswith(f"{profile}_")]
+    named = [name for name in matching if device.lower().endswith(f"_{name}")]
+    return tuple(named or matching)
 
 
 def gpu_devices() -> Mapping[str, GpuDevice]:

@@ -1,93 +1,19 @@
-"""How far are measured times from peak rates? Times of matmuls and collectives, the constants of the time model, and
-estimates that carry the band that most measured times are in.
+"""How far are measured times from peak rates: the constants of the time model, and estimates with a band?
+
+The band of an estimate holds most measured times. Measured times themselves are in `measured_times.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from functools import cache
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 
-# --- measured times of matmuls and collectives ---
-# From XLA's tables; `tests/make_time_tables.py` made the files.
-#
-# Mirrors default_matmul_perf_table and default_collective_perf_table of xla/service/gpu/model.
-
-
-MatmulTimes: TypeAlias = Mapping[tuple[int, int, int, int], float]
-"""Seconds by batch, m, n, and k."""
-CollectiveTimes: TypeAlias = Mapping[int, float]
-"""Seconds by bytes of the payload, smallest first."""
-
-MEASURED_AS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "h100": "h100",
-        "h100-pcie": "h100",
-        "h200": "h100",
-        "b200": "b200",
-        "gb200": "b200",
-        "b300": "b200",
-        "gb300": "b200",
-    }
-)
-"""The measured chip with the same kind of cores."""
-LINKS_MEASURED_AS: Final[Mapping[str, str]] = MappingProxyType(
-    {"h100": "h100", "h200": "h100", "b200": "b200", "gb200": "gb200", "b300": "gb300", "gb300": "gb300"}
-)
-"""The measured chip with the same links."""
-
-
-@cache
-def matmul_times() -> Mapping[tuple[str, str], MatmulTimes]:
-    """Returns the measured times of matmuls by chip and type: bf16, f32 (which uses TF32), or f8.
-
-    >>> f"{matmul_times()['h100', 'bf16'][1, 4096, 4096, 4096]:.2e}"
-    '1.76e-04'
-    """
-    head, *lines = _rows_of_table("matmul_times.csv")
-    columns = [(chip, kind) for chip, _, kind in (name.partition(" ") for name in head[4:])]
-    times: dict[tuple[str, str], dict[tuple[int, int, int, int], float]] = {column: {} for column in columns}
-    for batch, m, n, k, *cells in lines:
-        for column, cell in zip(columns, cells, strict=True):
-            if cell:
-                # The tables are in microseconds, as XLA's are.
-                times[column][int(batch), int(m), int(n), int(k)] = float(cell) / 1e6
-    return times
-
-
-@cache
-def collective_times() -> Mapping[tuple[str, str], Mapping[tuple[int, int], CollectiveTimes]]:
-    """Returns the measured times of f32 collectives by chip and opcode, then by groups and devices in a group.
-
-    For a collective-permute, these are 0 and the number of pairs. Devices are in one host or NVLink domain.
-
-    >>> times = collective_times()["h100", "all-gather"]
-    >>> sorted(times), f"{times[1, 8][1 << 20]:.2e}"
-    ([(1, 8), (2, 4), (4, 2)], '3.11e-05')
-    """
-    times_by_kind: dict[tuple[str, str], dict[tuple[int, int], CollectiveTimes]] = {}
-    for chip, opcode, groups, devices, pairs in _rows_of_table("collective_times.csv")[1:]:
-        times = (pair.split(":") for pair in pairs.split())
-        key = (0 if groups == "pairs" else int(groups), int(devices))
-        times_by_kind.setdefault((chip, opcode), {})[key] = {int(size): float(time) / 1e6 for size, time in times}
-    return times_by_kind
-
-
-def _rows_of_table(name: str) -> list[list[str]]:
-    # Only matmuls and collectives of measured chips need the tables.
-    from importlib.resources import files  # slow to import
-
-    text = (files("hlo_cli.analysis.hardware") / name).read_text("utf-8")
-    return [line.split(",") for line in text.splitlines()]
-
-
 # --- constants of the time model ---
-# `python tests/fit_time_model.py` fits the constants of matmuls on three quarters of the measured shapes, and prints
-# them with the quantiles of measured over estimated time on the other quarter, which are the bands.
+# `python tests/fit_time_model.py` prints the bands of collectives and of matmuls.
 #
 # Other kernels: 27 models that were measured on one MI350X took about 1.2 times the roofline of their kernels, and
 # 2.95 µs for each kernel. Of estimates whose constants were fitted on the other models, 64% were within 25%, and 96%
@@ -97,49 +23,8 @@ def _rows_of_table(name: str) -> list[list[str]]:
 Band = tuple[float, float]
 """Lower and upper end relative to an estimate: the 10% and 90% quantile of measured over estimated time."""
 
-
-@dataclass(frozen=True, slots=True)
-class MatmulModel:
-    """How a chip computes matmuls, for any number of cores and peak rate.
-
-    Each core computes one tile of the result at a time, in waves. `launch_seconds` is what every kernel takes,
-    `tile_seconds` what every wave takes in addition to its flops at `share` of the peak rate of a core. While a core
-    computes one flop at its peak rate, it reads at most `bytes_per_flop`. Main memory reaches `memory_share` of its
-    peak.
-    """
-
-    launch_seconds: float
-    share: float
-    bytes_per_flop: float
-    tile_seconds: float
-    memory_share: float
-
-
-MATMUL_MODELS: Final[Mapping[tuple[str, str], MatmulModel]] = MappingProxyType(
-    {
-        ("h100", "bf16"): MatmulModel(4.84e-6, 0.824, 0.0166, 0.728e-6, 0.803),
-        ("h100", "f32"): MatmulModel(5.62e-6, 0.672, 0.0143, 0.371e-6, 0.589),
-        ("h100", "f8"): MatmulModel(4.67e-6, 1.45, 0.0235, 1.56e-6, 0.95),  # more than the published peak
-        ("b200", "bf16"): MatmulModel(4.55e-6, 0.749, 0.015, 1.42e-6, 0.763),
-        ("b200", "f32"): MatmulModel(6.55e-6, 0.749, 0.0343, 1.07e-6, 0.731),
-        ("b200", "f8"): MatmulModel(5.59e-6, 0.746, 0.00684, 0.331e-6, 0.723),
-    }
-)
-TABLE_BANDS: Final[Mapping[tuple[str, str], Band]] = MappingProxyType(
-    {
-        ("h100", "bf16"): (0.95, 1.04),
-        ("h100", "f32"): (0.90, 1.12),
-        ("h100", "f8"): (0.89, 1.06),
-        ("b200", "bf16"): (0.94, 1.02),
-        ("b200", "f32"): (0.96, 1.04),
-        ("b200", "f8"): (0.94, 1.05),
-    }
-)
-"""Bands of matmuls near measured ones."""
-OTHER_MATMULS: Final = MatmulModel(5.24e-6, 0.773, 0.0146, 0.751e-6, 0.95)
-"""The model of matmuls on chips that were not measured."""
-SHAPE_BAND: Final[Band] = (0.80, 1.25)
-"""The band of the model alone: fitted on one of two chips, judged on the other."""
+SHAPE_BAND: Final[Band] = (0.77, 1.40)
+"""The band of the model of matmuls alone: of H100, B200, and MI350X, fitted on two and judged on the third."""
 
 KERNEL_SLOWDOWN: Final = 1.2
 """Measured time of kernels on a GPU over their roofline, launches aside."""
@@ -150,10 +35,21 @@ KERNEL_BAND: Final[Band] = (0.7, 1.45)
 TPU_BAND: Final[Band] = (1.0, 1.92)
 """The band of kernels on a TPU around the roofline: from it to what the one measured program took, on v5p."""
 
-COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.82, 1.12), (0.87, 1.25))
-"""Bands of collectives between measured ones: of 1 MiB or more, and of less."""
-OTHER_COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.80, 1.28), (0.51, 1.61))
-"""Bands of collectives estimated from another chip with other links; H100 judged on the others."""
+COLLECTIVE_BANDS: Final[Mapping[str, tuple[Band, Band]]] = MappingProxyType(
+    {
+        "b200": ((0.82, 1.14), (0.76, 1.57)),
+        "gb200": ((0.87, 1.04), (0.94, 1.09)),
+        "gb300": ((0.85, 1.03), (0.93, 1.08)),
+        "h100": ((0.83, 1.12), (0.61, 1.86)),
+        "mi350x": ((0.91, 1.01), (0.86, 1.16)),
+    }
+)
+"""Bands of collectives between measured ones by measured chip: of 1 MiB or more, and of less.
+
+Quantiles of measured over interpolated time, if each size is left out of the table in turn.
+"""
+OTHER_COLLECTIVE_BANDS: Final[tuple[Band, Band]] = ((0.83, 2.02), (0.53, 3.38))
+"""Bands of collectives estimated from another chip with other links: H100 judged on all others, MI350X among them."""
 LINKS_BAND: Final[Band] = (1.0, 2.3)
 """The band of bytes over links without latency, on TPUs: to the 90% quantile of GPUs from 128 MiB on."""
 

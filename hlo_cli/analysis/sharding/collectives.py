@@ -15,18 +15,22 @@ from hlo_cli.analysis.dataflow.dependencies import target_of_root, users_of
 from hlo_cli.analysis.dataflow.executions import Executions, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import is_async_start
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
-from hlo_cli.analysis.hardware.chip_table import ChipSpec
+from hlo_cli.analysis.hardware.chip_table import ChipSpec, CollectiveTimes, MeasuredTimes, Series
 from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.measured_times import (
+    LINKS_MEASURED_AS,
+    band_of,
+    collective_times,
+)
 from hlo_cli.analysis.hardware.time_model import (
     COLLECTIVE_BANDS,
     LINKS_BAND,
-    LINKS_MEASURED_AS,
     NO_TIME,
     OTHER_COLLECTIVE_BANDS,
-    CollectiveTimes,
+    TF32_ON_REQUEST,
+    Band,
     Estimate,
     around,
-    collective_times,
 )
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.analysis.sharding.meshes import (
@@ -593,9 +597,6 @@ def _cut_list(items: Sequence[str], limit: int, comma: str = ",") -> str:
 # group sizes. Below the smallest size, the time is that of the smallest; above the largest, it grows with the bytes.
 
 
-Series = Mapping[tuple[int, int], CollectiveTimes]
-"""Times by number of groups and devices in a group; for a permute, by 0 and the number of pairs."""
-
 # 256 KiB: up to it XLA's own model takes the one-shot all-reduce, which is for latency (sol_gpu_cost_model.cc). Chosen,
 # not fitted.
 _MOSTLY_LATENCY_BYTES: Final = 1 << 18
@@ -686,6 +687,11 @@ _LATENCY_BYTES: Final = 1 << 20
 # The only measured chip that is not Blackwell, so the nearest to the older GPUs that were not measured.
 _REFERENCE_CHIP: Final = "h100"
 """The measured chip that stands for GPUs that were not measured."""
+# Of AMD: a collective of RCCL takes three times as long as one of NCCL in a host of 8, on links that are alike.
+_AMD_REFERENCE: Final = "mi350x"
+"""The measured chip that stands for GPUs of AMD that were not measured."""
+_FEW: Final = 10  # fewer errors have no 10% quantile
+"""The number of sizes below which a table says nothing of its own errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -748,9 +754,11 @@ def predicted_collective_time(collective: Collective, chip: ChipSpec) -> Estimat
 
 def _estimate_like_measured(collective: Collective, chip: ChipSpec) -> Estimate | None:
     """The estimate from measured times, those of the reference if the chip was not measured; None if there are none."""
-    measured = LINKS_MEASURED_AS.get(chip.chip)
+    own = chip.measured.collectives if chip.measured is not None else {}
     kind = ESTIMATED_AS.get(collective.kind, collective.kind)
-    series = _measured_series(measured or _REFERENCE_CHIP, kind)
+    measured = LINKS_MEASURED_AS.get(chip.chip)
+    reference = measured or (_AMD_REFERENCE if chip.chip in TF32_ON_REQUEST else _REFERENCE_CHIP)
+    series = smoothed_series(chip.measured, kind) if kind in own else _measured_series(reference, kind)
     payload, devices = collective.payload_bytes, collective.devices
     if not chip.cores or chip.links is None or series is None or payload is None or devices is None:
         return None
@@ -758,14 +766,24 @@ def _estimate_like_measured(collective: Collective, chip: ChipSpec) -> Estimate 
     # Tables of permutes have keys with 0 groups; another kind with pairs has no row of its own.
     if (shape[0] == 0) != (collective.kind == opcodes.COLLECTIVE_PERMUTE):
         return None
-    seconds = interpolated(series, payload, *shape)
-    links, is_small = _measured_links(measured or _REFERENCE_CHIP), payload < _LATENCY_BYTES
-    if measured is not None and devices <= max(size for _, size in series) and links == chip.links.per_second:
-        return around(seconds, COLLECTIVE_BANDS[is_small], "table")
+    seconds, is_small = interpolated(series, payload, *shape), payload < _LATENCY_BYTES
+    is_inside = devices <= max(size for _, size in series)
+    if kind in own and is_inside and chip.measured is not None:
+        return around(seconds, _own_bands(chip.measured)[is_small], "table")
+    links = _measured_links(reference) if kind not in own else chip.links.per_second
+    if measured is not None and is_inside and links == chip.links.per_second:
+        return around(seconds, COLLECTIVE_BANDS[measured][is_small], "table")
     # The time of one byte is latency, which other links do not shorten; only the rest scales with the bandwidth.
     latency = min(interpolated(series, 1, *shape), seconds)
     scaled = latency + (seconds - latency) * links / chip.links.per_second
     return around(scaled, OTHER_COLLECTIVE_BANDS[is_small], "links")
+
+
+# Kinds of collectives of the measured chips, and of a file.
+@lru_cache(maxsize=64)
+def smoothed_series(measured: MeasuredTimes, kind: str) -> Series:
+    """The smoothed times of a kind in measurements of the user."""
+    return {shape: smoothed(times) for shape, times in measured.collectives[kind].items()}
 
 
 @cache
@@ -773,6 +791,44 @@ def _measured_series(chip: str, kind: str) -> Series | None:
     """The smoothed times of a kind on a measured chip."""
     series = collective_times().get((chip, kind))
     return None if series is None else {shape: smoothed(times) for shape, times in series.items()}
+
+
+@lru_cache(maxsize=8)  # a command reads one file
+def _own_bands(measured: MeasuredTimes) -> tuple[Band, Band]:
+    """The bands of large and of small payloads in measurements of the user; those of other chips if they are few."""
+    errors = [each for series in measured.collectives.values() for each in left_out_errors(series)]
+    if min(sum((size >= _LATENCY_BYTES) == is_large for size, _ in errors) for is_large in (True, False)) < _FEW:
+        return OTHER_COLLECTIVE_BANDS
+    return bands_of(errors)
+
+
+def left_out_errors(series: Series) -> list[tuple[int, float]]:
+    """Bytes, and the logarithm of measured over interpolated time, of each size of a kind without itself in the table.
+
+    >>> times = {1 << power: 1e-6 * (1 << power - 20) for power in range(20, 25)}
+    >>> [(size >> 20, round(error, 6)) for size, error in left_out_errors({(1, 8): times})][1:4]
+    [(2, 0.0), (4, 0.0), (8, 0.0)]
+    """
+    smooth = {shape: smoothed(times) for shape, times in series.items()}
+    found = []
+    for shape, times in series.items():
+        for size, seconds in times.items():
+            if rest := {other: time for other, time in times.items() if other != size}:
+                estimate = interpolated({**smooth, shape: smoothed(rest)}, size, *shape)
+                found.append((size, log(seconds / estimate)))
+    return found
+
+
+def bands_of(errors: Iterable[tuple[int, float]]) -> tuple[Band, Band]:
+    """The bands of large and of small payloads: quantiles of measured over estimated time, from their logarithms.
+
+    >>> bands_of([(1 << 20, log(2)), (1, 0.0)])
+    ((1.0, 2.0), (1.0, 1.0))
+    """
+    large, small = list[float](), list[float]()
+    for size, error in errors:
+        (large if size >= _LATENCY_BYTES else small).append(error)
+    return band_of(large), band_of(small)
 
 
 def _measured_links(chip: str) -> float:
@@ -784,7 +840,7 @@ def _measured_links(chip: str) -> float:
 
 def is_measured(chip: ChipSpec) -> bool:
     """Whether collectives were measured on links such as those of a chip."""
-    return chip.chip in LINKS_MEASURED_AS
+    return chip.chip in LINKS_MEASURED_AS or bool(chip.measured is not None and chip.measured.collectives)
 
 
 def torus_dimensions(chip: ChipSpec) -> int | None:

@@ -55,7 +55,7 @@ def _lines(chip: Chip, sources: _Sources) -> Iterator[str]:
         first += f"; {chip.meaning}" if len(first) + len(chip.meaning) < _LIST_WIDTH else f"\n  {chip.meaning}"
     yield first
     cells = [
-        f"{name}{amount:>{_CELL - len(name)}} {f'[{sources.number(source)}]':<4}"
+        f"{name}{f' {amount}':>{_CELL - len(name)}} {f'[{sources.number(source)}]':<4}"
         for name, amount, source in _specifications(chip)
     ]
     for index in range(0, len(cells), _CELLS_IN_A_LINE):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.declaring import option
 from hlo_cli.inputs.files import read_utf8
-from hlo_cli.report.numbers import format_rate
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.numbers import format_count, format_rate
 from hlo_cli.report.table import Cell
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
-    from hlo_cli.analysis.hardware.chip_table import Chip
+    from hlo_cli.analysis.hardware.chip_table import Chip, MatmulTimes, MeasuredTimes, Series
     from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.module import Module
@@ -40,7 +43,7 @@ def chip_file_option(**rules: Unpack[Rules]) -> Any:
         "FILE",
         group="Time estimates",
         complete=completion.files,
-        help="Read chip specifications from a TOML file (see `hlo help chips`).",
+        help="Read specifications, or XLA's tables of measured times, from FILE (see `hlo help chips`).",
         **rules,
     )
 
@@ -53,9 +56,7 @@ def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     """
     if chip is None and path is None:
         return None
-    from hlo_cli.analysis.hardware.chip_specs import read_throughputs
-
-    own = read_throughputs(_text(path), path) if path is not None else {}
+    own = _own_chips(path, chip) if path is not None else {}
     if chip is not None:
         return _throughput(chip, own)
     if len(own) == 1:
@@ -63,6 +64,65 @@ def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     if not own:
         raise HloError(f"no chip in {path}", hint="add a [chip.NAME] table; see `hlo help chips`")
     raise HloError(f"{path} has {len(own)} chips", hint=f"select one with --chip NAME; available: {', '.join(own)}")
+
+
+def _own_chips(path: str, chip: str | None) -> Mapping[str, ChipSpec]:
+    """The chips of a file: specifications, or XLA's tables of measured times."""
+    from hlo_cli.analysis.hardware.chip_specs import read_throughputs
+
+    text = _text(path)
+    if _TABLE_BEGIN.match(text):
+        return _chips_of_tables(Source(path, text), chip)
+
+    def tables(name: str, files: Sequence[str]) -> MeasuredTimes:
+        """The measured times of a chip, from files that are named relative to the one that names them."""
+        paths = [os.path.join(os.path.dirname(path), file) for file in files]
+        return _measured([Source(each, _text(each)) for each in paths], name)
+
+    return read_throughputs(text, path, tables)
+
+
+_TABLE_BEGIN: Final = lazy_regex(r"(?:\s++|#[^\n]*+)*+entries\s*+(?::\s*+)?\{")
+"""How XLA's tables begin in protobuf's text format; in TOML, this is not valid."""
+
+
+def _chips_of_tables(source: Source, chip: str | None) -> Mapping[str, ChipSpec]:
+    """The chips of the devices in a table of XLA, with its times; of the given chip alone, if there is one."""
+    from hlo_cli.analysis.hardware.chips import find_chip
+    from hlo_cli.analysis.hardware.gpu_devices import chips_of_table
+    from hlo_cli.syntax.compiler_files.perf_tables import read_perf_tables
+
+    if chip is not None:
+        known = find_chip(chip)
+        return {known.name: replace(known.spec, measured=_measured([source], known.name))}
+    devices = {device: chips_of_table(device) for device in read_perf_tables(source)}
+    names = {names[0]: device for device, names in devices.items() if names}
+    if not names:
+        raise HloError(f"{source.name}: no known chip is {', '.join(devices)}", hint="select a chip with --chip NAME")
+    return {name: replace(find_chip(name).spec, measured=_measured([source], name)) for name in names}
+
+
+def _measured(sources: Sequence[Source], name: str) -> MeasuredTimes:
+    """The measured times of a chip in tables of XLA; HloError if a table is of other chips."""
+    from hlo_cli.analysis.hardware.chip_table import MeasuredTimes
+    from hlo_cli.analysis.hardware.gpu_devices import chips_of_table, gpu_devices
+    from hlo_cli.syntax.compiler_files.perf_tables import read_perf_tables
+
+    matmuls: dict[str, MatmulTimes] = {}
+    collectives: dict[str, Series] = {}
+    for source in sources:
+        tables = read_perf_tables(source)
+        matching = [table for device, table in tables.items() if name in chips_of_table(device)]
+        # A chip without a target file of XLA has no name in its tables either: a table of one device is taken as its.
+        is_nameless = name not in gpu_devices() and name != "mi355x"
+        if not matching and is_nameless and len(tables) == 1:
+            matching = list(tables.values())
+        if not matching:
+            raise HloError(f"{source.name}: no times of {name}", hint=f"it has times of {', '.join(tables)}")
+        for table in matching:
+            matmuls.update(table.matmuls)
+            collectives.update(table.collectives)
+    return MeasuredTimes(matmuls, collectives, ", ".join(source.name for source in sources))
 
 
 def chip_of(dump: Input, chip: str | None, path: str | None = None) -> str | None:
@@ -166,8 +226,27 @@ def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
     meaning = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
     words = f"times are estimates for {throughput.chip}{meaning}: {', '.join(rates)}"
     other = mismatch(chip, target_of(module))
+    words += f"; {own}" if (own := own_times_in_words(throughput)) else ""
     messages = (f"{words}; see `hlo help chips`", *((other,) if other else ()))
     return tuple(Diagnostic("note", message) for message in messages)
+
+
+def own_times_in_words(throughput: ChipSpec) -> str:
+    """What a file of the user has measured, in words; empty without one.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> own_times_in_words(chip_spec("t4"))
+    ''
+    """
+    own = throughput.measured
+    if own is None:
+        return ""
+    numbers = (
+        (sum(map(len, own.matmuls.values())), "matmuls"),
+        (sum(len(times) for series in own.collectives.values() for times in series.values()), "collectives"),
+    )
+    counted = " and ".join(format_count(number, noun) for number, noun in numbers if number)
+    return f"measured times of {counted} from {own.source}"
 
 
 def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:

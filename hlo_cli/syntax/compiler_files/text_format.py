@@ -11,12 +11,14 @@ from typing import Final
 
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.notation import unquote
+from hlo_cli.source import HloError, Source, Span
 
 _STRING: Final = r'"(?:[^"\\\n]|\\[^\n])*+"'
 TOKEN: Final = re.compile(
     rf"(?:[\s,;]++|#[^\n]*+)*+(?:(\w++)\s*+(?::\s*+({_STRING}(?:\s*+{_STRING})*+|[^\s\"{{}}<>#,;]++)|:?\s*+([{{<]))|([}}>])|(\Z))"
 )
 """A field with a value, the name and the bracket of a message, its closing bracket, or the end."""
+_BLANK: Final = re.compile(r"(?:[\s,;]++|#[^\n]*+)*+")
 _PART = re.compile(_STRING)
 _MAX_DIGITS: Final = 20  # 2^64 has 20: the last digit would need a comparison, and no field needs it
 _MAX_DEPTH: Final = 100
@@ -78,6 +80,31 @@ def read_text_message(text: str) -> TextMessage:
     >>> [each.text("name") for each in message.messages("pass")], len(message.messages("part"))
     (['ab', 'c'], 1)
     """
+    return _read_until(text)[0]
+
+
+@no_garbage_collection()
+def read_whole_message(source: Source) -> TextMessage:
+    """The message in a text that is nothing else; raises HloError where it is not, or ends too early.
+
+    >>> read_whole_message(Source("t.txtpb", "part { id: 1  = 2 }"))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: t.txtpb:1:15: error: expected a field of a protobuf message
+    """
+    message, at, depth = _read_until(source.text)
+    end = len(source.text)
+    rest = _BLANK.match(source.text, at)
+    start = rest.end() if rest else at
+    if start < end:
+        raise HloError("expected a field of a protobuf message", Span(start, start + 1), source=source)
+    if depth:
+        raise HloError("unexpected end of input: a '}' is missing", Span(max(end - 1, 0), end), source=source)
+    return message
+
+
+def _read_until(text: str) -> tuple[TextMessage, int, int]:
+    """The message in a text, where reading ended, and the number of messages that are open there."""
     whole = TextMessage()
     open_messages, at = [whole], 0
     while (match := TOKEN.match(text, at)) is not None and match[5] is None:
@@ -93,7 +120,7 @@ def read_text_message(text: str) -> TextMessage:
         else:
             break
         at = match.end()
-    return whole
+    return whole, at, len(open_messages) - 1
 
 
 def value_text(value: str) -> str:
