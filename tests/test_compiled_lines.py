@@ -32,6 +32,19 @@ def test_nearly_all_lines_of_dumps_are_read_compiled(monkeypatch: pytest.MonkeyP
     assert parse_module(text).instruction_count > 0
 
 
+def test_names_that_differ_in_a_number_alone_are_read_compiled() -> None:
+    lines = [f"  copy-start.{n} = f32[8]{{0}} parameter({n})\n  copy-done.{n} = f32[8]{{0}} negate(copy-start.{n})\n"
+             for n in range(20_000)]  # fmt: skip
+    compiled, python = lines_read(text := "e {\n" + "".join(lines) + "}\n", 3, len(text) - 3)
+    assert compiled == python
+    assert build.read_lines is not None
+    computation = Computation("e")
+    read = build.read_lines(
+        text, 3, len(text) - 3, computation, Instruction, build._SLOTS, build.KIND_OF, {}, lambda _: UnknownShape()
+    )
+    assert read is not None, "the table of names took too long"
+
+
 def test_both_readers_say_the_same_of_damaged_texts() -> None:
     for text in islice(texts_to_read(5), 12):
         compiled, python = said_by_both(text)

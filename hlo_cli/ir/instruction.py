@@ -247,6 +247,9 @@ class Instruction(Displayed):
 
     def attribute(self, name: str) -> str | None:
         """The text of one attribute's value, or None if the instruction does not have it."""
+        # Most instructions do not, and splitting the attributes takes five times as long as looking for the name.
+        if self._text is None and name not in self.computation.reader.raw(self.index)[1]:
+            return None
         for key, value in self.pairs:
             if key == name:
                 return value

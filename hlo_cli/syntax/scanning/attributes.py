@@ -177,11 +177,10 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
     >>> split_attributes(", dimensions={0,1") is None
     True
     """
-    if (cut := _cut(text)) is not None:
-        before, metadata, after = cut
-        return [*(_split(before) or ()), ("metadata", metadata), *(_split(after) or ())]
-    pairs = _split(text)
-    return None if pairs is None else list(pairs)
+    if (cut := _cut(text)) is None:
+        return None if (pairs := _split(text)) is None else list(pairs)
+    before, metadata, after = cut
+    return [*(_split(before) or ()), ("metadata", metadata), *(_split(after) or ())]
 
 
 def without_metadata(text: str) -> tuple[str, str]:
@@ -196,28 +195,26 @@ def without_metadata(text: str) -> tuple[str, str]:
     return before + after, metadata
 
 
-def split_tail(tail: str) -> list[tuple[str, str]] | None:
-    """The attributes after the first `),` of a line, which may belong to a shape, or None.
+def around_metadata(text: str) -> tuple[str, str | None]:
+    """The attributes before and after what looks like plain metadata; all of them and None if nothing does.
 
-    >>> split_tail(" f32[]) custom-call(%x), k=1")
-    [('k', '1')]
+    If the parts do not split, it is not metadata, but in a string or in a dictionary.
+
+    >>> around_metadata(', a=1, metadata={op_name="f"}, b=2'), around_metadata(", a=1")
+    ((', a=1', ', b=2'), (', a=1', None))
     """
-    while (pairs := split_attributes(tail and f",{tail}")) is None:
-        before, separator, tail = tail.partition("),")
-        if not separator or "=" in before:
-            return None
-    return pairs
+    before, separator, rest = text.partition(", metadata={")
+    if not separator or (metadata := _METADATA_REST.match(rest)) is None:
+        return text, None
+    return before, rest[metadata.end() :]
 
 
 def _cut(text: str) -> tuple[str, str, str] | None:
     """The attributes before the metadata, its value, and those after it, if it is present and plain."""
-    before, separator, rest = text.partition(", metadata={")
-    if not separator or (metadata := _METADATA_REST.match(rest)) is None:
+    before, after = around_metadata(text)
+    if after is None or _split(before) is None or _split(after) is None:
         return None
-    after = rest[metadata.end() :]
-    if _split(before) is None or _split(after) is None:
-        return None
-    return before, f"{{{metadata[0]}", after
+    return before, text[len(before) + len(", metadata=") : len(text) - len(after)], after
 
 
 @lru_cache(maxsize=1 << 12)

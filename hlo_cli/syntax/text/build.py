@@ -188,7 +188,9 @@ class Builder:
         instructions, root, parameters, doubtful, callers, arguments, tails = lines
         reader = computation.reader = self._lines(start, end, array("Q", arguments), array("Q", tails))
         for instruction, tail in callers:
-            if tail:
+            if tail[:1] not in ("", ","):  # of a fusion in its usual form, the name that it calls
+                self.calls.append(Call(instruction, "calls", tail))
+            elif tail:
                 self._find_calls(instruction, tail, reader)
         self.callers += [instruction for instruction, _ in callers]
         self.suspects += [each for each, kind, tail in doubtful if kind < 0 or not holds(each, kind, tail)]

@@ -19,7 +19,12 @@ from hlo_cli.syntax.literal_reading import read_literal
 from hlo_cli.syntax.opaque import CALLED
 from hlo_cli.syntax.operation_checks import operand_count
 from hlo_cli.syntax.scanning import tokens as tk
-from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes, split_attributes, split_tail
+from hlo_cli.syntax.scanning.attributes import (
+    around_metadata,
+    expect_no_attribute,
+    read_attributes,
+    split_attributes,
+)
 from hlo_cli.syntax.scanning.error_help import MAX_ERRORS, like, opcode_like, type_like
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.tokens import Tokens
@@ -245,22 +250,25 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
     rows: set[_Row] = set()
     for computation in computations:
         rows.update(_rows(computation))
-    odd: dict[_Row, list[tuple[str, str]] | None] = {}
+    known: dict[tuple[str, str, str | None], bool] = {}
+    odd: set[_Row] = set()
     for opcode, tail in rows:
-        pairs = split_tail(tail)
-        if pairs is None or _problems(opcode, pairs):
-            odd[opcode, tail] = pairs
+        # the value of metadata cannot have a problem, and is rarely shared
+        apart = opcode, *around_metadata(tail)
+        if (is_odd := known.get(apart)) is None:
+            is_odd = known[apart] = _is_odd(*apart)
+        if is_odd:
+            odd.add((opcode, tail))
     same: dict[_Row, tuple[Instruction, list[tuple[str, str]], int]] = {}
     for computation in computations if odd else ():
         for instruction, row in zip(computation.instructions, _rows(computation), strict=True):
             if row not in odd:
                 continue
-            if (pairs := odd[row]) is None:
-                if (read := _attribute_pairs(instruction, errors)) is not None:
-                    _note_one(instruction, read, notes)
-            else:
+            if (pairs := split_attributes(row[1])) is not None:
                 first, _, times = same.get(row) or (instruction, pairs, 0)
                 same[row] = first, pairs, times + 1
+            elif (read := _attribute_pairs(instruction, errors)) is not None:
+                _note_one(instruction, read, notes)
     for first, pairs, times in same.values():
         _note_one(first, pairs, notes, times)
 
@@ -268,6 +276,14 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
 def _rows(computation: Computation) -> Iterable[_Row]:
     assert isinstance(computation.reader, LineReader)
     return zip([i.written_opcode for i in computation.instructions], computation.reader.tails(), strict=True)
+
+
+def _is_odd(opcode: str, before: str, after: str | None) -> bool:
+    """Whether attributes around metadata may have a problem, or do not split; `before` is all if `after` is None."""
+    pairs, rest = split_attributes(before), split_attributes(after or "")
+    if pairs is None or rest is None:
+        return True
+    return bool(_problems(opcode, pairs if after is None else (*pairs, ("metadata", ""), *rest)))
 
 
 def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:

@@ -180,6 +180,8 @@ hash_of(const char *text, uint32_t length)
     part = 0;
     memcpy(&part, text, length);
     hash = (hash ^ part) * 0x9E3779B97F4A7C15u;
+    /* names that differ in a number alone, as nearly all do, would share their low bits without another round */
+    hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u;
     return (uint32_t)(hash >> 32);
 }
 
@@ -430,6 +432,34 @@ numbered(const Body *body, const Line *line, PyObject *instruction)
     return Py_BuildValue("(lO)", number, instruction);
 }
 
+/* The name that a fusion in its usual form calls, as `_FUSION_CALL` in build.py has it: its end; 0 if it is not certain. */
+static uint32_t
+called_by(const char *text, const Line *line, uint32_t *start)
+{
+    uint32_t at = line->operands_end + 1;
+    if (!is_word(text, line->opcode, line->opcode_end, "fusion") || strncmp(text + at, ", kind=k", 8) != 0)
+        return 0;
+    at += 8;
+    if (text[at] < 'A' || text[at] > 'Z' || !is_lower(text[at + 1]))
+        return 0;
+    for (at++; is_lower(text[at]);)
+        at++;
+    if (strncmp(text + at, ", calls=", 8) != 0)
+        return 0;
+    at += 8;
+    at += text[at] == '%';
+    char first = text[at];
+    if (!(is_lower(first) || (first >= 'A' && first <= 'Z') || first == '_'))
+        return 0;
+    uint32_t end = skip(text, *start = at, NAME);
+    if (text[end] != ',' && end != line->end)
+        return 0;
+    long open = 0; /* a dictionary may go on below the line */
+    for (at = end; at < line->end; at++)
+        open += (text[at] == '{') - (text[at] == '}');
+    return open == 0 ? end : 0;
+}
+
 /* Lists an instruction where a check of `from_rows` in build.py is left to do. */
 static int
 classify(const Body *body, const Line *line, Maker *maker, PyObject *instruction, long kind)
@@ -446,7 +476,8 @@ classify(const Body *body, const Line *line, Maker *maker, PyObject *instruction
     }
     if (kind != CALLER)
         return PROVED;
-    PyObject *text = text_of(body, tail, line->end);
+    uint32_t start, end = called_by(body->text, line, &start);
+    PyObject *text = end != 0 ? text_of(body, start, end) : text_of(body, tail, line->end);
     return append(maker->callers, text ? Py_BuildValue("(ON)", instruction, text) : NULL);
 }
 

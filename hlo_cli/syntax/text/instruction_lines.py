@@ -23,7 +23,6 @@ from hlo_cli.syntax.scanning.attributes import (
     read_attribute,
     readable_attributes,
     split_attributes,
-    split_tail,
 )
 from hlo_cli.syntax.scanning.error_help import FORM
 from hlo_cli.syntax.scanning.scanner import SPACE, Scanner
@@ -163,7 +162,7 @@ _BRACED: Final = lazy_regex(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 class LineReader:
     """Reads the instructions of a body that `read_rows` has proved to have one instruction per line."""
 
-    __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_read", "_source", "_start", "_tails")
+    __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_raw", "_read", "_source", "_start", "_tails")
 
     def __init__(self, source: Source, start: int, end: int, arguments: array[int], tails: array[int]) -> None:
         self._source = source
@@ -174,6 +173,7 @@ class LineReader:
         self._tails = tails
         self._breaks: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
+        self._raw: tuple[int, tuple[str, str]] | None = None
         self._pairs: tuple[int, Pairs] | None = None
         self._read: tuple[int, InstructionText] | None = None
 
@@ -190,10 +190,12 @@ class LineReader:
         return self._read[1]
 
     def raw(self, index: int) -> tuple[str, str]:
-        """The argument and the attributes of the instruction on a line, as written."""
-        start, close, end = self._cut(index)
-        text = self._source.text
-        return text[start:close], text[close + 1 : end].rstrip()
+        """The argument and the attributes of the instruction on a line, as written; those of the last one are kept."""
+        if self._raw is None or self._raw[0] != index:
+            start, close, end = self._cut(index)
+            text = self._source.text
+            self._raw = index, (text[start:close] if start < close else "", text[close + 1 : end].rstrip())
+        return self._raw[1]
 
     def pairs(self, index: int) -> Pairs:
         """The attributes without their spans."""
@@ -222,9 +224,9 @@ class LineReader:
         return Scanner(self._source, match.start(5) - 1, match.end(5) + 1)
 
     def tails(self) -> list[str]:
-        """The text of each line after the first parenthesis followed by a comma; the whole line without one."""
+        """The attributes on each line as written, each preceded by a comma."""
         lines = self._source.text[self._start + 1 : self._end].split("\n")
-        return [tail if (tail := line.partition("),")[2]) or line[-1:] == ")" else line for line in lines]
+        return [line[-length:] if length else "" for line, length in zip(lines, self._tails, strict=True)]
 
     def tail(self, index: int) -> Scanner:
         """A scanner before the attributes, limited to them."""
@@ -302,7 +304,7 @@ def is_fully_split(module: Module) -> bool:
     for computation in module.computations:
         if isinstance(computation.reader, LineReader):
             tails.update(computation.reader.tails())
-    return all(split_tail(tail) is not None for tail in tails)
+    return all(split_attributes(tail) is not None for tail in tails)
 
 
 def _is_outside(text: str, start: int, at: int) -> bool:

@@ -165,7 +165,7 @@ class PartLines(LineReader):
         return "" if self.shift else super().whole()
 
     def tails(self) -> list[str]:
-        """The text of each line after the first parenthesis followed by a comma; empty for the parameters."""
+        """The attributes on each line, each preceded by a comma; empty for the parameters."""
         return [*[""] * self.shift, *super().tails()]
 
     def span(self, index: int) -> Span:
