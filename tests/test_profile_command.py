@@ -21,6 +21,7 @@ from hlo_cli.ir.traces.trace import ABSENT
 from hlo_cli.library import module_to_bytes, parse_module
 from hlo_cli.read_traces import read_trace_bytes
 from strategies import FIXTURES
+from test_run_progress import terminal
 from traces_of_cpus import Ran, cpu_file
 from traces_of_tpus import VARIANTS, tpu_file
 from traces_writing import Event, PlaneWriter, Statistic, Unsigned, chunk, file_of
@@ -525,3 +526,15 @@ def test_sums_of_kernels_have_calls_but_no_times(tmp_path: Path, ask: Ask, capsy
     assert device["busy_seconds"] == pytest.approx(device["time_seconds"])
     assert ask(str(stats), str(dump), "z")["answer"]["median_seconds"] is None
     assert "only sums of events" in fails(capsys, "profile", str(stats), "--timeline")
+
+
+@pytest.mark.parametrize(("options", "is_shown"), [((), True), (("-q",), False)])
+def test_reading_a_large_trace_is_shown(
+    options: tuple[str, ...], is_shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = terminal(monkeypatch)
+    monkeypatch.setattr("hlo_cli.commands.profile.measured._LARGE", 100)
+    path = made(tmp_path, [Ran("x", 0, 10), Ran("y", 10, 10)])
+    assert main(["profile", path, *options], standalone=False) == 0
+    assert (f"of events from {path}" in stream.getvalue()) is is_shown
+    assert ("2 events" in stream.getvalue()) is is_shown

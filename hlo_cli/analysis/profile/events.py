@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import isfinite
@@ -30,7 +30,18 @@ from hlo_cli.analysis.profile.profile import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
-from hlo_cli.ir.traces.trace import ABSENT, Coded, EventMetadata, Integers, Line, Plane, Trace, Value
+from hlo_cli.ir.traces.trace import (
+    ABSENT,
+    Coded,
+    EventMetadata,
+    Integers,
+    Line,
+    Plane,
+    Trace,
+    Value,
+    distinct_of,
+    first_places,
+)
 
 # --- statistics of events ---
 # As columns of integers, with their values as numbers and text.
@@ -136,11 +147,11 @@ def joint_codes(columns: list[Integers]) -> tuple[Integers, list[tuple[int, ...]
     """
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        _, of_column = np.unique(column, return_inverse=True)
+        of_column = distinct_of(column)[1]
         # Column by column, so that products of the numbers of codes stay within 64 bits.
         mixed = codes * (int(of_column.max(initial=0)) + 1) + of_column
-        _, codes = np.unique(mixed, return_inverse=True)
-    _, first = np.unique(codes, return_index=True)
+        codes = distinct_of(mixed)[1]
+    first = first_places(codes, int(codes.max(initial=-1)) + 1)
     rows = list(zip(*(column[first].tolist() for column in columns), strict=True))
     return codes.astype(np.int64), rows
 
@@ -226,13 +237,15 @@ class Stepped:
     source: StepSource = "annotation"
 
 
-def _host_steps(plane: Plane) -> tuple[Step, ...]:
-    """The annotated steps of a host, by time; an annotation inside another one is left out."""
-    annotated = sorted(
-        chain.from_iterable(map(_annotated, plane.lines)), key=lambda step: (step.begin_ps, -step.end_ps)
-    )
+def _host_steps(lines: Iterable[Line]) -> tuple[Step, ...]:
+    """The annotated steps of a host, by time."""
+    return _outer_steps(chain.from_iterable(map(_annotated, lines)))
+
+
+def _outer_steps(annotated: Iterable[Step]) -> tuple[Step, ...]:
+    """Annotated steps by time; an annotation inside another one is left out."""
     outer: list[Step] = []
-    for step in annotated:
+    for step in sorted(annotated, key=lambda step: (step.begin_ps, -step.end_ps)):
         # JAX programs nest annotations, such as one step of an inner loop; the outer one is the step.
         if not outer or step.begin_ps >= outer[-1].end_ps:
             outer.append(step)
@@ -247,23 +260,27 @@ def _annotated(line: Line) -> Iterable[Step]:
         yield Step(text(numbers.of(event)), begin, begin + int(durations[event]))
 
 
-def launches(plane: Plane) -> Mapping[int, int]:
+def launches(lines: Iterable[Line]) -> Mapping[int, int]:
     """When each run was launched, by its id: the begin of the first event on the host that names it."""
     launch_of_run: dict[int, int] = {}
-    for line in plane.lines:
-        runs, ops = line.statistic("run_id"), line.statistic("hlo_op")
-        # Operations name their run too; what names a run without an operation is its launch on the host.
-        chosen = np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT))
-        begins = line_times(line)[0][chosen].tolist()
-        for run, begin in zip(integers(runs, chosen, NO_RUN).tolist(), begins, strict=True):
-            launch_of_run[run] = min(launch_of_run.get(run, begin), begin)
+    for line in lines:
+        _add_launches(line, launch_of_run)
     return launch_of_run
+
+
+def _add_launches(line: Line, launch_of_run: dict[int, int]) -> None:
+    runs, ops = line.statistic("run_id"), line.statistic("hlo_op")
+    # Operations name their run too; what names a run without an operation is its launch on the host.
+    chosen = np.flatnonzero((runs.codes != ABSENT) & (ops.codes == ABSENT))
+    begins = line_times(line)[0][chosen].tolist()
+    for run, begin in zip(integers(runs, chosen, NO_RUN).tolist(), begins, strict=True):
+        launch_of_run[run] = min(launch_of_run.get(run, begin), begin)
 
 
 def _steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping[int, int]) -> Stepped:
     """The step of each row: that in which its run was launched, or in which the run, or the row itself, begins."""
     begins = rows.begins_ps.copy()
-    runs, inverse = np.unique(rows.runs, return_inverse=True)
+    runs, inverse = distinct_of(rows.runs)
     first = np.full(len(runs), np.iinfo(np.int64).max)
     np.minimum.at(first, inverse, begins)
     for number, run in enumerate(runs.tolist()):
@@ -276,7 +293,7 @@ def _steps_of_runs(rows: Occurrences, steps: tuple[Step, ...], launched: Mapping
 
 def _host_stepped(rows: Occurrences, steps: tuple[Step, ...], times: Integers) -> Stepped:
     """The annotated steps of a host, where `times` place its rows in them; they are the same on all of its devices."""
-    devices = np.unique(rows.devices)
+    devices, _ = distinct_of(rows.devices)
     begins, ends = (np.array([getattr(step, name) for step in steps], np.int64) for name in ("begin_ps", "end_ps"))
     windows = StepWindows(
         np.tile(np.arange(len(steps)), len(devices)),
@@ -343,7 +360,7 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     # One program is the training step; others, such as those of metrics, run beside it.
     largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
     chosen = known[of_row[known] == largest]
-    runs, inverse = np.unique(_shared_runs(rows, chosen), return_inverse=True)
+    runs, inverse = distinct_of(_shared_runs(rows, chosen))
     begins, ends = np.full(len(runs), np.iinfo(np.int64).max), np.full(len(runs), np.iinfo(np.int64).min)
     np.minimum.at(begins, inverse, rows.begins_ps[chosen])
     np.maximum.at(ends, inverse, rows.ends_ps[chosen])
@@ -423,17 +440,18 @@ def mark_partial(stepped: Stepped, rows: Occurrences, operations: Integers) -> S
     inside = np.flatnonzero(stepped.codes != NO_STEP)
     if len(steps) < 2 or not len(inside):
         return stepped
-    groups = rows.devices[inside] * len(steps) + stepped.codes[inside]
+    edges = (
+        _edges(rows.devices[inside] * len(steps) + stepped.codes[inside], operations[inside], times[inside])
+        for times in (rows.begins_ps, -rows.ends_ps)
+    )
     of_row, places = joint_codes([rows.devices[inside], operations[inside]])
-    ran = np.unique(of_row * len(steps) + stepped.codes[inside])
+    of_row *= len(steps)
+    of_row += stepped.codes[inside]
+    ran = distinct_of(of_row)[0]
     place, step = ran // len(steps), ran % len(steps)
     counts = np.bincount(place, minlength=len(places))
-    edges = (
-        _edges(groups, operations[inside], rows.begins_ps[inside]),
-        _edges(groups, operations[inside], -rows.ends_ps[inside]),
-    )
     marked = list(steps)
-    for number, edge in ((0, edges[0]), (len(steps) - 1, edges[1])):
+    for number, edge in zip((0, len(steps) - 1), edges, strict=True):
         counts_in_step = np.bincount(place[step == number], minlength=len(places))
         # An operation that runs in every step but this one is missing: the capture began later or ended earlier.
         lacking = {
@@ -483,13 +501,31 @@ def _step_numbers_at(times: Integers, steps: Sequence[Step]) -> Integers:
 HOST: Final = "/host:CPU"
 
 
-def _add_cpu_events(plane: Plane, rows: OccurrenceList, host: str = "") -> None:
-    """Adds the operations that ran on the threads of a host; the names of its devices begin with `host`."""
+@dataclass(frozen=True, slots=True)
+class HostLines:
+    """What all threads of a host have together: its annotated steps, and when each run was launched, by its id."""
+
+    steps: tuple[Step, ...]
+    launched: Mapping[int, int]
+
+
+def _add_cpu_events(plane: Plane, rows: OccurrenceList, host: str, visit: Callable[[Line], bool]) -> HostLines:
+    """Adds the operations that ran on the threads of a host; the names of its devices begin with `host`.
+
+    Events of a thread are forgotten after `visit`, unless that returns True: all of a large trace fill the memory.
+    """
+    annotated: list[Step] = []
+    launched: dict[int, int] = {}
     for line in plane.lines:
         ops = line.statistic("hlo_op")
         chosen = np.flatnonzero(ops.codes != ABSENT)
         if len(chosen):
             _add_thread(line, chosen, ops, rows, host)
+        annotated += _annotated(line)
+        _add_launches(line, launched)
+        if not visit(line):
+            line.forget()
+    return HostLines(_outer_steps(annotated), launched)
 
 
 def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, host: str) -> None:
@@ -502,7 +538,7 @@ def _add_thread(line: Line, chosen: Integers, ops: Coded, rows: OccurrenceList, 
         rows.key(OperationKey(unsigned(value_at(programs, a)), text(value_at(modules, b)), text(value_at(ops, c))))
         for a, b, c in distinct
     ]
-    used, device_of = np.unique(ordinals.codes[chosen], return_inverse=True)
+    used, device_of = distinct_of(ordinals.codes[chosen])
     # Programs on one device may omit the ordinal.
     devices = [rows.device(f"{host}CPU:{text(value_at(ordinals, code)) or 0}") for code in used.tolist()]
     begins, durations = begins[chosen], durations[chosen]
@@ -619,7 +655,7 @@ def _launch_times(planes: Iterable[Plane], correlations: Integers, begins_ps: In
         )
     # A missing id is read as 0, so events of id 0 belong to nothing in particular.
     launch_of_correlation.pop(NO_CORRELATION, None)
-    distinct, inverse = np.unique(correlations, return_inverse=True)
+    distinct, inverse = distinct_of(correlations)
     known = np.array([each in launch_of_correlation for each in distinct.tolist()], bool)
     times = np.array([launch_of_correlation.get(each, 0) for each in distinct.tolist()], np.int64)
     return np.where(known[inverse], times[inverse], begins_ps)
@@ -665,7 +701,7 @@ def expand_graphs(rows: Occurrences, programs: Programs, peaks: Peaks | None) ->
         begins[chosen] += first
         durations[chosen] = self_ps[chosen] = last - first
         codes[chosen] = np.array([number_of_key[part] for part, _ in weighted_parts], np.int64)[place[chosen]]
-    used, codes = np.unique(codes, return_inverse=True)
+    used, codes = distinct_of(codes)
     expanded = replace(
         rows,
         keys=[keys[key_number] for key_number in used.tolist()],
@@ -818,7 +854,7 @@ def _executions_of(plane: Plane) -> _Executions | None:
         return None
     clock, every = clock_of(line), np.arange(len(line.events))
     runs = integers(line.statistic("run_id"), every, NO_RUN)
-    kinds, codes = np.unique(line.events.kinds, return_inverse=True)
+    kinds, codes = distinct_of(line.events.kinds)
     programs = [program_of(_metadata_of_kind(line, kind).short_name) for kind in kinds.tolist()]
     order = np.argsort(clock.begins, kind="stable")
     return _Executions(clock, order, programs, codes, np.where(runs == NO_RUN, every, runs))
@@ -846,7 +882,7 @@ def _add_core_line(
     codes, distinct = joint_codes(
         [events.kinds, programs.codes, symbols.codes, np.where(running == ABSENT, ABSENT, of_run)]
     )
-    _, first = np.unique(codes, return_index=True)
+    first = first_places(codes, len(distinct))
     keys = []
     for (kind, program, symbol, ran), event in zip(distinct, first.tolist(), strict=True):
         # xplane_to_op_metrics_db.cc skips events of symbol 0.
@@ -912,6 +948,7 @@ class Capture:
     end: int
     cores: Sequence[DeviceSteps]
     correlations: Integers
+    host: HostLines | None = None
 
     def expanded(self, source: Integers) -> Capture:
         """The capture where row `i` stands for the former row `source[i]`."""
@@ -929,14 +966,14 @@ class Capture:
         """The step of each of its rows: by the lines of cores, by annotations on the host, or by executions."""
         if any(core.steps for core in self.cores):
             return _steps_of_lines(self.cores, rows, self.first)
-        host = self.trace.plane(HOST)
-        hosts = [plane for plane in self.trace.planes if plane.name in _HOST_PLANES]
-        steps = _host_steps(host) if host else ()
-        if host and steps:
+        plane, host = self.trace.plane(HOST), self.host
+        hosts = [each for each in self.trace.planes if each.name in _HOST_PLANES]
+        steps = () if plane is None else _host_steps(plane.lines) if host is None else host.steps
+        if plane is not None and steps:
             stepped = (
                 _host_stepped(rows, steps, _launch_times(hosts, self.correlations, rows.begins_ps))
                 if len(self.correlations)
-                else _steps_of_runs(rows, steps, launches(host))
+                else _steps_of_runs(rows, steps, launches(plane.lines) if host is None else host.launched)
             )
             # Annotations may be of another thread's work, in which nothing was launched.
             if (stepped.codes >= 0).any():
@@ -955,20 +992,32 @@ def platform_of(traces: Sequence[Trace]) -> Platform:
     return "CPU"
 
 
-def capture(trace: Trace, platform: Platform, rows: OccurrenceList, host: str, *, is_sparse: bool = False) -> Capture:
-    """Adds the timed operations of a trace, or those of SparseCores; the names of devices begin with `host`."""
+def capture(
+    trace: Trace,
+    platform: Platform,
+    rows: OccurrenceList,
+    host: str,
+    *,
+    is_sparse: bool = False,
+    visit: Callable[[Line], bool] = lambda line: True,
+) -> Capture:
+    """Adds the timed operations of a trace, or those of SparseCores; the names of devices begin with `host`.
+
+    `visit` is called with each thread on which operations of a CPU may run; it returns whether to keep its events.
+    """
     first = len(rows)
     cores = []
     correlations = [np.zeros(0, np.int64)]
+    host_lines = None
     for plane in trace.planes:
         if platform == "TPU" and (name := _sparse_core_of(plane) if is_sparse else core_of(plane)):
             core = _add_core(plane, host + name, rows, SPARSE_OPS if is_sparse else OPS)
             cores += [core] if core else []
         elif platform == "CPU" and plane.name == HOST:
-            _add_cpu_events(plane, rows, host)
+            host_lines = _add_cpu_events(plane, rows, host, visit)
         elif platform == "GPU" and (name := _gpu_of(plane)):
             correlations.append(_add_gpu(plane, host + name, rows))
-    return Capture(trace, first, len(rows), cores, np.concatenate(correlations))
+    return Capture(trace, first, len(rows), cores, np.concatenate(correlations), host_lines)
 
 
 def device_planes(trace: Trace, platform: Platform) -> Sequence[Plane]:

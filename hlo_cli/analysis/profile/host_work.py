@@ -8,14 +8,14 @@ compilation belongs to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from hlo_cli.analysis.profile.events import HOST, line_times, nested_order
 from hlo_cli.analysis.profile.profile import WORKS, HostWork, Intervals, Work, union
-from hlo_cli.ir.traces.trace import ABSENT, Line, Trace
+from hlo_cli.ir.traces.trace import ABSENT, Line, Trace, distinct_of
 
 MOST_EVENTS: Final = 300_000
 """The longest events of a thread that are looked at: a second of processor time."""
@@ -25,6 +25,9 @@ _LONG_PART: Final = 500
 _COPY: Final = "copy"  # of an array to a device: input, unless a launch does it for its arguments
 _COPIES: Final = "H2D"  # H2D Dispatch, of a thread of PjRt
 COPIES_WORDS: Final = "copies to the device"
+_EAGER: Final = r"\$(?:array_methods|ufunc_api|ufuncs)\.py:|\$dispatch\.py:\d+ apply_primitive"
+"""Python of JAX around each operation that runs alone, such as `x + 1` outside of jit."""
+_EAGER_WORDS: Final = "operations outside of jit"
 _NAMED: Final[tuple[tuple[str, Work | Literal["copy"]], ...]] = (
     # Events of the runtime and of JAX's own annotations: xla/pjrt, jaxlib/pjit.cc, jax/_src/{compiler,profiler}.py.
     (r"backend_compile|::Compile\b|::RunBackend\b|XlaCompile|PjRt\w*Compile|CompileAndLoad", "compiling"),
@@ -42,6 +45,7 @@ _NAMED: Final[tuple[tuple[str, Work | Literal["copy"]], ...]] = (
     ),
     (r"\$(?:\w*data_?load\w*|\w*dataset\w*|\w*iterator\w*|grain\w*)\.py:", "input"),
     (r"PjitFunction\(|LoadedExecutable::Execute|::ExecuteHelper|ExecuteReplicated|ExecutePrepare", "launching"),
+    (_EAGER, "launching"),
     (r"LaunchKernel|GraphLaunch|LaunchOnDevice|ThunkExecutor::Execute", "launching"),
 )
 _INPUT_WORDS: Final = re.compile(
@@ -61,42 +65,49 @@ _RUNTIME: Final = re.compile(
 def host_work(trace: Trace) -> HostWork | None:
     """What the thread did that runs the steps of a program, or that launches the most; None if the trace has none."""
     host = trace.plane(HOST)
-    line = _main_line(host.lines) if host is not None else None
-    return None if host is None or line is None else _work_of(line, _copies(host.lines))
+    threads = HostThreads()
+    for line in () if host is None else host.lines:
+        threads.add(line)
+    return threads.work()
 
 
-def _copies(lines: Sequence[Line]) -> Intervals:
-    """When arrays were copied to a device: where the thread of the program does not, its runtime does."""
-    begins, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for line in lines:
-        chosen = np.isin(
-            line.events.kinds, [kind for kind, each in line.kinds.items() if each.name.startswith(_COPIES)]
+class HostThreads:
+    """Collects the threads of a host, one by one, so that the events of only one of them need to stay in memory."""
+
+    def __init__(self) -> None:
+        """There is no thread yet."""
+        self.main: Line | None = None
+        self._rank = 0, 0
+        self._copies: list[Intervals] = []
+
+    def add(self, line: Line) -> None:
+        """Adds a thread; the main one is that with the most steps, else the one that spends most time on launches."""
+        if not len(line.events):
+            return
+        kinds, (begins, durations) = line.events.kinds, line_times(line)
+        names = {kind: each.name for kind, each in line.kinds.items()}
+        launches = [kind for kind, name in names.items() if _named(name) == "launching"]
+        rank = int((line.statistic("step_num").codes != ABSENT).sum()), int(durations[np.isin(kinds, launches)].sum())
+        if rank > self._rank:
+            self.main, self._rank = line, rank
+        chosen = np.isin(kinds, [kind for kind, name in names.items() if name.startswith(_COPIES)])
+        self._copies.append(union(begins[chosen], (begins + durations)[chosen]))
+
+    def work(self) -> HostWork | None:
+        """What the main thread did, and when arrays were copied: if it does not do that, the runtime does."""
+        if self.main is None:
+            return None
+        copies = union(
+            np.concatenate([each.begins for each in self._copies]), np.concatenate([each.ends for each in self._copies])
         )
-        begin, duration = line_times(line)
-        begins.append(begin[chosen])
-        ends.append((begin + duration)[chosen])
-    return union(np.concatenate(begins), np.concatenate(ends))
-
-
-def _main_line(lines: Sequence[Line]) -> Line | None:
-    """The thread with the most steps, else the one that spends the most time with launches."""
-
-    def rank(line: Line) -> tuple[int, int]:
-        launches = [kind for kind, each in line.kinds.items() if _named(each.name) == "launching"]
-        return (
-            int((line.statistic("step_num").codes != ABSENT).sum()),
-            int(line_times(line)[1][np.isin(line.events.kinds, launches)].sum()),
-        )
-
-    found = max((line for line in lines if len(line.events)), key=rank, default=None)
-    return found if found is not None and rank(found) > (0, 0) else None
+        return _work_of(self.main, copies)
 
 
 def _work_of(line: Line, copies: Intervals) -> HostWork:
     begins, durations = line_times(line)
     is_step = line.statistic("step_num").codes != ABSENT
     kinds = line.events.kinds
-    names = {kind: line.kinds[kind].name if kind in line.kinds else "" for kind in np.unique(kinds).tolist()}
+    names = {kind: line.kinds[kind].name if kind in line.kinds else "" for kind in distinct_of(kinds)[0].tolist()}
     is_named = np.isin(kinds, [kind for kind, name in names.items() if _named(name) is not None])
     steps = durations[is_step]
     least = int(np.median(steps)) // _LONG_PART if len(steps) else int(durations.max()) // _LONG_PART
@@ -138,6 +149,8 @@ class _Inside(NamedTuple):
             named = ("launching", function) if self.is_launching else ("input", COPIES_WORDS)
         elif work == "host":
             named = work, "garbage collection"
+        elif work == "launching" and (_is_eager(name) or (named is not None and named[1] == _EAGER_WORDS)):
+            named = work, _EAGER_WORDS
         elif work in ("compiling", "launching"):
             named = work, function or _words(name, "")
         elif work is not None:
@@ -184,6 +197,10 @@ def _named(name: str) -> Work | Literal["copy"] | None:
         is_own = found is None and not name.startswith("$") and not _RUNTIME.search(name)
         _KNOWN[name] = "input" if is_own and _INPUT_WORDS.search(name) else found
     return _KNOWN[name]
+
+
+def _is_eager(name: str) -> bool:
+    return name.startswith("$") and re.match(_EAGER, name) is not None
 
 
 _KNOWN: Final[dict[str, Work | Literal["copy"] | None]] = {}

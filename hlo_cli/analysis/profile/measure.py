@@ -6,7 +6,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from math import sqrt
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.profile.events import (
     GRAPH,
+    Capture,
     capture,
     device_planes,
     device_type,
@@ -31,7 +32,7 @@ from hlo_cli.analysis.profile.events import (
     whole,
 )
 from hlo_cli.analysis.profile.host_clock import hosts_of_cores
-from hlo_cli.analysis.profile.host_work import host_work
+from hlo_cli.analysis.profile.host_work import HostThreads, host_work
 from hlo_cli.analysis.profile.profile import (
     NO_RUN,
     Floats,
@@ -60,7 +61,7 @@ from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import PS, EventMetadata, Integers, Plane, Trace, TracedProgram, Value
+from hlo_cli.ir.traces.trace import PS, EventMetadata, Integers, Line, Plane, Trace, TracedProgram, Value, first_places
 from hlo_cli.source import HloError, counted, expect
 from hlo_cli.wire import WireError, first_span, spans_of
 
@@ -243,7 +244,7 @@ def _with_executions(rows: Occurrences, operations: Sequence[Operation], codes: 
 def _first_kernels(groups: Integers, operations: Integers, kernels: Integers, once: set[int]) -> Mapping[int, int]:
     """For each group of rows in order of time, the first kernel that ran as often as most of those of `once`."""
     codes, distinct = joint_codes([groups, operations, kernels])
-    _, places = np.unique(codes, return_index=True)
+    places = first_places(codes, len(distinct))
     counts = np.bincount(codes, minlength=len(distinct)).tolist()
     candidates: dict[int, list[tuple[int, int, int]]] = {}
     for (group, operation, kernel), place, count in zip(distinct, places.tolist(), counts, strict=True):
@@ -689,8 +690,12 @@ def measure(
     traces: Trace | Sequence[Trace],
     read_module: Callable[[TracedProgram], Module],
     given: Sequence[GivenModule] = (),
+    *,
+    watch: Callable[[int], None] | None = None,
 ) -> Profile:
     """The profile of a trace, or of those of several hosts; `read_module` parses its programs, `given` are of a dump.
+
+    `watch` is called with the number of operations that are read so far.
 
     Programs that cannot be read are named in `Profile.notes`. HloError if the traces have no timed operations.
     """
@@ -703,7 +708,7 @@ def measure(
             return read_module(program)
         return None
 
-    profile = _profile_of(traces, platform, read, given)
+    profile = _profile_of(traces, platform, read, given, watch=watch)
     if profile is None:
         name = traces[0].name if traces else "the directory"
         if notes := [note for trace in traces for note in trace.notes]:  # such as that it is truncated
@@ -729,14 +734,10 @@ def _profile_of(
     given: Sequence[GivenModule],
     *,
     is_sparse: bool = False,
+    watch: Callable[[int], None] | None = None,
 ) -> Profile | None:
     """The profile of the devices of traces, or of their SparseCores; None if they have no timed operations."""
-    rows = OccurrenceList()
-    captures = [
-        capture(trace, platform, rows, host, is_sparse=is_sparse)
-        for trace, host in zip(traces, _host_names(traces), strict=True)
-    ]
-    occurrences = rows.occurrences()
+    occurrences, captures, threads = _captured(traces, platform, is_sparse=is_sparse, watch=watch)
     if not len(occurrences):
         return None
     traced = tuple({(each.id, each.name): each for trace in traces for each in trace.programs()}.values())
@@ -754,7 +755,7 @@ def _profile_of(
         # After the operations are known: the first kernel of a program begins an execution.
         occurrences = replace(occurrences, runs=_with_executions(occurrences, operations, codes))
     stepped = join_hosts([each.steps(part_of(occurrences, each.first, each.end)) for each in captures])
-    hosts, clock_notes = _hosts(traces, occurrences.device_names, platform)
+    hosts, clock_notes = _hosts(traces, threads, occurrences.device_names, platform)
     for trace in traces:
         trace.forget()  # of a large trace, the events take more memory than all that follows
     stepped = mark_partial(stepped, occurrences, codes)
@@ -779,19 +780,42 @@ def _profile_of(
     )
 
 
+def _captured(
+    traces: Sequence[Trace], platform: Platform, *, is_sparse: bool, watch: Callable[[int], None] | None
+) -> tuple[Occurrences, Sequence[Capture], Sequence[HostThreads]]:
+    """The rows of all traces, what places them in steps, and the threads of the host of each trace."""
+    rows = OccurrenceList(watch)
+    captures, hosts = [], []
+    for trace, host in zip(traces, _host_names(traces), strict=True):
+        threads = HostThreads()
+        visit = partial(_visit, threads)
+        captures.append(capture(trace, platform, rows, host, is_sparse=is_sparse, visit=visit))
+        hosts.append(threads)
+    return rows.occurrences(), captures, hosts
+
+
+def _visit(threads: HostThreads, line: Line) -> bool:
+    """Adds a thread of a host, of which the events are kept of the main one alone."""
+    before = threads.main
+    threads.add(line)
+    if before is not None and threads.main is not before:
+        before.forget()
+    return threads.main is line
+
+
 def _hosts(
-    traces: Sequence[Trace], devices: Sequence[str], platform: Platform
+    traces: Sequence[Trace], threads: Sequence[HostThreads], devices: Sequence[str], platform: Platform
 ) -> tuple[tuple[HostWork | None, ...], Sequence[str]]:
     """What the host of each device did by the clock of the device, and notes on what is unknown of clocks."""
     names, notes = _host_names(traces), list[str]()
     works: dict[str, HostWork] = {}
-    for trace, host in zip(traces, names, strict=True):
+    for trace, host, of_host in zip(traces, names, threads, strict=True):
         own = [device for device in devices if device.startswith(host)]
         if platform == "TPU":
             by_core, unknown = hosts_of_cores(trace, host, own)
             works |= by_core
             notes += unknown
-        elif (work := host_work(trace)) is not None:
+        elif (work := of_host.work() if platform == "CPU" else host_work(trace)) is not None:
             works |= dict.fromkeys(own, work)
     return tuple(works.get(device) for device in devices), notes
 

@@ -33,7 +33,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.traces.trace import PS, Integers, Line
+from hlo_cli.ir.traces.trace import PS, Integers, Line, distinct_of
 
 # --- times of kernels ---
 # Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.
@@ -145,7 +145,7 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
     if unit != "trace":
         rows = _whole_steps(profile) if unit == "step" else _whole_runs(profile)
     kept = np.flatnonzero(rows >= 0)
-    count, devices = max(len(np.unique(rows[kept])), 1), max(len(profile.devices), 1)
+    count, devices = max(len(distinct_of(rows[kept])[0]), 1), max(len(profile.devices), 1)
     operation_count = len(profile.operations)
     # Per device, as every device runs each step.
     self_times = (
@@ -183,7 +183,7 @@ def unit_times(profile: Profile, *, per_step: bool) -> UnitTimes:
     rows = _whole_steps(profile) if per_step else _runs(profile)
     unit: Unit = "step" if per_step else "run" if (profile.occurrences.runs != NO_RUN).any() else "trace"
     kept = np.flatnonzero(rows >= 0)
-    used, units = np.unique(rows[kept], return_inverse=True)
+    used, units = distinct_of(rows[kept])
     count, devices = max(len(used), 1), max(len(profile.devices), 1)
     occurrences, number = profile.occurrences, len(profile.operations)
     codes, self_ps, counts = profile.codes[kept], occurrences.self_ps[kept], occurrences.counts[kept]
@@ -215,7 +215,7 @@ def _middle_half_weights(codes: Integers, units: Integers, self_ps: Integers, co
     The weights of those units add up to their number, so a step that takes another branch counts by its frequency.
     """
     totals, number = np.bincount(units, self_ps, count), int(codes.max(initial=0)) + 1
-    pairs = np.unique(units * number + codes)
+    pairs, _ = distinct_of(units * number + codes)
     bounds = np.searchsorted(pairs // number, np.arange(count + 1)).tolist()
     alike: dict[bytes, list[int]] = {}
     for unit in range(count):
@@ -486,10 +486,10 @@ def _transfers_of_streams(profile: Profile) -> Iterator[TransferTime]:
     if not chosen:
         return
     of_transfers = np.concatenate([by_operation[operation] for operation in chosen])
-    for device in np.unique(rows.devices[of_transfers]).tolist():
+    for device in distinct_of(rows.devices[of_transfers])[0].tolist():
         on_device = rows.devices == device
         transfers_on_device = of_transfers[rows.devices[of_transfers] == device]
-        for line in np.unique(rows.lines[transfers_on_device]).tolist():
+        for line in distinct_of(rows.lines[transfers_on_device])[0].tolist():
             on_line = transfers_on_device[rows.lines[transfers_on_device] == line]
             others = np.flatnonzero(on_device & (rows.lines != line))
             busy = union(rows.begins_ps[others], ends[others])
@@ -512,7 +512,7 @@ def _transfers_of_threads(profile: Profile) -> Iterator[TransferTime]:
     for operation in chosen:
         own_rows = by_operation[operation]
         waiting = 0
-        for line in np.unique(rows.lines[own_rows]).tolist():
+        for line in distinct_of(rows.lines[own_rows])[0].tolist():
             on_line = own_rows[rows.lines[own_rows] == line]
             if line in waits:
                 waiting += int(union(*waits[line]).covered(rows.begins_ps[on_line], ends[on_line]).sum())

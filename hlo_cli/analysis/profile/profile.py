@@ -89,9 +89,10 @@ def part_of(rows: Occurrences, first: int, end: int) -> Occurrences:
 
 
 class OccurrenceList:
-    """Collects rows, line by line."""
+    """Collects rows, line by line; `watch` is called with the number of rows so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[int], None] | None = None) -> None:
+        self._watch = watch
         self._keys: dict[OperationKey, int] = {}
         self._devices: dict[str, int] = {}
         self._lines: list[str] = []
@@ -131,6 +132,8 @@ class OccurrenceList:
         columns = [np.broadcast_to(np.asarray(each, np.int64), size) for each in (devices, line, runs, counts, flows)]
         self._parts.append((codes, columns[0], columns[1], columns[2], begins_ps, durations_ps, self_ps, *columns[3:]))
         self._size += size
+        if self._watch is not None:
+            self._watch(self._size)
 
     def occurrences(self) -> Occurrences:
         """All rows, in the order in which they were added."""
@@ -271,7 +274,8 @@ def divided(begins: Integers, ends: Integers) -> Floats:
     >>> divided(np.array([0, 0, 9]), np.array([4, 2, 12])).tolist()
     [3.0, 1.0, 3.0]
     """
-    times = np.unique(np.concatenate((begins, ends)))
+    times = np.sort(np.concatenate((begins, ends)))
+    times = times[np.append(True, times[1:] != times[:-1])]
     first, last = np.searchsorted(times, begins), np.searchsorted(times, ends)
     changes = np.bincount(first, minlength=len(times)) - np.bincount(last, minlength=len(times))
     # Between two neighboring times the number of running rows is constant.

@@ -25,7 +25,7 @@ from hlo_cli.analysis.profile.profile import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.traces.trace import PS, Integers
+from hlo_cli.ir.traces.trace import PS, Integers, distinct_of
 
 Part: TypeAlias = Literal[
     "compute", "exposed_transfers", "waiting_for_devices", "input", "compiling", "launching", "host", "unexplained"
@@ -205,14 +205,14 @@ def _layers(
     kernels = union(*_times(profile, is_own & (kinds == _KINDS.index("kernel"))))
     yield "compute", "", kernels
     for kind, part in _BLOCKED.items():
-        for row in np.unique(profile.codes[is_own & (kinds == _KINDS.index(kind))]).tolist():
+        for row in distinct_of(profile.codes[is_own & (kinds == _KINDS.index(kind))])[0].tolist():
             words = f"{kind} {profile.operations[row].name}"
             yield part, words, union(*_times(profile, is_own & (profile.codes == row)))
     for code, waited in late.pairs(is_own):
         chosen = is_own[late.rows] & (profile.codes[late.rows] == code) & (late.devices == waited)
         words = f"{profile.operations[code].name}: {profile.devices[waited]} is late"
         yield "waiting_for_devices", words, union(late.begins_ps[chosen], late.ends_ps[chosen])
-    for code in np.unique(profile.codes[is_own & (kinds == _KINDS.index("transfer"))]).tolist():
+    for code in distinct_of(profile.codes[is_own & (kinds == _KINDS.index("transfer"))])[0].tolist():
         yield (
             "exposed_transfers",
             profile.operations[code].name,

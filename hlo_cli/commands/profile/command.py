@@ -189,7 +189,7 @@ def command(arguments: tuple[str, ...], **option_values: Any) -> int:
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
     try:
-        loaded = load_profile(path, dump, reading)
+        loaded = load_profile(path, dump, reading, quiet=output.quiet)
     except HloError:
         from hlo_cli.commands.profile.compiling import report_of_compiling
 
@@ -199,7 +199,8 @@ def command(arguments: tuple[str, ...], **option_values: Any) -> int:
     if options.against is not None:
         from hlo_cli.commands.profile.against import report_of_against
 
-        old = load_profile(options.against, (options.against_dump,) if options.against_dump else (), reading)
+        old_dump = (options.against_dump,) if options.against_dump else ()
+        old = load_profile(options.against, old_dump, reading, quiet=output.quiet)
         return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
     measured = Measured(loaded, chip=chip, where=options.where, module=reading.module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +21,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import PS, Trace, TracedProgram
-from hlo_cli.report.numbers import ROUNDING, format_number, format_seconds, list_first
+from hlo_cli.report.numbers import ROUNDING, format_bytes, format_number, format_seconds, list_first
 from hlo_cli.report.table import Cell
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError, Source
@@ -72,14 +73,33 @@ class LoadedProfile:
         return (f"no HLO for {list_first(names, _MAX_PROGRAMS_NAMED)}; pass a dump of the program after the trace",)
 
 
-def load_profile(path: str, dump: Sequence[str], reading: InputOptions) -> LoadedProfile:
-    """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain."""
+def load_profile(path: str, dump: Sequence[str], reading: InputOptions, *, quiet: bool = True) -> LoadedProfile:
+    """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain.
 
-    traces = _traces(path)
-    read = partial(read_program, strict=reading.strict)
-    profile = measure(traces, read, given_modules(dump, replace(reading, module=None)))
+    Unless `quiet`, a terminal shows how much is read.
+    """
+    from hlo_cli.render.progress import counted
+
+    with counted("events", expect=lambda: _reading_words(path), quiet=quiet) as show:
+        traces = _traces(path)
+        read = partial(read_program, strict=reading.strict)
+        profile = measure(traces, read, given_modules(dump, replace(reading, module=None)), watch=show)
     argument, modules = InputOptions().command_line([path]), InputOptions().command_line(dump) if dump else ""
     return LoadedProfile(profile, path, f"{argument} {modules}".strip() if argument else "", modules or argument)
+
+
+_LARGE: Final = 10 << 20
+"""Bytes of a trace that take about a second: 20 MB/s was measured on xplane files."""
+
+
+def _reading_words(path: str) -> str:
+    """What is read, if that takes longer than a second; else empty."""
+    from hlo_cli.read_traces import find_traces
+
+    with suppress(HloError, OSError):
+        size = sum(os.path.getsize(each) for each in find_traces(path).paths)
+        return f"Reading {format_bytes(size)} of events from {path}" if size > _LARGE else ""
+    return ""
 
 
 def read_profile(path: str, inputs: Sequence[str], reading: InputOptions) -> LoadedProfile:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hlo_cli import wire
-from hlo_cli.ir.traces.trace import ABSENT, Coded, Integers, Value
+from hlo_cli.ir.traces.trace import ABSENT, Coded, Integers, Value, distinct_of
 
 if TYPE_CHECKING:
     from hlo_cli.wire import Buffer
@@ -257,7 +257,6 @@ DOUBLE, UNSIGNED, SIGNED, TEXT, BYTES, REFERENCE = 0x11, 0x18, 0x20, 0x2A, 0x32,
 Narrow = NDArray[np.signedinteger]
 _ID: Final = 0x08  # `metadata_id` of XStat: field 1, a varint
 _BLOCK: Final = 1 << 10  # events asked for one by one are next to each other: their statistics are read together
-_DENSE: Final = 4  # a table of all numbers between the least and the largest is faster than a sort up to here
 
 
 class Statistics:
@@ -417,7 +416,7 @@ class OwnStatistics:
             if tag in (TEXT, BYTES):
                 texts, own = self._coded_text(at[here], tag)
             else:
-                distinct, texts = _distinct_of(self._found.bits(at[here]))
+                distinct, texts = distinct_of(self._found.bits(at[here]))
                 nothing = np.zeros(len(distinct), np.int64)
                 part = Statistics(nothing, np.full(len(distinct), tag, np.uint8), distinct.view(np.int64), nothing)
                 own = [value for value in values_of(self._data, part, self._names) if value is not None]
@@ -432,16 +431,3 @@ class OwnStatistics:
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         codes = np.fromiter((known.setdefault(data[a:b], len(known)) for a, b in pairs), np.int64, len(at))
         return codes, [value.decode("utf-8", "replace") if tag == TEXT else value for value in known]
-
-
-def _distinct_of(values: Words) -> tuple[Words, Integers]:
-    """The distinct values in order, and the index of each value among them; no sort if they are close together."""
-    low, high = values.min(), values.max()
-    width = int(high) - int(low)
-    if width > _DENSE * len(values) + 1000:  # a small table is always faster than a sort
-        distinct, codes = np.unique(values, return_inverse=True)
-        return distinct, codes.astype(np.int64, copy=False)
-    places = (values - low).astype(np.int64)
-    present = np.zeros(width + 1, np.bool_)
-    present[places] = True
-    return np.flatnonzero(present).astype(np.uint64) + low, (np.cumsum(present) - 1)[places]
