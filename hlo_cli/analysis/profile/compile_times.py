@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.profile.events import nested_order, self_times
+from hlo_cli.analysis.profile.event_columns import nested_order, self_times
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.ir.traces.trace import PS, Line, Trace

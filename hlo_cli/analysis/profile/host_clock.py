@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.profile.events import HOST, MODULES, OPS, clock_of, core_of, integers, line_times
+from hlo_cli.analysis.profile.event_columns import HOST, integers, line_times
+from hlo_cli.analysis.profile.events import MODULES, OPS, clock_of, core_of
 from hlo_cli.analysis.profile.host_work import host_work
 from hlo_cli.analysis.profile.profile import NO_RUN, HostWork, Intervals
 from hlo_cli.dataclass import dataclass

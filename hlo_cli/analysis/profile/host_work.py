@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from hlo_cli.analysis.profile.events import HOST, line_times, nested_order
+from hlo_cli.analysis.profile.event_columns import HOST, line_times, nested_order
 from hlo_cli.analysis.profile.profile import WORKS, HostWork, Intervals, Work, union
 from hlo_cli.ir.traces.trace import ABSENT, Line, Trace, distinct_of
 

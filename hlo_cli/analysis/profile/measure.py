@@ -16,6 +16,7 @@ import numpy as np
 from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.profile.event_columns import joint_codes, real, text, whole
 from hlo_cli.analysis.profile.events import (
     GRAPH,
     Capture,
@@ -23,13 +24,7 @@ from hlo_cli.analysis.profile.events import (
     device_planes,
     device_type,
     expand_graphs,
-    join_hosts,
-    joint_codes,
-    mark_partial,
     platform_of,
-    real,
-    text,
-    whole,
 )
 from hlo_cli.analysis.profile.host_clock import hosts_of_cores
 from hlo_cli.analysis.profile.host_work import HostThreads, host_work
@@ -56,6 +51,7 @@ from hlo_cli.analysis.profile.profile import (
     programs_of,
     shared_times,
 )
+from hlo_cli.analysis.profile.steps import join_hosts, mark_partial
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.analysis.profile.events import HOST, line_times, steps_of_executions
+from hlo_cli.analysis.profile.event_columns import HOST, line_times
 from hlo_cli.analysis.profile.measure import operation_measures, sorted_median
 from hlo_cli.analysis.profile.profile import (
     NO_FLOW,
@@ -26,6 +26,7 @@ from hlo_cli.analysis.profile.profile import (
     divided,
     union,
 )
+from hlo_cli.analysis.profile.steps import steps_of_executions
 from hlo_cli.analysis.schedule.async_overlap import async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
