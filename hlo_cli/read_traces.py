@@ -50,6 +50,8 @@ _ENDINGS: Final = (
     ".trace.json",
     "perfetto_trace.json",
     ".sqlite",
+    "_results.db",
+    "_results.json",
     "nvtx_gpu_proj_trace.csv",
     "_kernel_trace.csv",
     "cuda_gpu_trace.csv",
@@ -176,7 +178,7 @@ def _rank_and_host(name: str) -> tuple[int, str]:
     """How good the form of a file is, by its name, and the host: the name without its ending.
 
     >>> _rank_and_host("vm.xplane.pb.gz"), _rank_and_host("vm.trace.json.gz"), _rank_and_host("README")[0]
-    ((0, 'vm'), (1, 'vm'), 9)
+    ((0, 'vm'), (1, 'vm'), 11)
     """
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
@@ -198,6 +200,7 @@ _XPLANE: Final = bytes((0x0A, 0x12, 0x1A, 0x22))
 _DATABASE: Final = b"SQLite format 3\0"
 _REPORTS: Final = (".nsys-rep", ".qdrep")
 _EXPORT: Final = "run `nsys export --type sqlite {}`, and pass the database"
+_ROCPROF_JSON: Final = re.compile(rb'^\s*\{\s*"rocprofiler-sdk-tool"')
 _HINT: Final = "pass *.xplane.pb or *.trace.json.gz of a profiler, or what nsys or rocprof wrote"
 
 
@@ -208,6 +211,10 @@ def read_trace_bytes(data: Buffer, name: str) -> Trace:
             from hlo_cli.syntax.traces.nsys_sqlite import read_sqlite_bytes
 
             return read_sqlite_bytes(bytes(data), name)
+        case "json" if _ROCPROF_JSON.search(data[:HEAD]):
+            from hlo_cli.syntax.traces.rocprof import read_rocprof_json
+
+            return read_rocprof_json(data, name)
         case "json":
             from hlo_cli.syntax.traces.trace_json import read_trace_json
 
@@ -309,7 +316,46 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _read_file(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
+    """The trace in a file; of a truncated one whose names are missing, with the events in JSON next to it."""
+    other = _json_next_to(path)
+    try:
+        trace = _read_one_file(path, stdin, maximum_bytes)
+    except HloError:
+        if other is None or not os.path.getsize(path):
+            raise
+        return replace(_read_one_file(other, stdin, maximum_bytes), notes=(f"{path} cannot be read; using {other}",))
+    if other is None or trace.is_whole:
+        return trace
+    with suppress(HloError):
+        events = _read_one_file(other, stdin, maximum_bytes)
+        if events.event_count > _readable_events(trace):
+            notes = (*trace.notes, f"using the events of {other}", *events.notes)
+            return replace(events, notes=notes, programs=trace.programs, errors=trace.errors, hostnames=trace.hostnames)
+    return trace
 
+
+def _readable_events(trace: Trace) -> int:
+    """The events of a damaged trace; 0 if they are damaged, too."""
+    with suppress(HloError):
+        return trace.event_count
+    return 0
+
+
+def _json_next_to(path: str) -> str | None:
+    """The file of the same recording in JSON next to an xplane, which has at most a million events; None without one.
+
+    >>> _json_next_to("fixtures/traces/cpu_steps/trace.xplane.pb"), _json_next_to("fixtures/traces/cpu/trace.xplane.pb")
+    ('fixtures/traces/cpu_steps/trace.json.gz', None)
+    """
+    rank, host = _rank_and_host(os.path.basename(path))
+    if rank or is_elsewhere(path):
+        return None
+    names = (f"{host}{ending}" for ending in (".trace.json.gz", ".trace.json", ".json.gz"))
+    paths = (os.path.join(os.path.dirname(path), name) for name in names)
+    return next((each for each in paths if os.path.isfile(each)), None)
+
+
+def _read_one_file(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
     if path == "-":
         stream = stdin or getattr(sys.stdin, "buffer", None)
         if stream is None or stream.closed or stream.isatty():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
 from pathlib import Path
 from random import Random
 
@@ -34,7 +35,9 @@ def test_whole_planes_before_the_cut_are_kept() -> None:
     trace = read_trace_bytes(whole + cut[:-1], "t")
     assert [each.name for each in trace.planes] == ["/device:TPU:0"]
     (note,) = trace.notes
-    assert re.fullmatch(r"t is truncated at byte \d+; plane /device:TPU:1 is omitted", note)
+    assert re.fullmatch(
+        r"t is truncated at byte \d+; plane /device:TPU:1 is omitted: the names of its 1 event are missing", note
+    )
     for rest in (whole[:1], whole[:2] + b"\xff", b"\x0b"):
         trace = read_trace_bytes(whole + cut + rest, "t")
         assert (len(trace.planes), len(trace.notes)) == (2, 1)
@@ -110,6 +113,24 @@ def test_gzip_is_not_a_trace_yet() -> None:
         read_trace_bytes(gzip.compress(SMALL), "t")
     with pytest.raises(HloError, match="empty"):
         read_trace_bytes(b"", "t")
+
+
+@pytest.mark.parametrize("part", [0.02, 0.3, 0.6, 0.9])
+def test_events_of_a_truncated_file_are_those_in_json_next_to_it(part: float, tmp_path: Path) -> None:
+    """The names follow all events of a plane, so that a cut loses them all; JAX writes the same events as JSON."""
+    folder = FIXTURES / "traces/cpu_steps"
+    data = (folder / "trace.xplane.pb").read_bytes()
+    (tmp_path / "trace.xplane.pb").write_bytes(data[: int(part * len(data))])
+    with pytest.raises(HloError):
+        hlo_cli.profile(tmp_path / "trace.xplane.pb")
+    shutil.copy(folder / "trace.json.gz", tmp_path / "trace.trace.json.gz")
+    whole, cut = hlo_cli.profile(folder / "trace.xplane.pb"), hlo_cli.profile(tmp_path)
+    assert cut.busy_ps == whole.busy_ps
+    assert [step.name for step in cut.steps] == [step.name for step in whole.steps]
+    assert any("truncated" in note for trace in cut.traces for note in trace.notes) or part < 0.1
+    assert any("trace.trace.json.gz" in note for trace in cut.traces for note in trace.notes)
+    if part > 0.6:  # the plane with the programs is before the events, and whole
+        assert all(each.is_joined for each in cut.operations)
 
 
 def test_the_error_of_a_truncated_profile_says_that_it_is_truncated(tmp_path: Path) -> None:

@@ -233,7 +233,8 @@ class TracedProgram:
 class Trace:
     """One file of a profiler: `errors` and `warnings` are its own, `notes` what the reader had to leave out.
 
-    `programs` reads the programs that it contains; `format` is the name of the format in words.
+    `programs` reads the programs that it contains; `format` is the name of the format in words. A truncated or damaged
+    file `is_whole` no longer.
     """
 
     name: str
@@ -244,12 +245,18 @@ class Trace:
     hostnames: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     programs: Callable[[], Sequence[TracedProgram]] = tuple
+    is_whole: bool = True
 
     def forget(self) -> None:
         """Frees the memory of all events, which are read again when they are next asked for."""
         for plane in self.planes:
             for line in plane.lines:
                 line.forget()
+
+    @property
+    def event_count(self) -> int:
+        """The number of events of all lines, which are read for it."""
+        return sum(len(line.events) for plane in self.planes for line in plane.lines)
 
     def plane(self, name: str) -> Plane | None:
         """The first plane of a name."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from hlo_cli.ir.traces.trace import PS_PER_NS, Trace, Value
 from hlo_cli.source import HloError, counted
+from hlo_cli.syntax.traces import rocprof
 from hlo_cli.syntax.traces.builder import KernelTrace
 from hlo_cli.syntax.traces.kernel_tables import MODULE, annotation_of, statistics_of, step_of
 
@@ -164,7 +165,7 @@ def read_sqlite_bytes(data: bytes, name: str) -> Trace:
 
 
 def _damaged(name: str, error: Exception) -> HloError:
-    return HloError(f"cannot read the database {name}: {error}", hint="run `nsys export --type sqlite` again")
+    return HloError(f"cannot read the database {name}: {error}", hint="export or record it again")
 
 
 def _read_database(connection: Connection, name: str) -> Trace:
@@ -173,10 +174,13 @@ def _read_database(connection: Connection, name: str) -> Trace:
     with closing(connection):
         try:
             _limit(connection)
-            database = _Database(connection)
+            of_rocprof = Database(connection, rocprof.COLUMNS, rocprof.known_table)
+            if rocprof.is_rocpd(of_rocprof):
+                return rocprof.read_rocpd(of_rocprof, name)
+            database = Database(connection, _COLUMNS, lambda table: table)
             if not {_KERNELS, _GRAPHS, _RANGES} & database.tables.keys():
-                hint = "pass a database of `nsys export`; for rocprofv3, use `--output-format csv`"
-                raise HloError(f"{name} is not a database of Nsight Systems", hint=hint)
+                hint = "pass a database of `nsys export` or of rocprofv3 (rocpd)"
+                raise HloError(f"{name} is not a database of Nsight Systems or rocprofv3", hint=hint)
             return _Reading(database, name).trace()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:  # messages may quote damaged bytes
             raise _damaged(name, error) from None
@@ -200,19 +204,29 @@ def _limit(connection: Connection) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-class _Database:
-    """The tables of a database that are known, each with those of its columns that are; views are no tables."""
+class Database:
+    """The tables of a database that are known, each with those of its columns that are; views are no tables.
 
-    def __init__(self, connection: Connection) -> None:
+    `columns` are those of each known table, and `known` gives the known table that one is, which is None for others.
+    """
+
+    def __init__(self, connection: Connection, columns: Mapping[str, str], known: Callable[[str], str | None]) -> None:
+        """Reads the names of tables and columns."""
         self._connection = connection
         self.tables: dict[str, tuple[str, ...]] = {}
         # nsys writes some hundred tables
         schema = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchmany(10_000)
         for name, sql in schema:
-            if name in _COLUMNS and isinstance(sql, str) and not sql.upper().startswith("CREATE VIRTUAL"):
-                described = connection.execute(f"PRAGMA table_info({name})").fetchall()
+            table = known(name) if isinstance(name, str) else None
+            if (
+                table is not None
+                and table in columns
+                and isinstance(sql, str)
+                and not sql.upper().startswith("CREATE VIRTUAL")
+            ):
+                described = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
                 present = {str(row[1]) for row in described}
-                self.tables[name] = tuple(column for column in _COLUMNS[name].split() if column in present)
+                self.tables[name] = tuple(column for column in columns[table].split() if column in present)
 
     def rows(self, table: str, *required: str, only: Sequence[str] = ()) -> Iterator[Row]:
         """The rows of a table, none if it or a required column is missing; `only` gives distinct ones of columns."""
@@ -227,7 +241,7 @@ class _Database:
 
 
 class _Reading:
-    def __init__(self, database: _Database, name: str) -> None:
+    def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._trace = KernelTrace(name, "Nsight Systems")
         self._texts = {row["id"]: row["value"] for row in database.rows("StringIds", "id", "value")}

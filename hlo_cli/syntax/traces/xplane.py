@@ -11,7 +11,7 @@ import numpy as np
 
 from hlo_cli import wire
 from hlo_cli.ir.traces.trace import EventMetadata, Events, Integers, Line, Plane, Trace, TracedProgram, Value
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces.xplane_columns import (
     CHUNK,
     Fields,
@@ -265,6 +265,7 @@ def read_xplane(data: Buffer, name: str) -> Trace:
         hostnames=tuple(reading.texts[_HOSTNAME]),
         notes=tuple(reading.notes),
         programs=partial(_programs, planes),
+        is_whole=reading.cut is None,
     )
 
 
@@ -348,7 +349,10 @@ class _Reading:
             self.planes.append(plane)
             self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; {shown} is incomplete")
         else:
-            self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; {shown} is omitted")
+            # The names of a plane's events follow all of its events.
+            events = sum(len(line.events) for line in plane.lines)
+            missing = f": the names of its {counted(events, 'events')} are missing" if events else ""
+            self.notes.append(f"{self.name} is {what} at byte {self.cut.at:,}; {shown} is omitted{missing}")
 
 
 class _PlaneSpans:
