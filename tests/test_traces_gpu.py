@@ -15,7 +15,7 @@ from hlo_cli.ir.traces.trace import Trace
 from hlo_cli.read_traces import read_trace as read_path
 from hlo_cli.read_traces import read_trace_bytes
 from hlo_cli.source import HloError
-from hlo_cli.syntax.traces import nsys_sqlite
+from hlo_cli.syntax.traces import databases
 
 MODULE = "XlaModule:#prefix=jit(f)/jit(main),hlo_module=jit_f,program_id=7#"
 Events = list[tuple[str, str, str, int, int, dict[str, object]]]
@@ -353,8 +353,8 @@ def test_hostile_databases_have_a_bounded_answer(tmp_path: Path, monkeypatch: py
     connection.close()
     with pytest.raises(HloError, match="not a database of Nsight Systems"):
         read_path(endless)
-    monkeypatch.setattr(nsys_sqlite, "MAX_STEPS", 10)
-    monkeypatch.setattr(nsys_sqlite, "_STEPS_AT_ONCE", 10)
+    monkeypatch.setattr(databases, "MAX_STEPS", 10)
+    monkeypatch.setattr(databases, "_STEPS_AT_ONCE", 10)
     with pytest.raises(HloError, match="interrupted"):
         read_trace_bytes(whole, "t")
 

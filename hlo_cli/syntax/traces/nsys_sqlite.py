@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from hlo_cli.ir.traces.trace import PS_PER_NS, Trace, Value
 from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.traces import rocprof
 from hlo_cli.syntax.traces.builder import KernelTrace
+from hlo_cli.syntax.traces.databases import Database, Row, limit
 from hlo_cli.syntax.traces.kernel_tables import MODULE, annotation_of, statistics_of, step_of
 
 if TYPE_CHECKING:
@@ -100,12 +101,6 @@ class Ranges:
 # have rows, and columns differ by version: what is missing is done without.
 
 
-MAX_STEPS: Final = 20_000_000_000
-"""The most operations of the database engine for one file."""
-MAX_ROWS: Final = 1 << 26  # a bound for hostile files: a view in place of a table can make any number of rows
-# Seldom enough to cost nothing, often enough to stop a hostile file soon after the limit.
-_STEPS_AT_ONCE: Final = 10_000_000
-_MAX_LENGTH: Final = 1 << 24  # names of kernels have thousands of characters; a blob of the database may have 1 GB
 _PROCESS: Final = ~0xFFFFFF
 """The bits of a thread's number that are its process."""
 _MOST_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
@@ -136,8 +131,6 @@ _COLUMNS: Final = {
     _GPUS: "id name smCount memoryBandwidth totalMemory computeMajor computeMinor",
     "StringIds": "id value",
 }
-Cell = int | float | str | bytes | None
-Row = Mapping[str, Cell]
 
 
 def read_sqlite_file(path: str) -> Trace:
@@ -173,7 +166,7 @@ def _read_database(connection: Connection, name: str) -> Trace:
 
     with closing(connection):
         try:
-            _limit(connection)
+            limit(connection)
             of_rocprof = Database(connection, rocprof.COLUMNS, rocprof.known_table)
             if rocprof.is_rocpd(of_rocprof):
                 return rocprof.read_rocpd(of_rocprof, name)
@@ -184,60 +177,6 @@ def _read_database(connection: Connection, name: str) -> Trace:
             return _Reading(database, name).trace()
         except (sqlite3.Error, OverflowError, UnicodeError) as error:  # messages may quote damaged bytes
             raise _damaged(name, error) from None
-
-
-def _limit(connection: Connection) -> None:
-    """Makes sure that a hostile file can neither run forever nor run anything but reads."""
-    import sqlite3
-
-    steps = 0
-
-    def count() -> int:
-        nonlocal steps
-        steps += _STEPS_AT_ONCE
-        return int(steps > MAX_STEPS)
-
-    connection.set_progress_handler(count, _STEPS_AT_ONCE)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-class Database:
-    """The tables of a database that are known, each with those of its columns that are; views are no tables.
-
-    `columns` are those of each known table, and `known` gives the known table that one is, which is None for others.
-    """
-
-    def __init__(self, connection: Connection, columns: Mapping[str, str], known: Callable[[str], str | None]) -> None:
-        """Reads the names of tables and columns."""
-        self._connection = connection
-        self.tables: dict[str, tuple[str, ...]] = {}
-        # nsys writes some hundred tables
-        schema = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchmany(10_000)
-        for name, sql in schema:
-            table = known(name) if isinstance(name, str) else None
-            if (
-                table is not None
-                and table in columns
-                and isinstance(sql, str)
-                and not sql.upper().startswith("CREATE VIRTUAL")
-            ):
-                described = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
-                present = {str(row[1]) for row in described}
-                self.tables[name] = tuple(column for column in columns[table].split() if column in present)
-
-    def rows(self, table: str, *required: str, only: Sequence[str] = ()) -> Iterator[Row]:
-        """The rows of a table, none if it or a required column is missing; `only` gives distinct ones of columns."""
-        columns = self.tables.get(table, ())
-        if not columns or not set(required) <= set(columns):
-            return
-        columns = tuple(column for column in columns if not only or column in only)
-        names = ", ".join(f'"{column}"' for column in columns)
-        select = "SELECT DISTINCT" if only else "SELECT"
-        for row in self._connection.execute(f'{select} {names} FROM "{table}" LIMIT {MAX_ROWS}'):
-            yield dict(zip(columns, row, strict=True))
 
 
 class _Reading:

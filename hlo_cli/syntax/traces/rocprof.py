@@ -17,7 +17,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.traces.builder import KernelTrace
 
 if TYPE_CHECKING:
-    from hlo_cli.syntax.traces.nsys_sqlite import Cell, Database, Row
+    from hlo_cli.syntax.traces.databases import Cell, Database, Row
     from hlo_cli.wire import Buffer
 
 FORMAT: Final = "rocprof"
