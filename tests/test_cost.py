@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, module_cost
+from hlo_cli.analysis.cache import computed_once, sharing
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, costs_among, module_cost
 from hlo_cli.analysis.cost.counting import EXACT, RUN, XLA, Cost, CostOptions, Number
 from hlo_cli.analysis.cost.matmuls import valid_positions
 from hlo_cli.analysis.cost.opcode_costs import FLOP_OPCODES
+from hlo_cli.analysis.dataflow.dependencies import EqualComputations, callees_first
 from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.operations import OPCODE_ARITY, TRANSCENDENTAL
 from judge import ask_xla
@@ -340,3 +342,75 @@ def _ask() -> None:
 
 if __name__ == "__main__":
     _ask()
+
+
+@each_dump
+def test_equal_computations_cost_what_each_of_them_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def costs_of(rules: CostOptions) -> list[tuple[str, object]]:
+        module = parse_module(text)
+        costs = cost_analysis(module, rules=rules)
+        return [(each.name, (dict(costs[each].properties), costs[each].unknown)) for each in module.instructions]
+
+    shared = [costs_of(rules) for rules in (RUN, XLA)]
+    monkeypatch.setattr(EqualComputations, "first", lambda _, computation: computation)
+    assert shared == [costs_of(rules) for rules in (RUN, XLA)]
+
+
+def test_layers_have_equal_computations() -> None:
+    """Also one after the other within a report, of which each counts other computations."""
+    text = synthetic_layers(20)
+    with sharing():
+        one, other = parse_module(text), parse_module(text)
+        equal = computed_once(EqualComputations)
+        assert len({equal.first(each) for each in callees_first(one.computations)}) == 3
+        for module in (one, other, one):
+            for rules in (EXACT, RUN, XLA):
+                costs = list(costs_among(module.entry.instructions[2:], rules=rules).values())
+                assert len({(cost.flops, cost.bytes_accessed) for cost in costs}) == 1
+                assert costs[0].flops == 63
+
+
+def synthetic_layers(count: int) -> str:
+    """So many reductions of a sum, each in fused computations of its own."""
+    bodies = "".join(
+        f"s{n} {{ a{n} = f32[] parameter(0)  b{n} = f32[] parameter(1)  ROOT c{n} = f32[] add(a{n}, b{n}) }}\n"
+        f"f{n} {{ p{n} = f32[32] parameter(0)  z{n} = f32[] constant(0)  d{n} = f32[32] add(p{n}, p{n})\n"
+        f"  ROOT r{n} = f32[] reduce(d{n}, z{n}), dimensions={{0}}, to_apply=s{n} }}\n"
+        for n in range(count)
+    )
+    lines = "".join(f"  v{n} = f32[] fusion(a), kind=kInput, calls=f{n}\n" for n in range(count))
+    return f"HloModule m\n{bodies}ENTRY e {{ a = f32[32] parameter(0)  b = f32[] parameter(1)\n{lines}}}\n"
+
+
+@pytest.mark.parametrize("other", [
+    "p = f32[8] parameter(0)  c = f32[] constant(2)  b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] add(p, b)",
+    "p = f32[8] parameter(0)  c = f32[] constant(1)  b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] add(b, p)",
+    "p = f32[8] parameter(0)  c = f32[] constant(1)  b = f32[8] iota(), iota_dimension=0  ROOT r = f32[8] add(p, b)",
+    "p = f32[8] parameter(0)  c = f32[] constant(1)  b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] dot(p, b)",
+    "p = f32[9] parameter(0)  c = f32[] constant(1)  b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] add(p, b)",
+    'p = f32[8] parameter(0)  c = f32[] constant(1)  b = f32[8] broadcast(c), x=", metadata={y"  ROOT r = f32[8] add(p, b)',
+])  # fmt: skip
+def test_computations_that_differ_in_more_than_names_are_not_equal(other: str) -> None:
+    one = "p = f32[8] parameter(0)  c = f32[] constant(1)  b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] add(p, b)"
+    renamed = (
+        one.replace("p", "q")
+        .replace("qarameter", "parameter")
+        .replace("dimensions={}", 'dimensions={}, metadata={op_name="z"}')
+    )
+    text = f"HloModule m\nf {{ {one} }}\ng {{ {renamed} }}\nh {{ {other} }}\nENTRY e {{ a = f32[8] parameter(0)\n"
+    text += "\n".join(f"  {name}.1 = f32[8] call(a), to_apply={name}" for name in "fgh") + "\n}\n"
+    module, equal = parse_module(text), EqualComputations()
+    first = [equal.first(computation).name for computation in callees_first([module.entry])]
+    assert first == ["f", "f", "h", "e"]
+
+
+def test_computations_that_call_different_ones_are_not_equal() -> None:
+    text = """HloModule m
+s { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+t { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] multiply(a, b) }
+f { p = f32[8] parameter(0)  z = f32[] constant(0)  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=s }
+g { p = f32[8] parameter(0)  z = f32[] constant(0)  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=t }
+ENTRY e { a = f32[8] parameter(0)  x = f32[] call(a), to_apply=f  ROOT y = f32[] call(a), to_apply=g }
+"""
+    equal = EqualComputations()
+    assert len({equal.first(each) for each in callees_first([parse_module(text).entry])}) == 5

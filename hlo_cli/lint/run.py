@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Results
@@ -160,7 +161,7 @@ def lint_module(
     context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip, line_of)
     found: dict[Finding, None] = {}
     rules = selected_rules(settings)
-    with no_garbage_collection():
+    with no_garbage_collection(), sharing():  # rules need the same analyses
         # What was cut off cannot be judged, so fewer rules apply.
         satisfied = _satisfied(context)
         for rule in rules:

@@ -113,7 +113,8 @@ def _exact_costs(module: Module) -> ByInstruction[Instruction, Cost]:
 def _cost_analysis(module: Module, rules: CostOptions) -> ByInstruction[Instruction, Cost]:
     properties: dict[Instruction, Properties] = {}
     _counted_computations(module.computations, rules, properties)
-    return ByInstruction((instruction, _cost(properties[instruction])) for instruction in module.instructions)
+    cost = _Costs()
+    return ByInstruction((instruction, cost.of(properties[instruction])) for instruction in module.instructions)
 
 
 def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
@@ -128,7 +129,8 @@ def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXA
     counter = _counted_computations(
         (called for instruction in wanted for called in instruction.called_computations), rules
     )
-    return {instruction: _cost(_properties_of(instruction, counter)) for instruction in wanted}
+    cost, known = _Costs(), dict[tuple[object, ...], Properties]()
+    return {instruction: cost.of(_shared_properties(instruction, counter, known)) for instruction in wanted}
 
 
 def main_costs_among(instructions: Iterable[Instruction], *, rules: CostOptions) -> Iterator[Properties]:
@@ -145,6 +147,9 @@ def main_costs_among(instructions: Iterable[Instruction], *, rules: CostOptions)
     counter = CostCounter(rules)
     known: dict[tuple[object, ...], tuple[Number, ...]] = {}
     for computation in callees_first(called for instruction in wanted for called in instruction.called_computations):
+        if (first := counter.first(computation)) is not computation:
+            counter.totals[computation] = counter.totals[first]
+            continue
         parts = [
             _main_part(each, counter, known) for each in computation.instructions if each.opcode not in _FREE_OPCODES
         ]
@@ -159,13 +164,9 @@ def _main_part(
     instruction: Instruction, counter: CostCounter, known: dict[tuple[object, ...], tuple[Number, ...]]
 ) -> tuple[Number, ...]:
     """The main properties of an instruction; `known` has them by opcode and shapes."""
-    opcode = instruction.opcode
-    # Parts by shape: a module has thousands of adds on a handful of shapes. By identity, as hashing a shape is slow.
-    key: tuple[object, ...] = ()
-    if opcode in _COSTED_BY_SHAPES and not (instruction.called_computations or instruction.computation.operand_indices):
-        key = (opcode, id(instruction.shape), *[id(operand.shape) for operand in instruction.operands])
-        if (part := known.get(key)) is not None:
-            return part
+    key = _key(instruction, counter)
+    if key and (part := known.get(key)) is not None:
+        return part
     properties = _properties_of(instruction, counter)
     part = tuple([properties.get(name, 0) for name in _COUNTED_PROPERTIES])
     if key:
@@ -198,6 +199,11 @@ def _counted_computations(
     """Counter with the totals of these computations and of their callees; `each` receives the summands."""
     counter, known = CostCounter(rules), dict[tuple[object, ...], Properties]()
     for computation in callees_first(computations):
+        if (first := counter.first(computation)) is not computation:
+            counter.totals[computation] = counter.totals[first]
+            if each is not None:
+                each.update(zip(computation.instructions, map(each.__getitem__, first.instructions), strict=True))
+            continue
         total: Properties = {}
         for instruction in _in_order(computation, rules):
             properties = _shared_properties(instruction, counter, known)
@@ -211,18 +217,36 @@ def _counted_computations(
 def _shared_properties(
     instruction: Instruction, counter: CostCounter, known: dict[tuple[object, ...], Properties]
 ) -> Properties:
-    """A copy of the properties of an instruction; `known` has them by opcode and shapes."""
-    opcode, operands = instruction.opcode, instruction.operands
-    if opcode not in _COSTED_BY_SHAPES or instruction.called_computations or instruction.computation.operand_indices:
+    """The properties of an instruction, which must not be changed; `known` has them by opcode and shapes."""
+    if not (key := _key(instruction, counter)):
         return _properties_of(instruction, counter)
-    # By identity, as hashing a shape is slow. Constants of packed types are measured otherwise than other operands.
-    key = (
-        opcode, id(instruction.shape), *[id(operand.shape) for operand in operands],
-        *[at for at, operand in enumerate(operands) if operand.opcode == opcodes.CONSTANT],
-    )  # fmt: skip
     if (properties := known.get(key)) is None:
         properties = known[key] = _properties_of(instruction, counter)
-    return dict(properties)
+    return properties
+
+
+def _key(instruction: Instruction, counter: CostCounter) -> tuple[object, ...]:
+    """What the cost of an instruction depends on; empty if that is more than shapes and a fused computation.
+
+    A module has thousands of adds on a handful of shapes, and many equal fusions.
+    """
+    opcode, operands, called = instruction.opcode, instruction.operands, instruction.called_computations
+    if opcode in _FREE_OPCODES:
+        return opcode, len(operands)
+    body: Computation | None = None
+    if called:
+        if opcode != opcodes.FUSION or len(called) > 1 or opcode_costs.is_custom(instruction):
+            return ()
+        body = counter.first(called[0])
+    elif opcode not in _COSTED_BY_SHAPES:
+        return ()
+    if instruction.computation.operand_indices:
+        return ()
+    # By identity, as hashing a shape is slow. Constants of packed types are measured otherwise than other operands.
+    return (
+        opcode, body, id(instruction.shape), *[id(operand.shape) for operand in operands],
+        *[at for at, operand in enumerate(operands) if operand.opcode == opcodes.CONSTANT],
+    )  # fmt: skip
 
 
 def _in_order(computation: Computation, rules: CostOptions) -> Iterator[Instruction]:
@@ -273,6 +297,22 @@ def _wrapped(start: Instruction, opcode: str) -> Instruction:
 def _cost(properties: Properties) -> Cost:
     unknown = properties.pop(UNKNOWN, 0)
     return Cost(MappingProxyType(properties), int(unknown))
+
+
+class _Costs:
+    """Costs with these properties: one for all instructions that share them."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        # by identity; a cost keeps its properties, so that no other ones have their id
+        self._known: dict[int, Cost] = {}
+
+    def of(self, properties: Properties) -> Cost:
+        cost = self._known.get(id(properties))
+        if cost is None:
+            cost = self._known[id(properties)] = _cost(properties)
+        return cost
 
 
 # --- kernels ---

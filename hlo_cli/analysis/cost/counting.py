@@ -10,6 +10,8 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.dataflow.dependencies import EqualComputations
 from hlo_cli.dataclass import brief_count, dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -209,22 +211,37 @@ class ShapeSize:
 
     def size(self, dimension: int) -> int:
         """Size of one dimension; 1 if it does not exist."""
-        dimensions = self.dimensions
-        return dimensions[dimension] if -len(dimensions) <= dimension < len(dimensions) else 1
+        return size_in(self.dimensions, dimension)
+
+
+def size_in(dimensions: tuple[int, ...], dimension: int) -> int:
+    """Size of one dimension; 1 if it does not exist.
+
+    >>> size_in((3, 5), -1), size_in((3, 5), 2)
+    (5, 1)
+    """
+    return dimensions[dimension] if -len(dimensions) <= dimension < len(dimensions) else 1
 
 
 @dataclass(slots=True)
 class CostCounter:
     """State of a cost analysis; callees are counted before their callers.
 
-    `totals` has the sums of computations, `reads` the bytes that fusions read from their parameters.
+    `totals` has the sums of computations, `reads` the bytes that fusions read from their parameters, of equal
+    computations only those of the `first`.
     """
 
     rules: CostOptions
     totals: dict[Computation, Properties] = field(default_factory=dict)
     reads: dict[Instruction, int] = field(default_factory=dict)
+    _equal: EqualComputations = field(default_factory=lambda: computed_once(EqualComputations))
+    _firsts: dict[Computation, Computation] = field(default_factory=dict)
     _has_unbounded: bool = False
     _measures: dict[int, ShapeSize] = field(default_factory=dict)
+
+    def first(self, computation: Computation) -> Computation:
+        """The computation equal to this one that is counted for all of them: the first one asked for."""
+        return self._firsts.setdefault(self._equal.first(computation), computation)
 
     def measure(self, shape: Shape) -> ShapeSize:
         """Size of a shape, cached by identity, as many instructions share a shape object.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import gcd, prod
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from hlo_cli.analysis.cost.counting import (
     int64,
     measure,
     operand_key,
+    size_in,
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import NamedItems
@@ -89,18 +91,37 @@ def _convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: Shap
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
         return 0
-    # Integer divisions as in GetConvolutionFlops, which rounds down for groups that do not divide.
-    features = inputs.size(numbers.input_feature_dimension) // (instruction.integer("feature_group_count") or 1)
-    batch = inputs.size(numbers.input_batch_dimension) // (instruction.integer("batch_group_count") or 1)
-    spatial = zip(
+    return _flops_of_convolution(
+        numbers,
         (instruction.window or Window(())).dimensions,
+        (instruction.integer("feature_group_count") or 1, instruction.integer("batch_group_count") or 1),
+        (inputs.dimensions, kernel.dimensions, result.dimensions),
+    )
+
+
+@lru_cache(maxsize=1 << 10)  # layers have equal convolutions, and each is asked for its cost and as a matmul
+def _flops_of_convolution(
+    numbers: ConvolutionDimensionNumbers,
+    window: Sequence[WindowDimension],
+    groups: tuple[int, int],
+    sizes: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+) -> int:
+    """Flops of a convolution by its groups of features and of batch, and by the sizes of input, kernel, and result."""
+    inputs, kernel, result = sizes
+    # Integer divisions as in GetConvolutionFlops, which rounds down for groups that do not divide.
+    features = size_in(inputs, numbers.input_feature_dimension) // groups[0]
+    batch = size_in(inputs, numbers.input_batch_dimension) // groups[1]
+    spatial = zip(
+        window,
         numbers.input_spatial_dimensions,
         numbers.kernel_spatial_dimensions,
         numbers.output_spatial_dimensions,
         strict=False,
     )
-    taps = prod(valid_positions(d, inputs.size(i), kernel.size(k), result.size(o)) for d, i, k, o in spatial)
-    return FMA_FLOPS * features * result.size(numbers.output_feature_dimension) * batch * taps
+    taps = prod(
+        valid_positions(d, size_in(inputs, i), size_in(kernel, k), size_in(result, o)) for d, i, k, o in spatial
+    )
+    return FMA_FLOPS * features * size_in(result, numbers.output_feature_dimension) * batch * taps
 
 
 def valid_positions(dimension: WindowDimension, inputs: int, kernel: int, outputs: int) -> int:
@@ -244,7 +265,7 @@ def matmuls_of(module: Module) -> NamedItems[Matmul]:
     [(8, 128, 32, 64, 4194304)]
     """
     fusions = _outermost_fusions(module)
-    matmuls = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions)
+    matmuls = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions if i.opcode in MAY_BE_MATMULS)
     return NamedItems(matmul for matmul in matmuls if matmul is not None)
 
 
@@ -259,6 +280,10 @@ def is_matmul(instruction: Instruction) -> bool:
         return instruction.opcode in MATMULS
     target = instruction.string("custom_call_target") or ""
     return target.startswith((*LIBRARY_DOTS, *LIBRARY_CONVOLUTIONS))
+
+
+MAY_BE_MATMULS: Final = MATMULS | {opcodes.CUSTOM_CALL}
+"""Opcodes for which `matmul_of` is worth asking."""
 
 
 def matmul_of(instruction: Instruction, fusion: Instruction | None = None) -> Matmul | None:

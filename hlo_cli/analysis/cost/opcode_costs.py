@@ -472,10 +472,8 @@ def fusion(instruction: Instruction, properties: Properties, counter: CostCounte
     """
     if not instruction.called_computations or instruction.called_computations[0].root is None:
         return
-    body = instruction.called_computations[0]
-    # Most fusions are not custom: their attributes need not be split.
-    is_custom = "kCustom" in instruction.raw[1] and instruction.attribute("kind") == "kCustom"
-    if is_custom and _count_as_slices(body, properties, counter):
+    body = counter.first(instruction.called_computations[0])
+    if is_custom(instruction) and _count_as_slices(body, properties, counter):
         return
     properties.clear()
     properties |= counter.totals.get(body, {})
@@ -486,6 +484,12 @@ def fusion(instruction: Instruction, properties: Properties, counter: CostCounte
     terms += [constant.bytes for constant in constants if constant.elements > 1]
     terms += _bytes_read_of_parameters(body, properties, counter)
     properties[BYTES] = counter.sum(terms)
+
+
+def is_custom(fusion: Instruction) -> bool:
+    """Whether the kind of a fusion is kCustom."""
+    # Most fusions are not custom: their attributes need not be split.
+    return "kCustom" in fusion.raw[1] and fusion.attribute("kind") == "kCustom"
 
 
 def _count_as_slices(body: Computation, properties: Properties, counter: CostCounter) -> bool:
@@ -602,7 +606,7 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, counter: C
 
     That applies only if the operand is used directly by the inner root.
     """
-    body = inner.called_computations[0] if inner.called_computations else None
+    body = counter.first(inner.called_computations[0]) if inner.called_computations else None
     if body is None or body.root is None or number >= len(body.parameters):
         return 0
     parameter, root = body.parameters[number], body.root

@@ -14,6 +14,7 @@ from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.operations import (
     ASYNC_COLLECTIVE_DONE,
     ASYNC_COLLECTIVE_START,
+    CALLING_ATTRIBUTES,
     CHANNEL_STARTS,
     COLLECTIVES,
     CONTROL_PREDECESSORS,
@@ -432,3 +433,82 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
     ends = [i for i in computation.instructions if i not in used and i is not root]
     last = computation.instructions if root is None else (root, *computation.instructions)  # circles have no end
     return depth_first((*ends, *last), lambda i: [*i.operands, *controlled.get(i, ())])
+
+
+# --- computations that are equal but for names ---
+# The layers of a model are compiled one by one: of its fused computations, most are equal to one of another layer.
+
+
+class EqualComputations:
+    """Finds computations that are equal but for names, metadata, and attributes of operations that shapes describe.
+
+    Whatever depends on neither, such as their cost, is computed once for all of them. Computations must be asked for
+    callees first; those that select elements of tuples in their operands are equal to themselves alone.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { p = s8[] parameter(0)  ROOT n = s8[] not(p) }  g { q = s8[] parameter(0)  ROOT o = s8[] not(q) }
+    ... ENTRY e { a = s8[] parameter(0)  b = s8[] call(a), to_apply=f  ROOT c = s8[] call(b), to_apply=g }'''
+    >>> equal, module = EqualComputations(), parse_module(text)
+    >>> [equal.first(computation).name for computation in callees_first([module.entry])]
+    ['f', 'f', 'e']
+    """
+
+    __slots__ = ("_first", "_forms", "_only")
+
+    def __init__(self) -> None:
+        self._first: dict[Computation, Computation] = {}
+        self._forms: dict[tuple[object, ...], Computation] = {}
+        self._only: dict[tuple[object, ...], Computation | None] = {}
+
+    def first(self, computation: Computation) -> Computation:
+        """Returns the first computation of those that are equal to this one."""
+        first = self._first.get(computation)
+        if first is None:
+            first = self._first[computation] = self._find(computation)
+        return first
+
+    def _find(self, computation: Computation) -> Computation:
+        root = computation.root
+        if computation.operand_indices or root is None:
+            return computation
+        # The form is made only if another computation looks the same from outside: the largest, the entry, never is.
+        outside = len(computation.instructions), len(computation.parameters), root.opcode, id(root.shape), root.index
+        if (only := self._only.setdefault(outside, computation)) is computation:
+            return computation
+        if only is not None:
+            self._only[outside] = None
+            self._forms[self._form(only)] = only
+        return self._forms.setdefault(self._form(computation), computation)
+
+    def _form(self, computation: Computation) -> tuple[object, ...]:
+        # Shapes by identity: a reader has one object for all equal texts, and hashing a shape is slow.
+        parts: list[object] = [computation.root and computation.root.index, *[p.index for p in computation.parameters]]
+        for instruction in computation.instructions:
+            opcode, called = instruction.opcode, instruction.called_computations
+            text: object = ""
+            if called:
+                text = tuple([pair for pair in instruction.pairs if pair[0] not in _NOT_COMPARED])
+            elif opcode not in _SAID_BY_SHAPES:
+                argument, attributes = instruction.raw
+                text = argument, _without_metadata(attributes)
+            operands = [operand.index for operand in instruction.operands]
+            parts.append((opcode, id(instruction.shape), text, *map(self.first, called), *operands))
+        return tuple(parts)
+
+
+_SAID_BY_SHAPES: Final = ELEMENTWISE | {opcodes.BITCAST, opcodes.PARAMETER, opcodes.RESHAPE, opcodes.TUPLE}
+"""Opcodes whose attributes are not compared; the numbers of parameters are in their order."""
+_NOT_COMPARED: Final = frozenset((*CALLING_ATTRIBUTES, "metadata"))
+_METADATA: Final = ", metadata={"
+
+
+def _without_metadata(attributes: str) -> str:
+    """Attributes without their metadata; with it, or with a part of it, if it is unusual.
+
+    >>> _without_metadata(', a={1}, metadata={op_name="f"}, b=2'), _without_metadata(', a=", metadata={"')
+    (', a={1}, b=2', ', a=", metadata={"')
+    """
+    before, separator, rest = attributes.partition(_METADATA)
+    # in a string or in a dictionary, it is not metadata
+    is_inside = "\\" in before or "'" in before or before.count('"') % 2 or before.count("{") != before.count("}")
+    return attributes if not separator or is_inside else before + rest.partition("}")[2]

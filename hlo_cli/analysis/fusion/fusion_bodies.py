@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.cost.matmuls import matmul_of
+from hlo_cli.analysis.cost.matmuls import MAY_BE_MATMULS, matmul_of
 from hlo_cli.analysis.dataflow.dependencies import users_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir import opcodes
@@ -126,7 +126,8 @@ def heroes_of(body: Computation) -> tuple[Instruction, ...]:
     """
     inner = list(all_fused(body))
     # Not XLA's rule for kernels: a matmul decides the time of a fusion, whatever is around it.
-    if products := [product for each in inner if (product := matmul_of(each)) is not None]:
+    asked = [each for each in inner if each.opcode in MAY_BE_MATMULS]
+    if products := [product for each in asked if (product := matmul_of(each)) is not None]:
         return (max(products, key=lambda product: product.flops).instruction,)
     if leading := [each for each in inner if each.opcode in _ALWAYS_HEROES]:
         return tuple(leading)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_of_kernels
 from hlo_cli.analysis.cost.counting import BYTES, Cost
-from hlo_cli.analysis.cost.matmuls import Matmul, matmul_of, matmul_type
+from hlo_cli.analysis.cost.matmuls import MAY_BE_MATMULS, Matmul, matmul_of, matmul_type
 from hlo_cli.analysis.dataflow.dependencies import callees_first, instruction_post_order, target_of_root
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, trip_count
 from hlo_cli.analysis.fusion.kernels import is_launched
@@ -200,7 +200,7 @@ def matmuls_within(instruction: Instruction) -> Sequence[Matmul]:
     []
     """
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
-    matmuls = (matmul_of(each) for each in (instruction, *inner))
+    matmuls = (matmul_of(each) for each in (instruction, *inner) if each.opcode in MAY_BE_MATMULS)
     return [matmul for matmul in matmuls if matmul is not None]
 
 

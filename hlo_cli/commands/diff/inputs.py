@@ -11,6 +11,7 @@ from hashlib import sha256
 from shlex import quote
 from typing import Final, TypeAlias
 
+from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.analysis.statements.operations import renaming_of
@@ -513,7 +514,9 @@ def _stages(arguments: Sequence[str], reading: InputOptions) -> tuple[str | None
 
 def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments: Sequence[str]) -> DiffOutcome:
     before, after = _read_side(old, reading), _read_side(new, reading)
-    comparison = view.compare(before.module, after.module)
+    with sharing():  # matching, statements, and numbers need the same analyses
+        comparison = view.compare(before.module, after.module)
+        report, is_finding = report_of_diff(comparison, before, after, view, arguments)
     notes = tuple(Diagnostic("note", note) for each in (old, new) for note in each.notes)
     if before.module.is_part or after.module.is_part:
         words = "these are parts of modules; only instructions in the text are compared"
@@ -521,7 +524,6 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
     entries = entries_of(old, new)
     if entries is None and (flags := _flags_between(old, new)):
         notes = (*notes, Diagnostic("note", f"compiled with different flags: {flags}"))
-    report, is_finding = report_of_diff(comparison, before, after, view, arguments)
     if entries is not None:
         report = with_cache_keys(report, entries, comparison)
     errors = (*before.module.errors, *after.module.errors)
