@@ -64,6 +64,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "scanning": set(),
         "traces": set(),
         "compiler_files": {"scanning"},
+        "compiler_messages": {"scanning"},
         "values": {"scanning"},
         "out_of_memory": {"compiler_files", "scanning"},
         "text": {"scanning", "values"},

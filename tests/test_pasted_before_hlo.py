@@ -12,7 +12,7 @@ from hlo_cli import cli
 from hlo_cli.commands.prints import device_tables, program_prints
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.report.report import Report
-from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
+from hlo_cli.syntax.compiler_messages.tracing_errors import TRACING_RULES, size_difference
 from timing import is_linear
 
 TEXTS = Path(__file__).parent / "data" / "pasted"

@@ -11,9 +11,9 @@ from hlo_cli.inputs.pasted.envelopes import PastedTextError
 from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.ir.compiler_messages import ErrorRule
 from hlo_cli.source import HloError
-from hlo_cli.syntax.compiler_files.library_errors import LIBRARY_RULES
-from hlo_cli.syntax.compiler_files.python_errors import PYTHON_RULES
-from hlo_cli.syntax.compiler_files.runtime_errors import RUNTIME_RULES
+from hlo_cli.syntax.compiler_messages.library_errors import LIBRARY_RULES
+from hlo_cli.syntax.compiler_messages.python_errors import PYTHON_RULES
+from hlo_cli.syntax.compiler_messages.runtime_errors import RUNTIME_RULES
 
 TEXTS = Path(__file__).parent / "data" / "pasted" / "calls.txt"
 """Texts, each alone as it is pasted, after a line with the first line of the answer."""

@@ -23,7 +23,7 @@ from hlo_cli.report.figure import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text
 from hlo_cli.source import HloError
-from hlo_cli.syntax.compiler_files.compiler_errors import parse_compiler_errors
+from hlo_cli.syntax.compiler_messages.compiler_errors import parse_compiler_errors
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from timing import is_linear
 

@@ -13,7 +13,7 @@ from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.inputs.pasted.unwrapping import plain_lines
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage, line_of, plain_text
-from hlo_cli.syntax.compiler_files.compiler_warnings import seconds_of
+from hlo_cli.syntax.compiler_messages.compiler_warnings import seconds_of
 
 BEFORE, AFTER = "{devices=[3,8,2]<=[6,8]T(1,0) last_tile_dim_replicate}", "{devices=[1,48]<=[48]}"
 OPERATION = '%scaled = f32[50,72]{1,0} multiply(%left, %right), metadata={op_name="jit(step)/mul" source_file="net.py" source_line=31}'

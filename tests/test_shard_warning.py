@@ -16,7 +16,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Table
 from hlo_cli.report.text import Passage, line_of, plain_text
 from hlo_cli.source import HloError
-from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
+from hlo_cli.syntax.compiler_messages.compiler_warnings import parse_resharding_warnings
 
 OF_2022 = "[spmd] Involuntary full rematerialization. The compiled was not able to go from sharding {0} to {1} without doing a full rematerialization of the tensor. You probably want to enrich the sharding annotations to prevent this from happening."
 OF_2023 = OF_2022.replace("compiled", "compiler")

@@ -12,6 +12,7 @@ import click
 
 from hlo_cli.commands.options.io_options import OutputOptions, io_of
 from hlo_cli.commands.options.writing import write_report
+from hlo_cli.commands.pasted.mentions import NOT_RECOGNIZED, mentions_report
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF, ENVELOPES, PastedText, PastedTextError
 from hlo_cli.inputs.pasted.languages import language_error, no_hlo_error
@@ -64,13 +65,13 @@ def answer_error(error: HloError, context: click.Context) -> int:
         if error.pasted.is_partial and ENVELOPE_OF[error.pasted.kind].is_document:
             report = replace(report, notes=(*report.notes, _PARTIAL))
     except HloError:
-        if name == "profile":
+        if name == "profile" or error.pasted.kind == _UNRECOGNIZED:
             raise first from None
         raise
     limit = context.params.get("limit")
     if limit and report.numbers.get("total_bytes") is not None:
         return _write_limited(report, str(limit), output)
-    if error.pasted.kind == _UNRECOGNIZED:
+    if error.pasted.kind == _UNRECOGNIZED and report.answer.startswith(NOT_RECOGNIZED):
         return write_report(report, output, (error.diagnostic,))
     errors: tuple[Diagnostic, ...] = ()
     given = [option for option in _LIMITS if context.params.get(option) and not (option == "chip" and chip)]
@@ -149,7 +150,7 @@ def _report_of(pasted: PastedText) -> Report:
 
     HloError if it has no message of any kind: the reader's own for a value, what the text is for others.
     """
-    kinds = (pasted.kind, *pasted.others)
+    kinds = (pasted.kind, *pasted.others) if pasted.kind != _UNRECOGNIZED else ()
     for at, kind in enumerate(kinds):
         try:
             report = _function(ENVELOPE_OF[kind].answer)(replace(pasted, kind=kind))
@@ -162,4 +163,10 @@ def _report_of(pasted: PastedText) -> Report:
         more = [ENVELOPE_OF[each].noun for each in kinds[at + 1 :] if each in _MESSAGES]
         note = Diagnostic("note", f"the text also has {' and '.join(more)}; paste it alone to explain it")
         return replace(report, notes=(*report.notes, note)) if more else report
+    from hlo_cli.commands.pasted.compiler_messages import message_report  # most texts are of a kind
+
+    if (found := message_report(pasted)) is not None:
+        return found
+    if pasted.kind == _UNRECOGNIZED and (mentioned := mentions_report(pasted)).numbers["mentions"]:
+        return mentioned
     raise language_error(pasted.text, pasted.name) or no_hlo_error(pasted.text, pasted.name)

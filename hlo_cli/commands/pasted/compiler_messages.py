@@ -27,9 +27,18 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
-from hlo_cli.syntax.compiler_files.compiler_warnings import parse_slow_operations
-from hlo_cli.syntax.compiler_files.tracing_errors import size_difference
+from hlo_cli.syntax.compiler_messages.causes import CAUSES, HARMLESS
+from hlo_cli.syntax.compiler_messages.compiler_errors import essential_text, parse_compiler_errors
+from hlo_cli.syntax.compiler_messages.compiler_warnings import parse_slow_operations
+from hlo_cli.syntax.compiler_messages.message_facts import (
+    STATUS_WORDS,
+    System,
+    comparison_of,
+    sentence_of,
+    system_of,
+    telling_line,
+)
+from hlo_cli.syntax.compiler_messages.tracing_errors import size_difference
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- errors ---
@@ -41,6 +50,28 @@ _NAMED: Final = lazy_regex(
     r"|HLO name `(?P<kernel>[^`\n]{1,200})`|Entry function '(?P<entry>[\w.$]++)'|#hlo_module=(?P<module>[\w.\-]++)"
 )
 _LONGEST_MESSAGE: Final = 300  # some messages quote whole modules
+
+
+_CAUSE_RULES: Final = frozenset(rule for _, rule in CAUSES) - frozenset(rule for _, rule in HARMLESS)
+"""Rules that are of no system, so that the message's own is named."""
+
+
+def _system_of(error: CompilerError, text: str) -> System | None:
+    """The system of a message, if its rule does not name it."""
+    if error.rule is not None and error.rule not in _CAUSE_RULES:
+        return None
+    system = system_of(error.message) or system_of(text)
+    is_named = system is not None and error.rule is not None and system.name in error.rule.rule
+    return None if is_named else system
+
+
+def message_report(pasted: PastedText) -> Report | None:
+    """The report on a message of no kind: by the rules, a cause, or its system; None if it is no message."""
+    [first, *_] = parse_compiler_errors(pasted.text) or (None,)
+    if first is None:
+        return None
+    is_message = bool(telling_line(pasted.text)) and system_of(pasted.text) is not None
+    return compiler_error_report(pasted) if first.rule is not None or is_message else None
 
 
 def framework_error_report(pasted: PastedText) -> Report | None:
@@ -58,7 +89,7 @@ def compiler_error_report(pasted: PastedText) -> Report:
         raise HloError(f"{pasted.name} is empty", hint="paste the complete message")
     first = errors[0]
     named = _names_in(text)
-    paragraphs = _paragraphs_on(first, named)
+    paragraphs = _paragraphs_on(first, named, text)
     parts: list[Part] = [Passage("error", paragraphs)] if paragraphs else []
     if (table := _differences_table(first)) is not None:
         parts.append(table)
@@ -66,7 +97,7 @@ def compiler_error_report(pasted: PastedText) -> Report:
         parts.append(replace(shapes_table(shapes), main=False))
     parts += explained_parts(found)
     parts.append(_errors_table(errors, found, person=len(errors) > 1))
-    parts.append(Passage("advice", _advice_on(first, found, named)))
+    parts.append(Passage("advice", _advice_on(first, found, named, text)))
     instruction = found[0] if found else None
     return Report(
         "parse",
@@ -151,16 +182,6 @@ _CALLS: Final = frozenset(("to_apply", "calls", "body", "condition", "branch_com
 
 # --- the error in words ---
 
-_STATUSES: Final = {
-    "INTERNAL": "INTERNAL: an internal check of the compiler or runtime failed",
-    "INVALID_ARGUMENT": "INVALID_ARGUMENT: the program, an option, or an input is invalid",
-    "UNIMPLEMENTED": "UNIMPLEMENTED: this backend or release does not support the program",
-    "FAILED_PRECONDITION": "FAILED_PRECONDITION: the program or the system is in the wrong state for this",
-    "NOT_FOUND": "NOT_FOUND: no function, file, or device has this name",
-    "UNAVAILABLE": "UNAVAILABLE: a device or another process does not respond",
-    "DEADLINE_EXCEEDED": "DEADLINE_EXCEEDED: another process did not respond in time",
-    "UNKNOWN": "UNKNOWN: another library failed",
-}
 _EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
 _NO_CONTEXT: Final = "during context [Unknown]: "
 _DUMP_FLAGS: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
@@ -179,7 +200,9 @@ _ROLES: Final = {
 def _answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     """The violation in one sentence."""
     if error.rule is None:
-        return _shortened(_EXCEPTION.sub("", error.message).replace(_NO_CONTEXT, ""))
+        words = sentence_of(_EXCEPTION.sub("", error.message).replace(_NO_CONTEXT, ""))
+        difference = "" if _difference_of_sizes(error.message) else comparison_of(words)
+        return f"{words} ({difference})" if difference and len(words) <= _LONGEST_ANSWER else words
     name = found[0].name or found[0].instruction.opcode if found else ""
     shapes = _shapes_of(error)
     title = error.rule.key[0].upper() + error.rule.key[1:]
@@ -200,17 +223,6 @@ def _answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     if violated := _violated(error):
         return f"{title}: {violated[0].lower() if _is_sentence(violated) else violated[0]}{violated[1:]}"
     return f"{title}: {name}" if name else f"{title}: {error.message[:_LONGEST_ANSWER]}"
-
-
-def _shortened(text: str) -> str:
-    """A text of at most `_LONGEST_ANSWER` characters, cut between words and outside of brackets."""
-    if len(text) <= _LONGEST_ANSWER:
-        return text
-    cut, depth = 0, 0
-    for at, character in enumerate(text[:_LONGEST_ANSWER]):
-        depth += (character in "([{") - (character in ")]}")
-        cut = at if character == " " and depth <= 0 else cut
-    return f"{text[: cut or _LONGEST_ANSWER]} …"
 
 
 def _float_types(found: FoundInstruction) -> str:
@@ -327,20 +339,22 @@ def _element_counts(fields: Mapping[str, str]) -> list[str]:
     return counts
 
 
-def _paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, ...]:
+def _paragraphs_on(error: CompilerError, named: Mapping[str, str], text: str) -> tuple[str, ...]:
     """The rule, the violation, the meaning of the status, and the places that the message names."""
     paragraphs = list[str]()
     if error.rule is not None:
         paragraphs.append(error.rule.rule)
     elif len(error.message) > _LONGEST_ANSWER:
         paragraphs.append(f"The message: {error.message}")
+    if system := _system_of(error, text):
+        paragraphs.append(system.role)
     if error.rule is None and (difference := _difference_of_sizes(error.message)):
         paragraphs.append(f"The sizes differ: {difference}.")
     if operation := error.fields.get("operation_text"):
         paragraphs.append(f"The operation: {operation}")
     places = []
-    if error.status in _STATUSES:
-        places.append(_STATUSES[error.status] + ".")
+    if error.status in STATUS_WORDS:
+        places.append(f"{error.status}: {STATUS_WORDS[error.status]}.")
     raised = []
     raised += [f"in the check {error.context}"] if error.context else []
     raised += [f"after the pass {error.failed_after}"] if error.failed_after else []
@@ -369,11 +383,17 @@ def _difference_of_sizes(message: str) -> str:
     return difference if difference.startswith("dimension") else ""
 
 
-def _advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> tuple[str, ...]:
+def _advice_on(
+    error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str], text: str
+) -> tuple[str, ...]:
     """Who can fix it, how, and how to see more."""
     advice = list[str]()
     if error.rule is not None and error.rule.fix:
         advice.append(error.rule.fix.format_map(defaultdict(str, error.fields)))
+    if error.rule is None and _is_about_shapes(error):
+        advice.append(_SHAPE_ADVICE)
+    if system := _system_of(error, text):
+        advice.append(system.next_step)
     if blame := _blame(error):
         advice.append(blame)
     if place := _place(error, found):
@@ -381,6 +401,16 @@ def _advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: M
     if _is_about_hlo(error):
         advice.append(_next_step(error, found, named))
     return tuple(advice)
+
+
+def _is_about_shapes(error: CompilerError) -> bool:
+    return comparison_of(sentence_of(error.message)).startswith(("dimension", "the shapes", "the summed", "the types"))
+
+
+_SHAPE_ADVICE: Final = (
+    "Look where the first of them is made: another batch size, a transposed matrix, a missing dimension (x[:, None]), "
+    "a missing cast, or the weights of another model."
+)
 
 
 def _blame(error: CompilerError) -> str:

@@ -21,8 +21,9 @@ from hlo_cli.report.numbers import format_count, format_percent, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
 from hlo_cli.source import HloError, nearest
-from hlo_cli.syntax.compiler_files.compiler_errors import user_line
 from hlo_cli.syntax.compiler_files.flags import CompilerFlag, compiler_flags
+from hlo_cli.syntax.compiler_messages.compiler_errors import user_line
+from hlo_cli.syntax.compiler_messages.message_facts import meaning_of
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 
 # --- errors of JAX and the runtime ---
@@ -226,15 +227,16 @@ def kernel_launch_report(pasted: PastedText) -> Report | None:
     size = f" ({prod(blocks):,} × {prod(threads):,} threads)" if blocks and threads else ""
     if not kernel and code and code not in _CUDA_WORDS:
         why = f": {error['why'].strip()}" if error and error["why"] else ""
+        meaning = meaning_of(code)
         return text_report(
             pasted,
-            f"The GPU runtime reports {code}{why}",
+            f"The GPU runtime reports {code}{why}{f' ({meaning.words})' if meaning else ''}",
             means=("This is an error at run time, of the device or its driver, not of the program's HLO.",),
             advice=(
-                (
-                    "Look for the first error in the log: later ones follow from it. Compare the versions of "
-                    "driver and CUDA."
-                ),
+                meaning.fix
+                if meaning
+                else "Look for the first error in the log: later ones follow from it. Compare the versions of driver "
+                "and CUDA.",
             ),
             numbers={"error": code},
         )

@@ -27,6 +27,10 @@ _NOUNS: Final = {
 }
 
 
+NOT_RECOGNIZED: Final = "Not recognized"
+"""How the answer to a text begins of which only parts are understood."""
+
+
 def mentions_report(pasted: PastedText) -> Report:
     """The report on what a text mentions, each once, in its order, with the bytes of shapes."""
     mentions = list(islice(dict.fromkeys(mentions_in(pasted.text)), _MOST))
@@ -37,7 +41,7 @@ def mentions_report(pasted: PastedText) -> Report:
     )
     return text_report(
         pasted,
-        f"Not recognized; the text mentions {', '.join(_summary(mentions))}",
+        f"{NOT_RECOGNIZED}; the text mentions {', '.join(_summary(mentions))}",
         tables=(Table("mentions", columns, rows_from_tuples(columns, mentions), noun="mentions", limit=12),),
         numbers={"mentions": len(mentions)},
         next=tuple(_next(mentions)),

@@ -22,7 +22,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
-from hlo_cli.syntax.compiler_files.compiler_errors import user_line
+from hlo_cli.syntax.compiler_messages.compiler_errors import user_line
 
 _MOST_NAMED: Final = 4  # the answer is one or two lines
 _LARGEST_SIZE: Final = 1 << 63  # sizes are int64 in XLA

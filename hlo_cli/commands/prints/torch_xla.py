@@ -18,7 +18,7 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from, rows_from_tuples
-from hlo_cli.syntax.compiler_files.compiler_warnings import seconds_of
+from hlo_cli.syntax.compiler_messages.compiler_warnings import seconds_of
 
 _DUMP: Final = (
     "XLA_FLAGS=--xla_dump_to=DIR writes the HLO of each graph; `hlo memspace DIR` shows what is in its memory."

@@ -47,7 +47,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import UNKNOWN, Amount, Cell, Column, Fact, Facts, Table, rows_from, rows_from_tuples
 from hlo_cli.report.text import Passage, Run, Text
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.compiler_files.compiler_warnings import parse_resharding_warnings
+from hlo_cli.syntax.compiler_messages.compiler_warnings import parse_resharding_warnings
 from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 if TYPE_CHECKING:

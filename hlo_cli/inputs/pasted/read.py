@@ -709,14 +709,15 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 def _without_hlo(plain: str, name: str, given: str) -> HloError:
     """The error for a text without instructions: what the text is, or what it mentions; a mention is no answer."""
     known = no_hlo_error(plain, name, given)
+    mentions = PastedText("mentions", name, plain, given=given)
+    perhaps = PastedTextError(mentions, known.diagnostic.message, hint=known.diagnostic.hint)
     if known_text_error(plain, name) or known_text_error(given, name):
-        return known
+        return perhaps
     value = _mentioned_value(plain)
     what = "text" if plain.strip().count("\n") else "log line" if plain.strip() != given.strip() else "line"
-    mentions = PastedText("mentions", name, plain, given=given)
     if value is None:
         if (figure := _FIGURE.search(plain[:_LONGEST_VALUE])) is None:
-            return known
+            return perhaps
         return PastedTextError(
             mentions, f"no HLO found in {name}, a {what} that mentions {figure[0]}", hint=known.diagnostic.hint
         )

@@ -13,11 +13,13 @@ from typing import Final
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.syntax.compiler_files.framework_errors import FRAMEWORK_RULES
-from hlo_cli.syntax.compiler_files.library_errors import LIBRARY_RULES
-from hlo_cli.syntax.compiler_files.python_errors import PYTHON_RULES
-from hlo_cli.syntax.compiler_files.runtime_errors import RUNTIME_RULES
-from hlo_cli.syntax.compiler_files.tracing_errors import TRACING_RULES, size_difference
+from hlo_cli.syntax.compiler_messages.causes import CAUSES
+from hlo_cli.syntax.compiler_messages.framework_errors import FRAMEWORK_RULES
+from hlo_cli.syntax.compiler_messages.library_errors import LIBRARY_RULES
+from hlo_cli.syntax.compiler_messages.message_facts import code_meanings, comparison_of, sentence_of, telling_line
+from hlo_cli.syntax.compiler_messages.python_errors import PYTHON_RULES
+from hlo_cli.syntax.compiler_messages.runtime_errors import RUNTIME_RULES
+from hlo_cli.syntax.compiler_messages.tracing_errors import TRACING_RULES, size_difference
 
 # --- rules of the verifier ---
 # The messages of XLA's verifier, shape inference, and parser, and the rules that they report.
@@ -677,10 +679,12 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     text = essential_text(text)
     breaks = [match.start() for match in re.finditer(r"\n", text)]
     errors = dict[tuple[str, tuple[str, ...]], CompilerError]()
-    for rule, match in _matches(text):
+    for rule, match in list(_matches(text)) or _causes(text):
         fields = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
         fields |= _computed(fields)
         error = _error(text, rule, match.start(), match.end(), fields, breaks)
+        fields["sentence"] = sentence_of(error.message)
+        fields["comparison"] = comparison_of(fields.get("why", "") or fields["sentence"])
         place = (fields.get("row", ""), fields.get("column", ""))
         key = ("syntax", place) if any(place) else (rule.key, tuple(fields.values()))
         errors.setdefault(key, error)
@@ -700,6 +704,8 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
         return {"missing": f"task{'s' if len(tasks) > 1 else ''} {', '.join(sorted(tasks, key=int))}"}
     if mesh := fields.get("mesh"):
         return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
+    if meanings := code_meanings(fields):
+        return meanings
     along = fields.get("along", "")
     if sizes := fields.get("sizes"):
         return {"difference": size_difference(sizes, along=int(along) if along.isdigit() else None)}
@@ -785,10 +791,31 @@ def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
     )
 
 
+def _causes(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
+    """The first message of each cause, in the order of the causes: the most specific first."""
+    seen = set[str]()
+    for pattern, rule in _cause_patterns():
+        match = pattern.search(text)
+        if match is not None and rule.key not in seen:
+            seen.add(rule.key)
+            yield rule, match
+
+
+@cache
+def _cause_patterns() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
+    return tuple((re.compile(_spaced(pattern), re.MULTILINE), rule) for pattern, rule in CAUSES)
+
+
 def _spaced(pattern: str) -> str:
-    """The pattern with any white space in place of each space outside of brackets."""
+    r"""The pattern with any white space in place of each space outside of brackets; a space with ? may be missing.
+
+    >>> _spaced("a b ?[c d]")
+    'a\\s++b\\s*+[c d]'
+    """
     parts = re.split(r"(\[(?:\\.|[^\]\\])*+\])", pattern)
-    return "".join(part if index % 2 else part.replace(" ", r"\s++") for index, part in enumerate(parts))
+    return "".join(
+        part if index % 2 else part.replace(" ?", r"\s*+").replace(" ", r"\s++") for index, part in enumerate(parts)
+    )
 
 
 def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
@@ -799,6 +826,9 @@ def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
     match = chosen[-1] if chosen else _CHECK.search(text) or _STATUS.search(text)
     if match is not None:
         yield _error(text, None, match.start(), match.end(), {}, breaks)
+    elif line := telling_line(text):
+        start = text.index(line)
+        yield _error(text, None, start, start + len(line), {}, breaks)
     elif end := len(text.rstrip()):
         yield _error(text, None, text.rfind("\n", 0, end) + 1, end, {}, breaks)
 

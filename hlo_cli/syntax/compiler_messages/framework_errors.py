@@ -186,6 +186,20 @@ FRAMEWORK_RULES: Final = (
     # --- TensorFlow and PyTorch/XLA ---
     (
         (
+            r"Detected at node '?(?P<op>[\w./\-]{1,200})'? defined at \(most recent call last\):[\s\S]{0,8000}?"
+            r"\nNode: '[^'\n]{1,200}'\s{1,8}(?P<why>[^\n]{1,400})"
+        ),
+        ErrorRule(
+            "operation of TensorFlow",
+            "A node of the graph failed; the lines between are where the model made it.",
+            "{op}: {why}[[ ({comparison})]].",
+            "Look at the shapes and types of its inputs, such as by model.summary() or tf.print(tf.shape(x)).",
+            is_program=True,
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
             r"Detected unsupported operations when trying to compile graph (?P<graph>\w++)(?:\[[^\]\n]{0,400}\])?+ on "
             rf"(?P<device>XLA_\w++): (?P<op>\w++) \((?:{_LONG}OpKernel was found, but attributes didn't match\) "
             r"Requested Attributes: [^\n]{0,400}?\bT(?:out)?=DT_(?P<type>\w++))?"

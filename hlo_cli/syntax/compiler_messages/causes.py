@@ -1,0 +1,645 @@
+"""What does a message mean that no rule of one message knows? Causes by the words that systems have for them.
+
+A cause stands for all messages with its words: of schedulers, networks, processes, devices, Python, and frameworks.
+They are asked last, the most specific first; a harmless one only if nothing else is in the text. In the patterns, a
+space stands for any white space.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.ir.compiler_messages import ErrorRule
+
+_FIRST: Final = "Look for the first error in the logs of all processes: later ones follow from it."
+_NO_HLO: Final = "No HLO is involved."
+_REST: Final = r"(?P<why>[^\n]{1,240})"
+_HOST: Final = r"(?P<host>\[?[\w.\-]{1,120}\]?(?:[:<]\d{1,5}>?)?)"
+
+
+def _cause(key: str, rule: str, violated: str, fix: str, *, is_program: bool | None = None) -> ErrorRule:
+    return ErrorRule(key, rule, violated, fix, is_program=is_program, is_about_hlo=False)
+
+
+# --- schedulers and machines ---
+
+# These end programs from outside, so their words are asked before those of what then fails in the program.
+
+_CLUSTER: Final = (
+    (
+        (
+            r"(?P<nodes>\d{1,6}/\d{1,6}) nodes are available: (?P<why>[^\n]{1,300}?)"
+            r"(?:\. (?:preemption|no new claims)[^\n]*|\.?)(?=\n|$)"
+        ),
+        _cause(  # FitError of kube-scheduler; what follows `preemption:` repeats the counts
+            "scheduling of a pod",
+            "Kubernetes starts a pod on a node that has the resources and the labels that the pod asks for.",
+            "{nodes} nodes fit: {why}.",
+            "Compare the pod's limits and its nodeSelector with the nodes (`kubectl describe node`): the type of the "
+            f"accelerator, its topology, free devices, taints, and quotas. {_NO_HLO}",
+        ),
+    ),
+    (
+        (
+            r"JOB (?P<job>\d{1,12})(?:\.\w{1,20})?(?: ON (?P<host>\S{1,80}))? CANCELLED(?: AT (?P<at>\S{1,30}))? DUE "
+            r"TO (?P<why>[A-Z ]{3,40}?)(?= \*|\n|$|,)"
+        ),
+        _cause(  # slurmstepd writes the reason in capitals
+            "end of a job by Slurm",
+            "Slurm ends a job at its time limit, on preemption, or when a node fails.",
+            "job {job} on {host} was ended: {why}.",
+            "TIME LIMIT: raise --time, or save checkpoints and submit again. PREEMPTION: use --requeue. NODE FAILURE: "
+            f"submit again with --exclude. The program itself did not fail. {_NO_HLO}",
+        ),
+    ),
+    (
+        r"srun: error: (?P<host>\S{1,80}): tasks? (?P<tasks_listed>[\d,\-]{1,40}): (?P<why>[^\n]{1,120})",
+        _cause(  # srun names the tasks as a list of ranges
+            "end of a task in Slurm",
+            "If one task of a job step ends with an error, Slurm ends the others.",
+            "task {tasks_listed} on {host}: {why}.",
+            "Look in the output of that task for its own first error; `sacct -j JOB --format=State,ExitCode,MaxRSS` "
+            "has "
+            "how each step ended, such as OUT_OF_MEMORY.",
+        ),
+    ),
+    (
+        r"slurmstepd: error: (?P<why>Detected \d{1,9} oom[_-]kill event[^\n]{0,160}|Exceeded[^\n]{1,160})",
+        _cause(  # of cgroup/v1 and v2; the signs in `oom_kill` differ between releases of Slurm
+            "memory of a host",
+            "Slurm ends a step that uses more memory of the host than the job asked for.",
+            "{why}.",
+            f"Raise --mem, or load less at once: fewer loader processes, smaller buffers. {_NO_HLO}",
+        ),
+    ),
+    (
+        r"Worker exit type: (?P<kind>\w{1,40})[^\n]{0,40}?Worker exit detail: (?P<why>[^\n.]{1,200})",
+        _cause(
+            "end of a Ray worker",
+            "Ray notices that a worker process is gone; why it ended is in the worker's own log.",
+            "{kind}: {why}.",
+            "Look in /tmp/ray/session_latest/logs of that node for the worker's last lines, and in dmesg for the "
+            f"out-of-memory killer, which is the most usual cause. {_NO_HLO}",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:ray\.exceptions\.)?(?:RayActorError|ActorDiedError|NodeDiedError|WorkerCrashedError"
+            r"|ObjectLostError|OwnerDiedError|RayOutOfMemoryError|OutOfMemoryError: Task was killed)[^\n]{0,240})"
+        ),
+        _cause(
+            "end of a Ray worker",
+            "Ray notices that a worker process is gone; why it ended is in the worker's own log.",
+            "{why}",
+            "Look in /tmp/ray/session_latest/logs of that node for the worker's last lines, and in dmesg for the "
+            f"out-of-memory killer. {_NO_HLO}",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:Failed to pull image|ImagePullBackOff|ErrImagePull|CrashLoopBackOff|CreateContainerConfigError"
+            r"|CreateContainerError|RunContainerError|BackoffLimitExceeded|Back-off restarting failed container"
+            r"|FailedMount|MountVolume\.\w{1,20} failed)[^\n]{0,240})"
+        ),
+        _cause(  # reasons of kubelet's events, which are the same in `kubectl get pods`
+            "start of a container",
+            "Kubernetes pulls an image, mounts volumes, and starts the container again if it ends.",
+            "{why}",
+            "`kubectl logs POD --previous` has the error of the container that ended, `kubectl describe pod POD` its "
+            f"exit code and events. {_NO_HLO}",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:The node was low on resource|Evicted|Preempted|preempted "
+            r"by|TerminationByKubernetes|NodeNotReady"
+            r"|node is not ready|spot instance|Instance was preempted|maintenance event|NodeShutdown)[^\n]{0,240})"
+        ),
+        _cause(  # events of kubelet, of the node controller, and of preemptible machines
+            "end of a node",
+            "A cluster takes a node back: for another job, for maintenance, or since it fails.",
+            "{why}",
+            f"The program did not fail: save checkpoints, and start again from the last one. {_NO_HLO}",
+        ),
+    ),
+    (
+        (
+            r"(?:ZONE_RESOURCE_POOL_EXHAUSTED|There is no more capacity|does not have enough resources "
+            r"available|Quota '"
+            r"(?P<quota>\w{1,80})' exceeded|Insufficient capacity|InsufficientInstanceCapacity|STOCKOUT)[^\n]{0,200}"
+        ),
+        _cause(  # codes of Compute Engine and EC2
+            "capacity of a zone",
+            "A cloud has a limited number of accelerators in each zone, and a project a quota of them.",
+            "no capacity[[ ({quota})]].",
+            f"Try another zone, a reservation, a queued resource, or ask for quota. {_NO_HLO}",
+        ),
+    ),
+)
+
+# --- processes ---
+
+# An exit status or a signal says how a process ended, not why: the advice is where the cause is.
+
+_PROCESSES: Final = (
+    (
+        (
+            r"(?:exit(?:ed)?(?: with)?(?: error)? (?:code|status)|exitcode|exit_code|ExitCode|Exit Code|returncode"
+            r"|return code)[ :=]{1,4}(?P<exit_status>-?\d{1,4})(?!\d)"
+        ),
+        _cause(  # the status may be written by a shell, by Python (negative), by Slurm, or by Kubernetes
+            "exit of a process",
+            "A process that a signal ends has an exit status of 128 plus the signal, or its negative number.",
+            "exit status {exit_status}[[: {signal}]].",
+            "{signal_fix}",
+        ),
+    ),
+    (
+        (
+            r"(?:(?:received|by|Signal|signal|due to|caught|with|\*\*\*) ?(?:signal )?:?[ (]{0,3}|^|Fatal Python "
+            r"error: )"
+            r"(?P<signal_name>SIG(?:SEGV|ABRT|KILL|BUS|ILL|FPE|TERM|HUP|INT|PIPE|XCPU))\b"
+        ),
+        _cause(
+            "signal",
+            "A signal ended the process.",
+            "{signal}.",
+            "{signal_fix}",
+        ),
+    ),
+    (
+        (
+            r"(?:Fatal Python error: )?(?P<why>Segmentation fault|Bus error|Illegal instruction|Aborted|Floating point "
+            r"exception|Killed)(?: \((?P<core>core dumped)\))?(?=\s*$|\n| \()"
+        ),
+        _cause(
+            "signal",
+            "A signal ended the process.",
+            "{why}[[: {signal}]].",
+            "{signal_fix}",
+        ),
+    ),
+    (
+        r"DataLoader worker \(pids? (?P<pid>[\d, ]{1,80})\) (?P<why>[^\n]{1,200})",
+        _cause(  # torch/utils/data/dataloader.py
+            "loader process",
+            "A data loader has processes of its own, which need memory of the host and /dev/shm.",
+            "process {pid} {why}.",
+            f"Enlarge /dev/shm (docker run --shm-size=16g), or use fewer workers. {_NO_HLO}",
+        ),
+    ),
+)
+
+# --- the network and files ---
+
+# The words are those of strerror(3), which all programs of Linux print; the process at the other end comes first.
+
+_RESOURCES: Final = (
+    (
+        (
+            r"(?P<call>\w{3,40}[Cc]onnect\w{0,20}|\b[Cc]onnect(?:ion|ing)?)(?:[: ]{1,2}[Cc]onnect)?"
+            rf"(?: to| with| from)?(?: peer| remote)?(?: peer)? {_HOST}[^\n]{{0,60}}?"
+            r"(?P<why>refused|failed[^\n]{0,100}|timed out|reset by peer|aborted|closed[^\n]{0,60}|unreachable)"
+        ),
+        _cause(
+            "connection",
+            "The processes of a job connect to each other by TCP.",
+            "{host}: {why}.",
+            "Look in the log of the process at that address first: one that ended, or did not start yet, looks the "
+            "same. Then check the interface (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME), the port, and the firewall.",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:Connection (?:refused|reset by peer|closed by (?:peer|localRank|remote)[^\n]{0,20}|timed "
+            r"out|aborted)"
+            r"|Software caused connection abort|Socket closed|Broken pipe|No route to host|Network is "
+            r"unreachable|Host is "
+            r"(?:down|unreachable)|(?:Temporary failure in n|N)ame (?:resolution|or service not known)"
+            r"|remote process exited or there was a network error|EOF (?:on|from) socket))"
+        ),
+        _cause(
+            "connection",
+            "The processes of a job connect to each other by TCP.",
+            "{why}.",
+            "Look in the logs of the other processes first: one that ended, or did not start yet, looks the same. Then "
+            "check host names, ports, and the firewall.",
+        ),
+    ),
+    (
+        r"(?:No space left on device|ENOSPC|Disk quota exceeded)(?:[^\n]{0,40}?['\"](?P<path>[^'\"\n]{1,200})['\"])?",
+        _cause(  # ENOSPC is also what a full /dev/shm and a full tmpfs give
+            "disk",
+            "Files need free space.",
+            "no space is left[[ for {path}]].",
+            "Free space there, or write elsewhere: checkpoints, --xla_dump_to, the compilation cache "
+            "(JAX_COMPILATION_CACHE_DIR), /tmp, and /dev/shm fill disks.",
+        ),
+    ),
+    (
+        (
+            r"(?:Permission denied|EACCES|Read-only file system|Operation not permitted)(?:[^\n]{0,40}?['\"]?"
+            r"(?P<path>/[^'\"\s]{1,200}))?"
+        ),
+        _cause(  # EACCES and EPERM; a device file in a container is the usual one
+            "permission",
+            "The user of the process needs the right to open the file or device.",
+            "{path} cannot be opened.",
+            "Compare the owner and the mode (`ls -l`) with the user of the process (`id`); devices need a group such "
+            "as "
+            "render or video, or `docker run --device`.",
+        ),
+    ),
+    (
+        r"Too many open files|EMFILE",
+        _cause(  # each process of a loader and each connection has one
+            "open files",
+            "A process may have a limited number of files and sockets open.",
+            "the limit of open files is reached.",
+            "Raise it (`ulimit -n 1048576`), or use fewer loader processes and connections.",
+        ),
+    ),
+    (
+        (
+            r"(?P<library>lib[\w.+\-]{1,80}\.so[\w.]{0,20}): (?:cannot open shared object file|undefined symbol: "
+            r"(?P<symbol>\w{1,200})|version `(?P<version>[\w.]{1,40})' not found)"
+        ),
+        _cause(  # the words of ld.so
+            "shared library",
+            "A program loads the libraries that it was linked with.",
+            "{library} [[has no {symbol}|cannot be loaded]][[; it lacks {version}]].",
+            "Install the package that has it, in the version that the program was built with; LD_LIBRARY_PATH may name "
+            "an older one first.",
+        ),
+    ),
+    (
+        (
+            r"(?:FileNotFoundError: \[Errno 2\] No such file or directory|No such file or directory|ENOENT)"
+            r"(?:: ?['\"](?P<path>[^'\"\n]{1,300})['\"])?"
+        ),
+        _cause(  # ENOENT, with the path as Python and as C programs quote it
+            "file",
+            "A path names a file or folder that exists.",
+            "{path} does not exist.",
+            "Check the path, the working directory, and whether the folder is mounted in the container.",
+        ),
+    ),
+)
+
+# --- devices ---
+
+# Codes before words: a message often has both, and the words of a code differ between releases.
+
+_DEVICES: Final = (
+    (
+        (
+            r"(?P<code>(?:CUDA_ERROR_|HIP_ERROR_)[A-Z0-9_]+|(?:cuda|hip)Error[A-Z]\w+|nccl[A-Z][a-z]\w*Error|ncclInvalid\w+"
+            r"|ncclRemoteError|ncclSystemError|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|CUFFT)_(?:STATUS_)?[A-Z_]{4,60}"
+            r"|(?:cublas|cudnn|hipblas|rocblas|miopen)(?:_s|S)tatus_?\w{4,60})"
+        ),
+        _cause(  # the part after the prefix is looked up, so that codes of new libraries are known, too
+            "code of a device library",
+            "CUDA, HIP, and their libraries return a code for each call.",
+            "{code}: {meaning}.",
+            "{meaning_fix}",
+        ),
+    ),
+    (
+        (
+            r"(?:CUDA|HIP|ROCm) (?:runtime )?error:? (?:(?P<number>\d{1,4})[:,]? "
+            r")?(?P<device_words>[a-z][^\n;(]{4,160}?)(?:\.|$|\n| \()"
+        ),
+        _cause(  # the words of cudaGetErrorString and hipGetErrorString, as PyTorch prints them
+            "error of a device",
+            "CUDA and HIP report what failed on the device, often later than it happened.",
+            "{device_words}[[: {meaning}]].",
+            "{meaning_fix}",
+        ),
+    ),
+    (
+        r"unhandled (?P<part>cuda|system) error|NCCL error (?P<code>nccl\w+)",
+        _cause(  # the words of ncclGetErrorString
+            "collective at run time",
+            "NCCL connects the devices of a collective when the program runs.",
+            "a call of {part}{code} failed inside of NCCL.",
+            "Set NCCL_DEBUG=INFO and read the first warning of any process: memory, peer access, /dev/shm, and the "
+            "network are the usual causes.",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:GPU|Unable to determine the device handle for GPU)[^\n]{0,80}(?:has fallen off the bus|is "
+            r"lost)"
+            r"|uncorrectable (?:ECC|NVLink) error[^\n]{0,120}|row remap\w{0,12}[^\n]{0,80}(?:fail|pending)[^\n]{0,60})"
+        ),
+        _cause(
+            "fault of a GPU",
+            "The driver or the device reports a fault of hardware.",
+            "{why}.",
+            "Drain the node, look at `nvidia-smi -q` and dmesg, and reset the GPU or reboot; the program is not at "
+            "fault.",
+        ),
+    ),
+    (
+        r"(?:NVRM: API|Driver/library|kernel driver|driver and library|NVML: )[^\n]{0,60}version mismatch[^\n]{0,120}",
+        _cause(  # nvidia-smi and NVML say it in several forms
+            "driver",
+            "The driver's library and its kernel module have one version.",
+            "they differ.",
+            "Reboot after an update of the driver, or load the new module (`rmmod nvidia`, `modprobe nvidia`).",
+        ),
+    ),
+    (
+        (
+            r"(?:peer access is not supported between these two devices|P2P is disabled between|could not enable peer "
+            r"access)"
+        ),
+        _cause(  # cuCtxEnablePeerAccess; ACS of the host bridge is the usual cause
+            "peer access",
+            "Collectives within a host read the memory of the other GPU directly where the hardware allows it.",
+            "two GPUs cannot access each other's memory directly.",
+            "NCCL_P2P_DISABLE=1 goes through the host; look at `nvidia-smi topo -m`, and switch off ACS in the "
+            "firmware.",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:Failed to (?:get|query|initialize)|Could not (?:find|open|load)|TPU "
+            r"(?:initialization|driver)|No TPU)"
+            r"[^\n]{0,60}(?:TPU|libtpu|accel|vfio)[^\n]{0,160})"
+        ),
+        _cause(  # words of several releases of libtpu and of its users
+            "start of the TPU",
+            "libtpu opens the chips of the host, and connects the hosts of a slice to each other.",
+            "{why}.",
+            "Check that no other process has the TPU, that all hosts of the slice run the same program, and that "
+            "TPU_WORKER_HOSTNAMES and TPU_WORKER_ID fit (`tpu-info`).",
+        ),
+    ),
+)
+
+# --- programs ---
+
+# Words of Python's own exceptions and of several frameworks; rules of one framework are in the other tables.
+
+_PROGRAMS: Final = (
+    (
+        r"KeyReuseError: (?P<why>[^\n]{1,200})",
+        _cause(  # jax.experimental.key_reuse
+            "random key",
+            "A key of jax.random is used once: the same key gives the same numbers.",
+            "{why}.",
+            "Split the key before each use (key, sub = jax.random.split(key)), or use jax.random.fold_in(key, step).",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:AttributeError: (?:module '(?P<module>[\w.]{1,80})'|partially initialized module "
+            r"'(?P<partial>[\w.]{1,80})'"
+            r"[^\n]{0,60}) has no attribute '(?P<name>\w{1,80})'|ImportError: cannot import name "
+            r"'(?P<imported>\w{1,80})' from "
+            r"'(?P<source>[\w.]{1,80})'|ModuleNotFoundError: No module named '(?P<missing>[\w.]{1,80})')[^\n]{0,200}"
+        ),
+        _cause(  # Python says the same of a name that was never there
+            "version of a package",
+            "A package has the names of its own release: they are added, moved, and removed.",
+            "[[{module} has no {name}|]][[{partial} has no {name} yet|]][[{source} has no {imported}|]][[{missing} "
+            "is not "
+            "installed|]].",
+            "Install the releases that the program was written for (`pip index versions`, its requirements file), or "
+            "use the new name, which the changelog of the package has. A file of your own with the name of a package "
+            f"hides it. {_NO_HLO}",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:TypeError: )(?P<function>[\w.]{1,100}\(\)) (?P<why>(?:got an unexpected keyword|missing \d|takes "
+            r"\d|got multiple)"
+            r"[^\n]{1,200})"
+        ),
+        _cause(  # words of CPython's own check of arguments
+            "arguments of a function",
+            "A function takes the arguments of its own release.",
+            "{function} {why}.",
+            f"Compare with the signature in the installed release (help(f)); arguments are renamed between releases. "
+            f"{_NO_HLO}",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:[Ii]ndex|indices|IndexError)\b:?(?: [\w ]{0,20}?(?P<index>-?\d{1,12}))?[^\n]{0,60}? out of "
+            r"(?:bounds|range)(?:[^\n]{0,60}?(?:size|with|\[0,) ?(?P<size>\d{1,12}))?"
+        ),
+        _cause(  # NumPy, PyTorch, and TensorFlow; JAX clamps instead
+            "index",
+            "An index is within its dimension.",
+            "[[index {index}|an index]] is outside of [[a dimension of {size}|its dimension]].",
+            "Look for token or label values outside of the table, and for a size that is one too small. Under jit, JAX "
+            "clamps indices of reads and drops writes instead; jax.experimental.checkify finds these.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:[Uu]nexpected key\(s\) in state_dict|[Mm]issing key\(s\) in state_dict|[Mm]issing "
+            r"keys?|[Uu]nexpected "
+            r"keys?|not found in checkpoint|checkpoint (?:structure|tree|does not)|tree structures? (?:do|does) not "
+            r"match"
+            r"|do not have the same structure)[^\n]{0,240})"
+        ),
+        _cause(  # load_state_dict of PyTorch, from_state_dict of Flax, and tree_map of JAX
+            "structure of a tree",
+            "A checkpoint, parameters, and a state have the keys of the model that made them.",
+            "{why}",
+            "Compare the keys of both (jax.tree_util.tree_map(jnp.shape, tree), state_dict().keys()): a renamed "
+            "layer, a "
+            "wrapper (module., params), or another version of the model or of the optimizer.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:[Ll]oss is (?:nan|NaN|inf)|(?:nan|NaN|inf|Inf) (?:loss|gradient|detected|found|values? "
+            r"(?:found|detected))"
+            r"|[Nn]on-finite (?:loss|gradient|value)|Gradient overflow|loss scale "
+            r"(?:of|to)|[Ll]oss[ =:]{1,3}(?:nan|NaN|inf))"
+            r"[^\n]{0,160})"
+        ),
+        _cause(  # words of training loops, which no library fixes
+            "not a number",
+            "A value became infinite or not a number.",
+            "{why}.",
+            "Run with jax_debug_nans=True (JAX_DEBUG_NANS=1) to find the operation; look at the learning rate, at "
+            "logarithms and divisions near 0, and at float16, whose largest value is 65,504 (bfloat16 has the range of "
+            "float32).",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"is not (?:yet )?(?:implemented|supported)|not implemented (?:for|on|yet)|(?:is|are) unsupported"
+            r"|[Uu]nsupported (?:op|operation|dtype|type|data type|layout|device)\b|NotImplementedError: "
+        ),
+        _cause(  # also of backends whose messages begin with UNIMPLEMENTED
+            "unsupported operation",
+            "A library or a backend supports a subset of operations, types, and shapes.",
+            "{sentence}",
+            "Use another type, layout, or operation that computes the same, or a release that has it; the release "
+            "notes "
+            "of the library name what was added.",
+        ),
+    ),
+    (
+        (
+            r"(?:has been|was|were|is) (?:removed|deleted) (?:in|from|since|as of)|(?:is|are|was) deprecated|will be "
+            r"removed"
+            r"|DeprecationWarning|FutureWarning"
+        ),
+        _cause(  # words of the warnings module and of release notes in messages
+            "removed or deprecated name",
+            "A release announces that a name goes away, and removes it some releases later.",
+            "{sentence}",
+            "Use the new name that the message gives, or keep the release that has the old one. The results do not "
+            "change until it is removed.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:requires?|needs?|expects?|depends on) (?P<package>[A-Za-z][\w\-]{1,40}) ?(?P<wanted_release>"
+            r"(?:[<>=!~]=?|version) ?[\d.]{1,20}\w*)[^\n]{0,60}?(?:but|found|installed|got|have|you)[^\n]{0,60}?"
+            r"(?P<found_release>\d[\w.+\-]{0,30})"
+        ),
+        _cause(  # Python says the same of a name that was never there
+            "version of a package",
+            "Packages need releases of others that fit.",
+            "{package} {wanted_release} is needed, {found_release} is installed.",
+            f"Install releases that fit in one command (pip install -U 'jax[cuda12]' PACKAGE), in a fresh "
+            f"environment. {_NO_HLO}",
+        ),
+    ),
+)
+
+# --- time ---
+
+# Last of the causes: a time limit follows from another failure, whose words are often in the same text.
+
+_TIMES: Final = (
+    (
+        r"timed out|[Tt]imeout|[Dd]eadline [Ee]xceeded|DEADLINE_EXCEEDED|did not respond|heartbeat",
+        _cause(  # absl's DEADLINE_EXCEEDED, Gloo, NCCL's watchdog, and gRPC
+            "time limit",
+            "One process waited for another one, or for the network, and gave up.",
+            "{sentence}",
+            f"{_FIRST} A process that failed, is slow (compiling, loading, a checkpoint), or runs another program "
+            f"never "
+            "comes: `hlo diff HOST0/ HOST1/ …` names a host whose program differs.",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>(?:another task died|tasks? (?:died|failed|crashed)|peer (?:died|failed)|rank "
+            r"(?P<rank>\d{1,6})[^\n]{0,40}"
+            r"(?:failed|died|exited|crashed|aborted)|ChildFailedError|process (?P<process>\d{1,7}) "
+            r"(?:died|exited|crashed|failed|was "
+            r"killed|terminated))[^\n]{0,200})"
+        ),
+        _cause(  # torchrun, the coordination service, and MPI
+            "dead process",
+            "The processes of a job watch each other; if one ends, the others end too.",
+            "{why}.",
+            _FIRST,
+        ),
+    ),
+)
+
+# --- warnings that change nothing ---
+
+# Logs begin with them, and people take them for the cause; so they count only if nothing else is in the text.
+
+_HARMLESS_FIX: Final = "Nothing needs to be done: results do not change."
+
+HARMLESS: Final = (
+    (
+        r"Skipping the delay kernel, measurement accuracy will be reduced",
+        _cause(  # xla/stream_executor/gpu/gpu_timer.cc
+            "autotuning time",
+            "Autotuning measures each candidate of a kernel after a kernel that delays the stream.",
+            "the delay was left out, so times are less accurate.",
+            "It is harmless for results; autotuning may choose a slower candidate. A busy GPU or a profiler is the "
+            "usual "
+            "cause.",
+        ),
+    ),
+    (
+        r"Unable to register (?P<what>cuFFT|cuDNN|cuBLAS|\w+) factory|computation placer already registered",
+        _cause(  # TensorFlow and jaxlib have copies of the same registries
+            "registration",
+            "Two libraries in one process (TensorFlow and jaxlib, or two copies) register the same functions.",
+            "the second registration[[ of {what}]] is ignored.",
+            _HARMLESS_FIX,
+        ),
+    ),
+    (
+        r"All log messages before absl::InitializeLog\(\) (?:is|are) called are written to STDERR",
+        _cause(  # absl::InitializeLog is called late by JAX and TensorFlow
+            "log", "The log starts before its settings are read.", "lines go to standard error.", _HARMLESS_FIX
+        ),
+    ),
+    (
+        r"This TensorFlow binary is optimized[^\n]{0,200}|rebuild TensorFlow with the appropriate compiler flags",
+        _cause(  # tensorflow/core/platform/cpu_feature_guard.cc
+            "build of TensorFlow",
+            "TensorFlow says which instructions of the processor it was not compiled for.",
+            "the processor has more instructions than the build uses.",
+            _HARMLESS_FIX,
+        ),
+    ),
+    (
+        (
+            r"successful NUMA node read from SysFS had negative value \(-1\)[^\n]{0,80}|TF-TRT Warning: Could not "
+            r"find TensorRT"
+            r"|could not open file to read NUMA node[^\n]{0,120}"
+        ),
+        _cause(  # printed on each start
+            "start of TensorFlow", "TensorFlow looks for NUMA nodes and TensorRT.", "it found none.", _HARMLESS_FIX
+        ),
+    ),
+    (
+        r"Could not find cuda drivers on your machine, GPU will not be used|No GPU/TPU found, falling back to CPU",
+        _cause(  # written by TensorFlow and old releases of JAX
+            "platform",
+            "A framework looks for a GPU or TPU when it starts.",
+            "none was found, so programs run on the CPU.",
+            "Without a GPU in this machine nothing needs to be done; with one, install its driver and the build of the "
+            "framework for it (jax[cuda12]).",
+        ),
+    ),
+    (
+        r"os\.fork\(\) was called\. os\.fork\(\) is incompatible with multithreaded code",
+        _cause(  # jax/_src/xla_bridge.py
+            "fork",
+            "JAX has threads, and a fork copies only one of them, so the child may wait for a lock forever.",
+            "a process was forked after JAX had started.",
+            "Start processes by spawn or forkserver (multiprocessing.set_start_method('spawn')), or before JAX is "
+            "used.",
+        ),
+    ),
+    (
+        r"Transparent hugepages are not enabled",
+        _cause(  # libtpu's start
+            "huge pages",
+            "libtpu pins memory of the host, which is faster with huge pages.",
+            "they are switched off, so starting and transfers may be slow.",
+            "Set them as root: echo always > /sys/kernel/mm/transparent_hugepage/enabled. Results do not change.",
+        ),
+    ),
+)
+
+"""Warnings that change nothing but times."""
+
+CAUSES: Final = (*_CLUSTER, *_DEVICES, *_PROCESSES, *_PROGRAMS, *_RESOURCES, *_TIMES, *HARMLESS)
+"""Patterns of messages and their rules, for texts in which no rule of one message is found; the first group counts."""

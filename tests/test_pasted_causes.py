@@ -1,0 +1,138 @@
+"""Are messages without a rule of their own answered: by a cause, a code, or the system that they are of?"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hlo_cli.commands.pasted.compiler_messages import message_report
+from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.report.report import Report
+from hlo_cli.syntax.compiler_messages.causes import CAUSES
+from hlo_cli.syntax.compiler_messages.compiler_errors import parse_compiler_errors
+from hlo_cli.syntax.compiler_messages.message_facts import comparison_of, meaning_of, signal_meaning, system_of
+
+
+def explained(text: str) -> Report:
+    """The report on a text that no kind of the table is."""
+    report = message_report(PastedText("mentions", "-", text))
+    assert report is not None
+    return report
+
+
+def prose(report: Report) -> str:
+    """All sentences of a report."""
+    texts = [paragraph for part in report.parts for paragraph in getattr(part, "paragraphs", ())]
+    return " ".join((report.answer, *map(str, texts)))
+
+
+# The words are those of kube-scheduler, slurmstepd, srun, NCCL (socket.cc), PyTorch, CPython, and shells.
+@pytest.mark.parametrize(
+    ("text", "answer", "advice"),
+    [
+        (
+            (
+                "0/24 nodes are available: 16 Insufficient google.com/tpu, 8 node(s) had untolerated taint. preemption: "
+                "0/24 "
+                "nodes are available"
+            ),
+            "0/24 nodes fit: 16 Insufficient google.com/tpu, 8 node(s) had untolerated taint",
+            "kubectl describe node",
+        ),
+        (
+            (
+                "slurmstepd: error: *** STEP 44.0 ON n7 CANCELLED AT 2025-02-17T03:12:44 ***\n"
+                "slurmstepd: error: *** JOB 44 ON n7 CANCELLED AT 2025-02-17T03:12:44 DUE TO TIME LIMIT ***"
+            ),
+            "job 44 on n7 was ended: TIME LIMIT",
+            "--time",
+        ),
+        ("srun: error: n8: tasks 4-7: Killed", "task 4-7 on n8: Killed", "sacct"),
+        (
+            (
+                "[3] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.4.12.9<45341> failed : No route to "
+                "host"
+            ),
+            "10.4.12.9<45341>",
+            "NCCL_DEBUG=INFO",
+        ),
+        ("Process finished with exit code 137", "exit status 137: SIGKILL", "out of memory"),
+        ("worker 3 exited with exit status -11", "exit status -11: SIGSEGV", "faulthandler"),
+        ("worker 3 exited with exit code 1", "exit status 1", "output of that process"),
+        ("Bus error (core dumped)", "SIGBUS", "/dev/shm"),
+        ("RuntimeError: HIP error: invalid device function", "no code was compiled for this GPU", "gfx"),
+        ("rocblas_status_internal_error", "an internal check of the library failed", "driver"),
+        ("ncclInvalidUsage: This usually reflects invalid usage", "does not allow", "NCCL_DEBUG=WARN"),
+        ("OSError: [Errno 28] No space left on device: '/ckpt/7'", "no space is left for /ckpt/7", "checkpoints"),
+        ("ImportError: libcudnn.so.9: cannot open shared object file", "libcudnn.so.9 cannot be loaded", "LD_LIBRARY"),
+        ("AttributeError: module 'jax' has no attribute 'tree_map'", "jax has no tree_map", "releases"),
+        ("IndexError: index 50257 is out of bounds for axis 0 with size 50257", "index 50257", "token"),
+        ("x.cc:1] Skipping the delay kernel, measurement accuracy will be reduced", "less accurate", "is harmless"),
+    ],
+)
+def test_causes_are_named(text: str, answer: str, advice: str) -> None:
+    found = explained(text)
+    assert answer in found.answer
+    assert advice in prose(found)
+
+
+@pytest.mark.parametrize(
+    ("message", "difference"),
+    [
+        (
+            "Mismatch between out shape bf16[16,4096]{1,0} and computed shape bf16[16,2048]{1,0}",
+            "dimension 1 is 4096 and 2048",
+        ),
+        ("expected float32[8] but got bfloat16[8]", "the types are float32 and bfloat16"),
+        (
+            "Matrix size-incompatible: In[0]: [64,512], In[1]: [256,128]",
+            "the summed dimensions have 512 and 256 elements",
+        ),
+        ("needs 30GiB, only 16GiB are available", "30GiB is 87.5% more than 16GiB"),
+        ("expected int32, got float32", "the types are int32 and float32"),
+        ("pjrt_device == buffer->device() (TPU_3(process=0,(1,1,0,0)) vs. TPU_0(process=0,(0,0,0,0)))", ""),
+        ("runs (4, 8) at step (5, 9)", ""),
+    ],
+)
+def test_two_values_are_compared(message: str, difference: str) -> None:
+    assert comparison_of(message) == difference
+
+
+@pytest.mark.parametrize(
+    ("message", "system"),
+    [
+        ("xla/service/spmd/spmd_partitioner.cc:1: no sharding", "the SPMD partitioner"),
+        ("RuntimeError: CUDA error: an illegal memory access; NCCL watchdog", "NCCL"),
+        ("orbax.checkpoint: cannot restore", "Orbax"),
+        ("nothing of it", None),
+    ],
+)
+def test_systems_are_named(message: str, system: str | None) -> None:
+    found = system_of(message)
+    assert (found.name if found else None) == system
+
+
+def test_codes_of_libraries_are_looked_up_by_their_words() -> None:
+    codes = ("CUBLAS_STATUS_ALLOC_FAILED", "cudaErrorDevicesUnavailable", "ncclRemoteError")
+    assert all(meaning_of(code) for code in codes)
+    assert meaning_of("CUDA_ERROR_OF_TOMORROW") is None
+    assert signal_meaning(status=3) is None
+
+
+def test_a_rule_comes_before_a_cause() -> None:
+    text = "timed out\nINVALID_ARGUMENT: Binary op with incompatible shapes: f32[2,3] and f32[3,2]."
+    [found] = parse_compiler_errors(text)
+    assert found.rule is not None
+    assert found.rule.key == "operand shapes"
+
+
+def test_text_without_a_message_is_not_answered() -> None:
+    assert message_report(PastedText("mentions", "-", "step 3 went well on two machines")) is None
+
+
+@pytest.mark.parametrize("word", ["connect ", "index ", "Error: ", "a", "(1, ", "GPU ", "[a] "])
+def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
+    begin = time.process_time()
+    parse_compiler_errors(word * (20_000 // len(word)))
+    assert time.process_time() - begin < 10, f"{len(CAUSES)} causes take seconds on {word!r}"
