@@ -86,7 +86,8 @@ def main_input(inputs: Sequence[Input]) -> Input:
     for at, each in enumerate(inputs):
         with suppress(HloError):
             costs[at] = cost_of_module(read_input(each))
-    return inputs[tuple(costs)[rank_modules(tuple(costs.values())).main] if costs else 0]
+    ranking = rank_modules(tuple(costs.values()), [inputs[at].path for at in costs]) if costs else None
+    return inputs[0 if ranking is None else tuple(costs)[ranking.main]]
 
 
 def scan(

@@ -14,6 +14,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.query.main_module import (
     EXECUTIONS,
     HELPER_SHARE,
+    STEPS,
     ModuleCost,
     cost_of_module,
     is_from_user,
@@ -93,10 +94,8 @@ def test_a_function_of_the_user_counts_as_run_many_times() -> None:
     helper = ModuleCost(EXECUTIONS - 1, 0, 0, is_users=False)
     step = ModuleCost(1, 0, 0, is_users=True)
     ranking = rank_modules([helper, step])
-    assert (ranking.main, ranking.shares) == (
-        1,
-        ((EXECUTIONS - 1) / (2 * EXECUTIONS - 1), EXECUTIONS / (2 * EXECUTIONS - 1)),
-    )
+    assert ranking.main == 1
+    assert ranking.shares == pytest.approx(((EXECUTIONS - 1) / (2 * EXECUTIONS - 1), EXECUTIONS / (2 * EXECUTIONS - 1)))
 
 
 def test_no_helper_costs_more_than_a_function_of_the_user() -> None:
@@ -117,9 +116,77 @@ ENTRY e {{ p = f32[64,64] parameter(0)  s = {cache} slice(p), slice={{[0:64], [0
         f"HloModule jit_decode, {alias}\nENTRY e {{ c = {cache} parameter(0)  ROOT n = {cache} negate(c), {line}4}} }}"
     )
     costs = [replace(cost_of_module(parse_module(text)), is_users=True) for text in (prefill, decode)]
-    assert [cost.is_step for cost in costs] == [False, True]
+    assert [cost.state for cost in costs] == [(), ("f32[64,16]",)]
     assert costs[0].bytes > 2 * costs[1].bytes
     assert rank_modules(costs).order == (1, 0)
+
+
+def module_costs(*texts: str) -> list[ModuleCost]:
+    return [replace(cost_of_module(parse_module(text)), is_users=True) for text in texts]
+
+
+CACHE = "f32[64,16]{1,0}"
+LINE = 'metadata={op_name="jit(f)/mul" source_file="a.py" source_line='
+STEP = f"""HloModule jit_next
+ENTRY e {{ i = s32[] parameter(0)  c = {CACHE} parameter(1)  ROOT n = {CACHE} negate(c), {LINE}4}} }}"""
+
+
+def test_a_state_that_is_not_donated_is_one() -> None:
+    """A scalar tells a step from a function of one array; two arrays do as well."""
+    scalar, alone, two = module_costs(
+        STEP,
+        f"HloModule jit_g\nENTRY e {{ c = {CACHE} parameter(0)  ROOT n = {CACHE} negate(c), {LINE}4}} }}",
+        f"""HloModule jit_h
+ENTRY e {{ c = {CACHE} parameter(0)  d = {CACHE} parameter(1)  n = {CACHE} negate(c)
+  ROOT t = ({CACHE}, {CACHE}) tuple(n, d) }}""",
+    )
+    assert (scalar.state, alone.state, two.state) == (("f32[64,16]",), (), ("f32[64,16]", "f32[64,16]"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (f"c = {CACHE} parameter(0)  ROOT r = f32[] reduce(c, z), dimensions={{0,1}}, to_apply=s", "reads the state"),
+        (f"x = f32[64,99] parameter(0)  ROOT r = {CACHE} slice(x), slice={{[0:64], [0:16]}}", "makes the state"),
+    ],
+)
+def test_what_only_makes_or_reads_a_state_is_next_to_the_loop(entry: str, why: str) -> None:
+    """It runs fewer times than the loop, even if it costs more; other modules count as they are."""
+    text = f"""HloModule jit_other
+s {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }}
+ENTRY e {{ z = f32[] constant(0)  {entry}, {LINE}1}} }}"""
+    step, other = module_costs(STEP, text)
+    other = replace(other, bytes=STEPS * 2 * step.bytes, flops=0, steps=0)
+    step = replace(step, flops=0, steps=0)
+    assert rank_modules([other, step]).main == 1, why
+    assert rank_modules([replace(other, arguments=(), results=()), step]).main == 0
+
+
+def test_a_gradient_comes_before_what_is_done_without() -> None:
+    gradient, plain = module_costs(
+        STEP.replace("jit(f)/mul", "jit(f)/transpose(jvp(f))/mul").replace("jit_next", "jit_train_step"), STEP
+    )
+    assert (gradient.has_gradient, plain.has_gradient) == (True, False)
+    assert rank_modules([replace(plain, bytes=plain.bytes * (STEPS - 1)), gradient]).main == 1
+
+
+def test_a_name_tells_what_runs_once() -> None:
+    """Both append to a cache that is donated to them, prefilling a chunk of a prompt at a time."""
+    decode, prefill = module_costs(STEP, STEP.replace("jit_next", "jit_prefill_chunk"))
+    assert (decode.runs_once, prefill.runs_once) == (False, True)
+    assert rank_modules([replace(prefill, bytes=prefill.bytes * 9), decode]).main == 1
+
+
+def test_of_several_shapes_the_largest_comes_first() -> None:
+    """The small one may have more kernels, but the same function is shown for the sizes that it was made for."""
+    small, large = (
+        ModuleCost(9_000, 10, 6, True, ("f32[16]",), name="jit_f"),
+        ModuleCost(9, 99, 1, True, ("f32[256]",), name="jit_f"),
+    )
+    other = ModuleCost(8_000, 10, 6, True, ("f32[16]",), name="jit_g")
+    ranking = rank_modules([other, small, large])
+    assert ranking.order == (2, 1, 0)
+    assert ranking.shares[1] > ranking.shares[0] > ranking.shares[2]
 
 
 def test_values_made_of_a_key_come_last_of_what_is_not_the_users() -> None:
@@ -176,6 +243,54 @@ x, K, V = prefill(jax.random.normal(jax.random.key(9), (D, D)))
 for i in range(128, 130): x, K, V = decode(x, K, V, i)
 """,
         "jit_decode",
+    ),
+    "training, with an evaluation of more rows": (
+        """
+w = jax.random.normal(jax.random.key(0), (256, 256))
+@jax.jit
+def train_step(w, m, x):
+    m = 0.9 * m + jax.grad(lambda w: jnp.tanh(x @ w).mean())(w)
+    return w - 0.1 * m, m
+@jax.jit
+def check(w, x): return jnp.tanh(x @ w).mean(), jnp.corrcoef(jnp.tanh(x @ w).T)
+x, m = jnp.ones((4096, 256)), jnp.zeros_like(w)
+for _ in range(2): w, m = train_step(w, m, x[:32])
+check(w, x)
+""",
+        "jit_train_step",
+    ),
+    "a simulation and its analysis": (
+        """
+@jax.jit
+def advance(position, velocity, dt):
+    distance = position[:, None] - position
+    velocity -= dt * (distance / ((distance**2).sum(-1, keepdims=True) + 0.01) ** 1.5).sum(1)
+    return position + dt * velocity, velocity
+@jax.jit
+def spectrum(position, velocity):
+    distance = jnp.sqrt(((position[:, None] - position) ** 2).sum(-1) + 1e-6)
+    return jnp.histogram(distance.ravel(), bins=50)[0], jnp.linalg.eigvalsh(jnp.exp(-distance))
+p, v = jax.random.normal(jax.random.key(0), (500, 3)), jnp.zeros((500, 3))
+for _ in range(3): p, v = advance(p, v, 0.01)
+spectrum(p, v)
+""",
+        "jit_advance",
+    ),
+    "images from noise": (
+        """
+k = jax.random.normal(jax.random.key(0), (3, 3, 8, 8))
+def conv(x): return jax.lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+@jax.jit
+def denoise(x, t): return x - 0.1 * conv(x) * jnp.cos(t)
+@jax.jit
+def decode_image(x):
+    for _ in range(3): x = conv(jax.image.resize(x, (1, 2 * x.shape[1], 2 * x.shape[2], 8), "nearest"))
+    return jnp.clip(x, 0, 1)
+x = jax.random.normal(jax.random.key(1), (1, 32, 32, 8))
+for t in range(5): x = denoise(x, t)
+decode_image(x)
+""",
+        "jit_denoise",
     ),
     "a small step": (
         """

@@ -644,7 +644,7 @@ class Amount:
 class Fact:
     """One line: a label, amounts aligned with those of other lines, and a remark, which machines get as `note`.
 
-    A remark that `is_whole` goes on in further lines instead of being cut.
+    A remark that `is_whole` goes on in further lines instead of being cut. Screens omit a fact without `person`.
 
     >>> Fact("arguments", (Amount("count", 63),), "61 are donated").label
     'arguments'
@@ -654,6 +654,7 @@ class Fact:
     amounts: tuple[Amount, ...] = ()
     remark: str = ""
     is_whole: bool = False
+    person: bool = True
 
 
 @dataclass(frozen=True, slots=True)

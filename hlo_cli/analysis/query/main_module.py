@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.fusion.kernels import execution_cost
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file, program_frame
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Leaf
 from hlo_cli.lazy_regex import lazy_regex
 
 # --- the cost of a module ---
@@ -20,9 +23,11 @@ class ModuleCost:
 
     `is_users` tells whether the module was made from a function of the user's program, not by a single call of a
     function of the library, such as `jax.random.normal`, outside of `jax.jit`; None if the module does not show it.
-    `arguments` are the types and sizes of what the entry computation takes.
-    `has_lines` tells whether it has source lines, `is_step` whether most of its results take the memory of donated
-    arguments, such as the state of a loop, and `is_initializer` whether it makes values of next to nothing.
+    `arguments` and `results` are the types and sizes of what the entry computation takes and returns, `state` those of
+    results that are the next state of what it takes, as a step of a loop returns it.
+    `has_lines` tells whether it has source lines, `is_initializer` whether it makes values of next to nothing,
+    `has_gradient` whether it computes a gradient, as a step of training does, and `runs_once` whether its name says
+    that it prepares or checks what such steps do.
     """
 
     bytes: int
@@ -30,9 +35,18 @@ class ModuleCost:
     steps: int
     is_users: bool | None
     arguments: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
     has_lines: bool = False
-    is_step: bool = False
     is_initializer: bool = False
+    has_gradient: bool = False
+    runs_once: bool = False
+    name: str = ""
+
+    @property
+    def function(self) -> tuple[str, int]:
+        """What modules of one function have in common that was compiled for several shapes."""
+        return self.name, len(self.arguments)
 
 
 def cost_of_module(module: Module) -> ModuleCost:
@@ -40,35 +54,85 @@ def cost_of_module(module: Module) -> ModuleCost:
 
     >>> from hlo_cli import parse_module
     >>> cost = cost_of_module(parse_module("ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }"))
-    >>> cost.bytes, cost.flops, cost.steps, cost.is_users, cost.arguments, cost.is_step
-    (32, 4, 1, None, ('f32[4]',), False)
+    >>> cost.bytes, cost.flops, cost.steps, cost.is_users, cost.arguments, cost.state
+    (32, 4, 1, None, ('f32[4]',), ())
     """
     cost = execution_cost(module)
-    taken = sum(each.shape.logical_bytes for each in module.entry.parameters)
-    returned = 0 if module.entry.root is None else module.entry.root.shape.logical_bytes
+    taken = [leaf for each in module.entry.parameters for _, leaf in each.shape.leaves]
+    root = module.entry.root
+    returned = () if root is None else tuple(leaf for _, leaf in root.shape.leaves)
+    taken_bytes, returned_bytes = (sum(leaf.logical_bytes for leaf in leaves) for leaves in (taken, returned))
+    has_gradient = any(_GRADIENT.search(each.metadata.op_name) for each in module.instructions)
     return ModuleCost(
         cost.bytes,
         cost.flops,
         cost.kernels,
         is_from_user(module),
-        tuple(_LAYOUT.sub("", str(each.shape)) for each in module.entry.parameters),
+        tuple(map(_type_of, taken)),
+        tuple(map(_type_of, returned)),
+        _state(module, taken, returned_bytes),
         has_lines=any(module.location(each) is not None for each in module.instructions),
-        is_step=_donated_bytes(module) * 2 > returned,
-        is_initializer=taken <= KEY_BYTES < returned,
+        is_initializer=taken_bytes <= KEY_BYTES < returned_bytes and not has_gradient,
+        has_gradient=has_gradient,
+        runs_once=not _ONCE.isdisjoint(module.name.lower().split("_")),
+        name=module.name,
     )
 
 
-_LAYOUT: Final = lazy_regex(r"\{[^{}]*\}")
 KEY_BYTES: Final = 64
 """What an initializer takes at most: a key of random numbers (8 to 16 bytes), a seed, and bounds."""
+_GRADIENT: Final = lazy_regex(r"transpose\(jvp|\bgradient_tape/|\bgradients/")
+"""Scopes of a backward pass: those of JAX, and those of TensorFlow 2 and 1."""
+_ONCE: Final = frozenset(
+    "augment create encode eval evaluate evaluation init initialize initializer load make metrics prefill prepare "
+    "preprocess restore save setup test tokenize validate validation warmup".split()
+)
+"""Words in names of functions that run once for a program, an epoch, a batch, or a prompt, next to a step that runs
+more often; names in examples of Flax, MaxText, Gemma, and Diffusers."""
 
 
-def _donated_bytes(module: Module) -> int:
-    """The bytes of the results that take the memory of donated arguments."""
+def _state(module: Module, taken: Sequence[Leaf], returned_bytes: int) -> tuple[str, ...]:
+    """The types of the results that are the next state, if that is most of the results; empty if there is none.
+
+    They take the memory of donated arguments, or they have the types of arguments: a loop that does not donate its
+    state still returns what it takes. A function from one array to another of the same shape, such as a normalization,
+    does so, too; without donation, a state has several arrays, or it comes with the number of the step.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { x = f32[99] parameter(0)  t = s32[] parameter(1)  ROOT y = f32[99] negate(x) }"
+    >>> module = parse_module(text)
+    >>> _state(module, [each.shape for each in module.entry.parameters], 396)
+    ('f32[99]',)
+    """
     root = module.entry.root
-    shapes = {} if root is None else dict(root.shape.leaves)
+    if root is None:
+        return ()
+    leaves = dict(root.shape.leaves)
     donated = {alias.output_index for alias in module.input_output_alias}
-    return sum(shapes[index].logical_bytes for index in donated if index in shapes)
+    kept = Counter(map(_type_of, taken))
+    same = list[Leaf]()
+    for leaf in leaves.values():
+        if leaf.logical_bytes > KEY_BYTES and kept[_type_of(leaf)] and not _is_count(leaf):
+            kept[_type_of(leaf)] -= 1
+            same.append(leaf)
+    has_number = any(isinstance(leaf, ArrayShape) and not leaf.dimensions for leaf in taken)
+    for state in ([leaves[index] for index in donated if index in leaves], same if len(same) > 1 or has_number else []):
+        if sum(leaf.logical_bytes for leaf in state) * 2 > returned_bytes:
+            return tuple(map(_type_of, state))
+    return ()
+
+
+def _is_count(leaf: Leaf) -> bool:
+    """Whether a value has wide integers or flags: counters, keys, and tokens are updated next to what costs time.
+
+    Integers of 8 bits may be a quantized cache.
+    """
+    return isinstance(leaf, ArrayShape) and leaf.element_type.name in ("pred", "s32", "u32", "s64", "u64")
+
+
+def _type_of(leaf: Leaf) -> str:
+    """The type and the sizes of a value, without its layout."""
+    return leaf.to_string(layout=False) if isinstance(leaf, ArrayShape) else str(leaf)
 
 
 # --- who wrote it ---
@@ -138,9 +202,16 @@ def _is_users(location: SourceLocation) -> bool:
 EXECUTIONS: Final = 100
 """How often a function that the user compiled is supposed to run for each run of a helper: a step of training or of
 decoding runs in a loop, and JAX runs its helpers mostly once, to make the first values."""
-STEPS: Final = 10
-"""How often a function that takes its state as donated arguments is supposed to run for each run of another of the
-user's: for one prompt, `decode` runs tens of times and `prefill` once."""
+STEPS: Final = 30
+"""How often a function that returns the state that it takes is supposed to run for each run of another of the user's,
+a step of training for each run of other steps, and both for each run of what only makes or reads the state, or is named
+as running once: for one prompt, `decode` runs tens to hundreds of times and `prefill` once, and for one evaluation
+there are as many steps of training."""
+# The order of accelerators from A100 and TPU v4 on. Only the ratios count: a product of large matrices costs more than
+# the copy of a larger array, and hundreds of small kernels cost more than either.
+BYTE_SECONDS: Final = 1e-12  # 1 TB/s
+FLOP_SECONDS: Final = 1e-14  # 100 Tflop/s
+KERNEL_SECONDS: Final = 1e-6  # the start of a kernel
 HELPER_SHARE: Final = 0.2
 """The share of the cost of all modules below which one that the user did not write is a helper. It is at most 0.17 in
 21 dumps of small programs; one that calls functions one by one, without `jax.jit`, has larger ones, which are to be
@@ -176,30 +247,75 @@ class ModuleRanking:
         return sum(self.bytes_shares[at] for at in indices)
 
 
-def rank_modules(costs: Sequence[ModuleCost]) -> ModuleRanking:
+def rank_modules(costs: Sequence[ModuleCost], paths: Sequence[str | None] | None = None) -> ModuleRanking:
     """The order of modules: the user's first, initializers last, and by cost.
 
-    Costs are the means of the shares in bytes, flops, and kernels, times executions. A module of unknown origin is the
+    `paths` are their files: those of different folders are of different programs or hosts.
+
+    Costs are rough times of one execution, times how often each is likely to run. A module of unknown origin is the
     user's if no other is known to be and none has source lines: dumps without source lines have no helpers.
 
     >>> rank_modules([ModuleCost(5, 5, 5, True), ModuleCost(5, 5, 5, True)]).order
     (0, 1)
-    >>> prefill, decode = ModuleCost(90, 900, 9, True), ModuleCost(30, 9, 9, True, is_step=True)
+    >>> prefill = ModuleCost(90, 900, 9, True, ("f32[8]",), ("f32[9]",))
+    >>> decode = ModuleCost(30, 9, 9, True, ("f32[9]",), ("f32[9]",), state=("f32[9]",))
     >>> rank_modules([prefill, decode]).main
     1
     """
-    amounts = ([cost.bytes for cost in costs], [cost.flops for cost in costs], [cost.steps for cost in costs])
-    known = [_shares(each) for each in amounts if any(each)] or [_shares([1] * len(costs))]
+    folders = [os.path.dirname(path or "") for path in paths or [""] * len(costs)]
     has_origins = any(cost.is_users or cost.has_lines for cost in costs)
     is_users = [cost.is_users or (cost.is_users is None and not has_origins) for cost in costs]
-    weights = [
-        sum(parts) * (EXECUTIONS if is_own else 1) * (STEPS if is_own and cost.is_step else 1)
-        for cost, is_own, parts in zip(costs, is_users, zip(*known, strict=True), strict=True)
+    seconds = [
+        max(cost.bytes * BYTE_SECONDS, cost.flops * FLOP_SECONDS) + cost.steps * KERNEL_SECONDS for cost in costs
     ]
+    # Modules that cost nothing are equal.
+    times = seconds if any(seconds) else [1.0] * len(costs)
+    weights = [time * EXECUTIONS if is_own else time for time, is_own in zip(times, is_users, strict=True)]
+    for at, frequency in _frequencies(costs, is_users, folders):
+        weights[at] *= STEPS**frequency
     shares = _shares(weights)
-    order = sorted(range(len(costs)), key=lambda at: (not is_users[at], costs[at].is_initializer, -shares[at]))
+    functions = [(folder, *cost.function) for folder, cost in zip(folders, costs, strict=True)]
+    largest: dict[tuple[str, str, int], float] = {}
+    for function, share in zip(functions, shares, strict=True):
+        largest[function] = max(share, largest.get(function, 0.0))
+
+    def rank(at: int) -> tuple[bool, bool, float, int, float]:
+        # Of a function that is compiled for several shapes, the one with most flops comes first: a smaller one may have
+        # more kernels and bytes, because less of it is fused.
+        whole = largest[functions[at]] if costs[at].name else shares[at]
+        return (not is_users[at], costs[at].is_initializer, -whole, -costs[at].flops, -shares[at])
+
+    order = sorted(range(len(costs)), key=rank)
     helpers = {at for at in order[1:] if not is_users[at] and shares[at] < HELPER_SHARE}
-    return ModuleRanking(tuple(order), tuple(shares), tuple(_shares(amounts[0])), frozenset(helpers))
+    bytes_shares = _shares([cost.bytes for cost in costs])
+    return ModuleRanking(tuple(order), tuple(shares), tuple(bytes_shares), frozenset(helpers))
+
+
+def _frequencies(
+    costs: Sequence[ModuleCost], is_users: Sequence[bool], folders: Sequence[str]
+) -> Iterator[tuple[int, int]]:
+    """How often each module of the user's is likely to run, as powers of STEPS; 0 for what runs most in its folder."""
+    for folder in dict.fromkeys(folders):
+        own = [at for at, is_own in enumerate(is_users) if is_own and folders[at] == folder]
+        states = {costs[at].state for at in own if costs[at].state}
+        found = [_frequency(costs[at], states) for at in own]
+        yield from ((at, each - max(found)) for at, each in zip(own, found, strict=True))
+
+
+def _frequency(cost: ModuleCost, states: Collection[tuple[str, ...]]) -> int:
+    """The power of STEPS for a module, given the states of all loops.
+
+    A step of a loop returns the state that it takes. A module that only makes or only reads the state of such a loop is
+    next to it: it makes the first state, or checks what came out. Half of the state is enough for that, as JAX drops
+    arguments that a function does not use.
+    """
+    is_step = bool(cost.state) or cost.has_gradient
+    is_next_to_loop = not is_step and any(
+        (Counter(state) & Counter(types)).total() * 2 >= len(state)
+        for state in states
+        for types in (cost.arguments, cost.results)
+    )
+    return bool(cost.state) + cost.has_gradient - (cost.runs_once or is_next_to_loop)
 
 
 def _shares(amounts: Sequence[float]) -> list[float]:

@@ -174,7 +174,7 @@ def _shares(
         return [1.0] * len(costs), ()
     from hlo_cli.analysis.query.main_module import rank_modules  # needed for several modules only
 
-    ranking = rank_modules(known)
+    ranking = rank_modules(known, [each.path for each in modules])
     # Whose a module is that no version of JAX named is unknown: its findings are not hidden.
     helpers = [at for at in ranking.helpers if _is_of_jax(modules[at].module)]
     return ranking.shares, helpers

@@ -225,7 +225,7 @@ def main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[M
     costs = {at: each.answer for at, each in enumerate(found) if each.answer is not None}
     if not costs:
         raise HloError.of(found[0].errors) if found else no_module(many, reading)
-    main = tuple(costs)[rank_modules(tuple(costs.values())).main]
+    main = tuple(costs)[rank_modules(tuple(costs.values()), [found[at].path for at in costs]).main]
     return [replace(each, cost=each.answer) for each in found], main
 
 

@@ -230,7 +230,7 @@ def ranking_of(found: Sequence[ScanResult[Answer]]) -> tuple[ModuleRanking, Sequ
     from hlo_cli.analysis.query.main_module import rank_modules
 
     costs = {at: each.cost for at, each in enumerate(found) if each.cost is not None}
-    return rank_modules(tuple(costs.values())), tuple(costs)
+    return rank_modules(tuple(costs.values()), [found[at].path for at in costs]), tuple(costs)
 
 
 def _next(

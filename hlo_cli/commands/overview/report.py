@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -62,7 +63,7 @@ from hlo_cli.report.numbers import (
 )
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, number_of, rows_from
-from hlo_cli.report.text import Passage, Role, Run
+from hlo_cli.report.text import Passage, Role, Run, line_of, plain_text
 from hlo_cli.scan_modules import ScanResult
 from hlo_cli.source import Diagnostic
 
@@ -145,12 +146,26 @@ def _file_facts(folder: str) -> Iterator[Fact]:
         for kind, count in sorted(kinds.items(), key=lambda each: -each[1])
     ]
     if named:
-        more = f", and {format_count(len(named) - _MAX_KINDS, 'more kinds')}" if len(named) > _MAX_KINDS else ""
-        yield Fact("files", remark=f"{', '.join(named[:_MAX_KINDS])}{more}; `hlo FILE` answers each", is_whole=True)
+        yield Fact("files", remark=f"{_as_many_as_fit(named)}{_ANSWERED}")
 
 
 _ARTICLE: Final = lazy_regex(r"^an? ")
-_MAX_KINDS: Final = 6  # two lines of 80 columns
+_ANSWERED: Final = "; `hlo FILE` answers each"
+
+
+def _as_many_as_fit(kinds: Sequence[str]) -> str:
+    """The first kinds of files, and how many more there are, on a line with what answers them.
+
+    >>> _as_many_as_fit(["LLVM IR (138)", "object file (69)", "list of compiler flags (17)"])
+    'LLVM IR (138), object file (69), 1 more'
+    """
+    room = _SCREEN_WIDTH - _LABEL_WIDTH - len(_ANSWERED)
+    texts = (
+        ", ".join((*kinds[:shown], *((f"{len(kinds) - shown:,} more",) if shown < len(kinds) else ())))
+        for shown in range(len(kinds), 0, -1)
+    )
+    return next((text for text in texts if len(text) <= room), f"{kinds[0]}, {len(kinds) - 1:,} more")
+
 
 # --- memory and time ---
 
@@ -189,7 +204,7 @@ def _peak_words(memory: MemoryAnalysis) -> str:
     temporary_bytes = main.totals.temporary_bytes if main.offsets != "unknown" else 0
     temporaries = f"{format_bytes(temporary_bytes)} of temporaries" if temporary_bytes else ""
     live = f"live peak {peak_and_place(memory, main)}"
-    other = "" if fullest is main else f"{fullest.name} live peak {peak_and_place(memory, fullest)}"
+    other = "" if fullest is main else f"{fullest.name} live peak {format_bytes(fullest.peak_bytes)}"
     return "; ".join(filter(None, (temporaries, live, other)))
 
 
@@ -354,19 +369,24 @@ def report_of_overview(
     words = (_memory_words(loaded, memory, chip), _time_words(steps, chip), _findings_words(findings))
     number = None if others is None else number_of_module(others.results[others.main].path)
     title = title_of(loaded, chip_name)
-    facts = Facts("module", tuple(_facts(loaded, memory, work, pairs, others, folder)))
+    # Without a chip the sentence has no time, and with one the first line has that of the execution.
+    moved = pairs.answer if transfers.times is None else transfers.times.answer(is_brief=True)
     worst = _worst_finding(groups)
-    parts: list[Part] = [facts]
+    answer = f"{title}{f' ({number})' if number else ''}: {'; '.join(filter(None, words))}"
+    following = _next(argument, fits=not words[0].startswith(("does not", "may not")), groups=groups, pairs=pairs)
+    stated = list(_facts(loaded, memory, work, moved if _has_transfers(pairs) else "", others, folder))
+    others_height = _height(answer) + _height_of_lines(lines) + (_height_of_finding(worst) if worst else 0)
+    parts: list[Part] = [Facts("module", tuple(_within(stated, _SCREEN_LINES - others_height - len(following))))]
     parts += [lines] if lines is not None else [_largest_values(loaded)]
     parts += [worst] if worst is not None else []
     parts += [replace(modules_table(others.results), main=False, person=False)] if others is not None else []
     return Report(
         "overview",
-        f"{title}{f' ({number})' if number else ''}: {'; '.join(filter(None, words))}",
+        answer,
         version=1,
         numbers=_numbers(loaded, memory, chip, steps, findings, others),
         parts=tuple(parts),
-        next=_next(argument, fits=not words[0].startswith(("does not", "may not")), groups=groups, pairs=pairs),
+        next=following,
         notes=tuple(_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -385,9 +405,9 @@ def _findings_words(findings: Report) -> str:
 
 
 def _facts(
-    loaded: Loaded, memory: MemoryAnalysis, work: Report, pairs: Report, others: Others | None, folder: str
+    loaded: Loaded, memory: MemoryAnalysis, work: Report, moved: str, others: Others | None, folder: str
 ) -> Iterator[Fact]:
-    """What runs, what it is given and returns, what is transferred, and the other modules."""
+    """What runs, what it is given and returns, what is `moved`, and the other modules."""
     from hlo_cli.analysis.fusion.kernels import kernels_of
 
     module = loaded.module
@@ -398,10 +418,55 @@ def _facts(
     if words := _peak_words(memory):
         yield Fact("memory", remark=words, is_whole=True)
     yield Fact("arguments", remark=_signature(loaded))
-    if number_of(pairs.numbers.get("pairs")) or number_of(pairs.numbers.get("synchronous")):
-        yield Fact("transfers", remark=pairs.answer, is_whole=True)
+    if moved:
+        yield Fact("transfers", remark=moved, is_whole=True)
     yield from _other_facts(others)
     yield from _file_facts(folder)
+
+
+def _has_transfers(pairs: Report) -> bool:
+    return bool(number_of(pairs.numbers.get("pairs")) or number_of(pairs.numbers.get("synchronous")))
+
+
+# --- the height of the screen ---
+
+
+_SCREEN_LINES: Final = 24  # of a terminal that nobody has enlarged
+_SCREEN_WIDTH: Final = 80  # of the same terminal
+_LABEL_WIDTH: Final = 11  # the longest label of a fact, `arguments`, and two blanks
+_LEAST_NEEDED: Final = ("files", "others", "compiled", "helpers")
+"""Facts that a screen omits if there is no room for all, in that order: other commands show the same."""
+
+
+def _height(text: str, width: int = _SCREEN_WIDTH) -> int:
+    return len(textwrap.wrap(text, width)) or 1
+
+
+def _height_of_lines(table: Table | None) -> int:
+    """A blank line, the head, the rows, and the number of rows that are omitted; of values, the rows are few, too."""
+    if table is None:
+        return _LINES + 5
+    return 4 + min(len(table.rows), _LINES) + (len(table.rows) > _LINES)
+
+
+def _height_of_finding(finding: Passage) -> int:
+    return 1 + sum(_height(plain_text(line_of(text))) for text in finding.paragraphs)
+
+
+def _within(facts: Sequence[Fact], room: int) -> Iterator[Fact]:
+    """The facts, of which a screen shows those that fit, with a blank line before them.
+
+    >>> facts = Fact("runs", remark="1 kernel"), Fact("files", remark="PTX (3)"), Fact("helpers", remark="2 modules")
+    >>> [fact.label for fact in _within(facts, 3) if fact.person]
+    ['runs', 'helpers']
+    """
+    heights = [_height(each.remark, _SCREEN_WIDTH - _LABEL_WIDTH) if each.is_whole else 1 for each in facts]
+    hidden = set[int]()
+    for label in _LEAST_NEEDED:
+        for at in reversed(range(len(facts))):
+            if facts[at].label == label and 1 + sum(heights) - sum(heights[each] for each in hidden) > room:
+                hidden.add(at)
+    yield from (replace(each, person=False) if at in hidden else each for at, each in enumerate(facts))
 
 
 def _signature(loaded: Loaded) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.cache import computed_once
@@ -244,36 +245,43 @@ class PairTimes:
             None if seconds is None or not self.step.is_known or not self.step.seconds else seconds / self.step.seconds
         )
 
-    def answer(self) -> str:
-        """How many transfers are exposed, and how much of an execution that is."""
+    def answer(self, *, is_brief: bool = False) -> str:
+        """How many transfers are exposed, and how much of an execution that is.
+
+        A text that `is_brief` is for a screen that says elsewhere how long an execution takes.
+        """
         execution = execution_in_words(self.step, self.whole)
+        ending = "" if is_brief else f": {execution}"
+        exposed_in_words = partial(self._exposed_in_words, is_brief=is_brief)
         synchronous = sum_known(self.synchronous.values())
         # Of synchronous transfers without a known time only the number can be told.
         rest = "" if synchronous else self._synchronous_in_words()
         if not self.intervals:
             if synchronous:
-                return self._exposed_in_words((self._count_synchronous(),))
-            return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}: {execution}{rest}"
+                return exposed_in_words((self._count_synchronous(),))
+            return f"No async operations in {format_count(len(self.overlap.sequence), 'steps')}{ending}{rest}"
         exposed = [interval for interval in self.intervals if self.exposed[interval.pair.start]]
         # Nothing can be said of the pairs, so the execution alone is the answer.
         if len(self._unknown) == len(self.intervals):
+            if is_brief:
+                return f"{quantified_noun(self.intervals)} of unknown time{rest or self._synchronous_in_words()}"
             return f"{execution[0].upper()}{execution[1:]}{rest or self._synchronous_in_words()}"
         if exposed:
             counted = f"{len(exposed):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
             number = counted if len(exposed) < len(self.intervals) else quantified_noun(self.intervals)
             if not synchronous:
-                return f"{self._exposed_in_words((number,), verb=is_or_are(len(exposed)))}{rest}"
+                return f"{exposed_in_words((number,), verb=is_or_are(len(exposed)))}{rest}"
             seconds = sum_known(self.exposed[interval.pair.start] for interval in exposed)
             of_pairs = f"{number} ({'at least ' if self._unknown else ''}{format_seconds(seconds)})"
-            return self._exposed_in_words((of_pairs, f"{self._count_synchronous()} ({self._synchronous_duration()})"))
+            return exposed_in_words((of_pairs, f"{self._count_synchronous()} ({self._synchronous_duration()})"))
         known = ", as far as known" if self._unknown else ""
         words = f"{quantified_noun(self.intervals)} {is_or_are(len(self.intervals))} overlapped{known}"
         if synchronous:
-            return f"{words}; {self._exposed_in_words((self._count_synchronous(),))}"
-        return f"{words}: {execution}{rest}"
+            return f"{words}; {exposed_in_words((self._count_synchronous(),))}"
+        return f"{words}{ending}{rest}"
 
-    def _exposed_in_words(self, transfers: Sequence[str], *, verb: str | None = None) -> str:
-        """That these transfers are exposed, for how long, and of which time."""
+    def _exposed_in_words(self, transfers: Sequence[str], *, verb: str | None = None, is_brief: bool = False) -> str:
+        """That these transfers are exposed, for how long, and, unless that is brief, of which time."""
         is_known = sum_if_known(self.exposed.values()) is not None
         # A share of a lower bound would look like a number that is known.
         share = self._share(self.exposed_seconds) if is_known else None
@@ -281,8 +289,8 @@ class PairTimes:
         estimated = "the estimated " if self.step.is_known else ""
         part = f"{'' if is_known else 'at least '}{format_seconds(self.exposed_seconds)}{percent}"
         verb = verb or (is_or_are(len(self.synchronous)) if len(transfers) == 1 else "are")
-        whole = f"{estimated}{_seconds_in_words(self.step, self.whole)} on {self.step.throughput.chip}"
-        return f"{' and '.join(transfers)} {verb} exposed: {part} of {whole}"
+        whole = f" of {estimated}{_seconds_in_words(self.step, self.whole)} on {self.step.throughput.chip}"
+        return f"{' and '.join(transfers)} {verb} exposed: {part}{'' if is_brief else whole}"
 
     def _count_synchronous(self) -> str:
         number, noun = count_synchronous([each.opcode for each in self.synchronous]).split(" ", 1)

@@ -301,12 +301,13 @@ def lines_of_facts(facts: Facts, style: Style) -> Iterator[Line]:
     """
     if facts.title:
         yield from text_lines(facts.title, style)
-    labels = max((cell_width(style.show(fact.label)) for fact in facts.facts), default=0)
-    texts = [[_amount(amount, style) for amount in fact.amounts] for fact in facts.facts]
+    shown = [fact for fact in facts.facts if fact.person]
+    labels = max((cell_width(style.show(fact.label)) for fact in shown), default=0)
+    texts = [[_amount(amount, style) for amount in fact.amounts] for fact in shown]
     widths = [
         max(cell_width(row[at]) for row in texts if at < len(row)) for at in range(max(map(len, texts), default=0))
     ]
-    for fact, row in zip(facts.facts, texts, strict=True):
+    for fact, row in zip(shown, texts, strict=True):
         amounts = [pad(text, width, right=True) for text, width in zip(row, widths, strict=False)]
         line = pad(style.show(fact.label), labels) + AFTER_LABEL + AFTER_AMOUNT.join(amounts)
         if fact.is_whole:
