@@ -17,7 +17,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["XLA_FLAGS"] = (
+    f"--xla_force_host_platform_device_count={4 if sys.argv[1:2] and sys.argv[1].endswith('of_four') else 2}"
+)
 
 import jax
 import jax.numpy as jnp
@@ -26,14 +28,16 @@ from jax.sharding import PartitionSpec as P
 
 Array: TypeAlias = jax.Array
 Step: TypeAlias = Callable[[Array, Array], Array]
-MESH = jax.make_mesh((2,), ("x",))
+COUNT = jax.device_count()
+MESH = jax.make_mesh((COUNT,), ("x",))
+GRID = jax.make_mesh((COUNT // 2, 2), ("y", "x"))
 X, W, SMALL = jnp.ones((384, 384)), jnp.ones((384, 384)), jnp.ones(8)
 STEPS = 8
 took: list[float] = []
 
 
-def sharded(body: Step) -> Step:
-    found: Step = jax.jit(jax.shard_map(body, mesh=MESH, in_specs=(P(), P()), out_specs=P(), check_vma=False))
+def sharded(body: Step, mesh: jax.sharding.Mesh = MESH) -> Step:
+    found: Step = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=(P(), P()), out_specs=P(), check_vma=False))
     return found
 
 
@@ -72,6 +76,54 @@ def reducing(x: Array, w: Array) -> Array:
     return x
 
 
+def often(trips: int, x: Array, w: Array) -> Array:
+    found: Array = jax.lax.fori_loop(0, trips, lambda _, x: jnp.tanh(x @ w), x)
+    return found
+
+
+@sharded
+def late_second(x: Array, w: Array) -> Array:
+    """Device 2 comes late to the second of two sums."""
+    x = jax.lax.psum(often(2, x, w), "x")
+    x = jax.lax.cond(jax.lax.axis_index("x") == 2, lambda x: often(40, x, w), lambda x: often(2, x, w), x)
+    return jax.lax.psum(x * 2, "x")
+
+
+def grouped(x: Array, w: Array) -> Array:
+    """Device 3 comes late to the sum in its group of two; the other group sums without it."""
+    is_late = (jax.lax.axis_index("y") == 1) & (jax.lax.axis_index("x") == 1)
+    x = jax.lax.cond(is_late, lambda x: often(40, x, w), lambda x: often(2, x, w), x)
+    return jax.lax.psum(x, "x")
+
+
+late_in_group = sharded(grouped, GRID)
+
+
+@sharded
+def overlapping(x: Array, w: Array) -> Array:
+    """A sum that the products do not need, so that both run at the same time."""
+    total = jax.lax.psum(jnp.tile(x, (4, 1)), "x")
+    return often(8, x, w) + total[:384] * 1e-9
+
+
+LOCK = threading.Lock()
+HELD = threading.Event()
+
+
+def hold(seconds: float) -> None:
+    with LOCK:
+        HELD.set()
+        time.sleep(seconds)
+
+
+def wait_for_lock() -> None:
+    HELD.clear()
+    threading.Thread(target=hold, args=(0.02,)).start()
+    HELD.wait()
+    timed(LOCK.acquire)
+    LOCK.release()
+
+
 def timed(work: Callable[[], object]) -> None:
     started = time.perf_counter()
     work()
@@ -87,6 +139,14 @@ def spin(seconds: float) -> None:
 def load_batch(seconds: float) -> None:
     with jax.profiler.TraceAnnotation("load batch"):
         time.sleep(seconds)
+
+
+def put(number: int) -> Array:
+    """Copies an array of 64 MB to the device."""
+    host = np.full((40_000, 384), number, np.float32)[:, ::-1]  # not contiguous, so that it has to be copied
+    found: list[Array] = []
+    timed(lambda: found.append(jax.device_put(host).block_until_ready()))
+    return found[0]
 
 
 class Batches:
@@ -144,6 +204,19 @@ def body(cause: str, number: int) -> object:
         return small.block_until_ready()
     elif cause == "copies":
         timed(lambda: jax.device_put(np.ones((2048, 2048), np.float32)).block_until_ready())
+    elif cause == "transfer":  # in the step, of what the step needs
+        x = jnp.asarray(put(number))[:384]
+    elif cause == "lock":
+        wait_for_lock()
+    elif cause == "growing":
+        x = jnp.ones((384 + 8 * number, 384))
+    elif cause == "one_of_four":
+        return late_second(x, W).block_until_ready()
+    elif cause == "group_of_four":
+        return late_in_group(x, W).block_until_ready()
+    elif cause == "overlapped":
+        timed(lambda: load_batch(0.03))
+        return overlapping(x, W).block_until_ready()
     elif cause == "slow_batch":
         load_batch(0.06 if number == 2 else 0.0)
     elif cause == "checkpoint" and number == 5:

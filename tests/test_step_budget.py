@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from hlo_cli import Profile, profile
-from hlo_cli.analysis.profile.operation_times import transfer_times
+from hlo_cli.analysis.profile.critical_path import late_devices, waits_of
 from hlo_cli.analysis.profile.step_budget import PARTS, Part, StepBudget, step_budget
 from hlo_cli.cli import main
+from hlo_cli.ir.traces.trace import Trace
 from share import every
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -224,6 +225,12 @@ PLANTED: dict[str, tuple[Part, str]] = {
     "checkpoint": ("host", "save checkpoint"),
     "queue": ("input", "get_batch (planted_steps.py:"),
     "between": ("input", "load batch"),
+    "one_of_four": ("waiting_for_devices", "psum"),
+    "group_of_four": ("waiting_for_devices", ""),  # the other group waits until the step ends
+    "overlapped": ("input", "load batch"),  # not the sum, which other operations overlap
+    "transfer": ("input", "copies to the device"),
+    "lock": ("host", "lock.acquire (timed, planted_steps.py:"),
+    "growing": ("compiling", "jit(step)"),
 }
 IN_STEP = {"recompile": "3", "slow_batch": "2", "checkpoint": "5"}
 """The only step with the cause."""
@@ -239,8 +246,14 @@ TIMED = (
     "python",
     "annotated_host",
     "garbage",
+    "transfer",
+    "lock",
 )
 """Causes whose time the program takes itself."""
+
+
+LATE = {"straggler": 1, "one_of_four": 2, "group_of_four": 3}
+"""The late device, which the others in its group wait for."""
 
 
 @pytest.mark.oracle
@@ -273,8 +286,32 @@ def test_planted_causes_are_named(name: str, tmp_path: Path) -> None:
         steps = np.bincount(found.steps, found.parts_ps.sum(1)) * 1e-12
         part_seconds = found.seconds(part) * len(found.steps)
         assert part_seconds == pytest.approx(steps[3] - median(steps), rel=0.15)
-    if name == "straggler":
-        assert cause.words.endswith(": CPU:1 is late")
-        # XLA records by itself how long a thread waits for the other participants.
-        late = sum(each.seconds for each in found.causes if words in each.words and each.words.endswith("is late"))
-        assert late == pytest.approx(sum(each.waiting for each in transfer_times(traced)), rel=0.1)
+    if name in LATE:
+        waits = waits_of(traced)
+        late = late_devices(traced, waits)
+        assert sum(each.waited for each in late) == pytest.approx(rendezvous_waits(traced.traces[0]), rel=0.05)
+        assert f"CPU:{LATE[name]}" == traced.devices[late[0].device]
+        assert late[0].times == len(traced.steps)
+        assert late[0].cause is not None
+        if name == "straggler":
+            assert cause.words.endswith(": CPU:1 is late")
+        if name == "group_of_four":
+            own = waits.devices == late[0].device
+            assert {traced.devices[each] for each in traced.occurrences.devices[waits.rows[own]].tolist()} == {"CPU:2"}
+
+
+def rendezvous_waits(trace: Trace) -> float:
+    """How long participants of collectives waited until the last one came, as XLA records by itself, in seconds."""
+    begins: dict[str, list[int]] = {}
+    for line in (line for plane in trace.planes for line in plane.lines):
+        chosen = [id for id, kind in line.kinds.items() if kind.name == "Rendezvous"]
+        for at in np.flatnonzero(np.isin(line.events.kinds, chosen)).tolist():
+            begins.setdefault(str(line.statistic("name").of(at)), []).append(int(line.begins_ps[at]))
+    waited = 0
+    for key, times in begins.items():
+        # Collectives of a shard_map share a key: each has as many participants as devices, one after the other.
+        count = key.partition("global_devices=[")[2].partition("]")[0].count(",") + 1
+        for first in range(0, len(times), count):
+            group = sorted(times)[first : first + count]
+            waited += sum(group[-1] - begin for begin in group)
+    return waited * 1e-12

@@ -56,6 +56,8 @@ _INPUT_WORDS: Final = re.compile(
 """Words in annotations of users that read the input of a step."""
 _FUNCTION: Final = re.compile(r"PjitFunction\((.*)\)$")
 _FRAME: Final = re.compile(r"\$(?:(?P<file>[^\s:]+):(?P<line>\d+)|(?P<module>\S+)) (?P<name>.+)$")
+_LOCK: Final = "$<unknown> acquire"
+"""A method of a lock, which another thread holds if it takes long; CPython does not name its type."""
 _RUNTIME: Final = re.compile(
     r"::|^ExecuteReplicated|^\w+\(|^end: |^\[\d+\]|#.*=|^(?:Handle|Parse|Allocate|Wait|Copy|shard_args|cpp_pjit)"
 )
@@ -220,6 +222,8 @@ def _words(name: str, caller: str) -> str:
     if found is None:
         return name
     where = f" ({outer['name']}, {outer['file']}:{outer['line']})" if outer and outer["file"] else ""
+    if name == _LOCK:
+        return f"lock.acquire{where}"
     if found["module"]:
         return f"{found['module']}.{found['name']}{where}"
     return f"{found['name']} ({found['file']}:{found['line']})"

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hlo_cli.analysis.profile.critical_path import Waits, waits_of
 from hlo_cli.analysis.profile.host_work import COPIES_WORDS
 from hlo_cli.analysis.profile.operation_times import is_transfer
 from hlo_cli.analysis.profile.profile import (
-    NO_RUN,
     WORKS,
     HostWork,
     Intervals,
@@ -124,7 +123,7 @@ def step_budget(profile: Profile) -> StepBudget | None:
         return None
     kinds = np.array([_KINDS.index(_kind_of(operation)) for operation in profile.operations], np.int64)[profile.codes]
     busy = [union(*_times(profile, rows.devices == device)) for device in range(len(profile.devices))]
-    late = _waits(profile, np.flatnonzero(kinds == _KINDS.index("transfer")))
+    late = waits_of(profile)
     tables, causes = [], dict[tuple[Part, str], dict[int, int]]()
     for device in range(len(profile.devices)):
         steps, begins, ends = _windows(profile, device)
@@ -197,7 +196,7 @@ def _layers(
     device: int,
     kinds: Integers,
     busy: Sequence[Intervals],
-    late: _Waits,
+    late: Waits,
     host: HostWork | None,
 ) -> Iterable[tuple[Part, str, Intervals]]:
     """What takes the time of a device, the more certain first: a moment belongs to the first layer that has it."""
@@ -254,43 +253,3 @@ def _times(
 ) -> tuple[Integers, Integers]:
     rows = profile.occurrences
     return rows.begins_ps[chosen], rows.ends_ps[chosen]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waits:
-    """Rows of collectives that began before the last device of their execution did: the wait, and for which device."""
-
-    rows: Integers
-    begins_ps: Integers
-    ends_ps: Integers
-    devices: Integers
-    codes: Integers
-
-    def pairs(self, is_own: NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
-        """The operations and the devices that the rows of a device waited for."""
-        own = is_own[self.rows]
-        return dict.fromkeys(zip(self.codes[own].tolist(), self.devices[own].tolist(), strict=True))
-
-
-def _waits(profile: Profile, transfers: Integers) -> _Waits:
-    """The waits of collectives; none where the clocks of devices differ: on TPUs, and on several hosts.
-
-    The n-th event of an operation in a run is the same collective on each device.
-    """
-    rows = profile.occurrences
-    known = transfers[rows.runs[transfers] != NO_RUN]
-    if profile.platform == "TPU" or len(profile.traces) > 1 or not len(known):
-        return _Waits(*(np.zeros(0, np.int64) for _ in range(5)))
-    known = known[np.lexsort((rows.begins_ps[known], rows.devices[known], rows.runs[known], profile.codes[known]))]
-    begins, devices = rows.begins_ps[known], rows.devices[known]
-    collective = np.stack((profile.codes[known], rows.runs[known]))
-    is_first = np.append(True, (collective[:, 1:] != collective[:, :-1]).any(0) | (devices[1:] != devices[:-1]))
-    places = np.arange(len(known))
-    nth = places - np.maximum.accumulate(np.where(is_first, places, 0))
-    groups = np.unique(np.vstack((collective, nth)), axis=1, return_inverse=True)[1].reshape(-1)
-    order = np.lexsort((begins, groups))
-    last = np.append(np.flatnonzero(np.diff(groups[order])), len(order) - 1)  # of each group, in order
-    latest = order[last][groups]
-    ends = np.minimum(begins[latest], rows.ends_ps[known])
-    waits = ends > begins
-    return _Waits(known[waits], begins[waits], ends[waits], devices[latest][waits], profile.codes[known][waits])

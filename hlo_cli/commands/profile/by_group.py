@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, By, Key, Keys, keys_of
+from hlo_cli.analysis.profile.critical_path import LateDevice, has_one_clock, late_devices, waits_of
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, measures
 from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, rows_of, sums_by, window_of
 from hlo_cli.analysis.profile.profile import NO_STEP, MeasuredProgram, Step
@@ -333,8 +335,20 @@ def report_of_devices(measured: Measured) -> Report:
     devices = len(profile.devices)
     parts = [None] * devices if measured.budget is None else measured.budget.by_device(devices)
     parts_of = dict(zip(profile.devices, parts, strict=True))
+    late = [] if measured.is_narrowed else late_devices(profile, waits_of(profile))
+    delays: dict[str, float] = {}
+    for each in late:
+        delays[profile.devices[each.device]] = delays.get(profile.devices[each.device], 0.0) + each.delay
     columns: tuple[Column[_GroupTimes, str], ...] = (
         *columns_of_part(groups.columns(""), lambda slice, device: slice),
+        Column(
+            "late_seconds",
+            "late",
+            "seconds",
+            person=bool(late),
+            role="waste",
+            of=lambda slice, device: delays.get(device, 0.0),
+        ),
         Column("device", "device", of=lambda slice, device: device),
         *columns_of_part(part_columns(parts), lambda slice, device: parts_of[device]),
     )
@@ -346,7 +360,64 @@ def report_of_devices(measured: Measured) -> Report:
     words = f"{name} is busiest: {format_seconds(seconds)} of {format_seconds(spans[busiest])}"
     if len(rows) == 1:
         words = f"{name} is busy for {format_seconds(seconds)} of {format_seconds(spans[0])}"
-    return _report_of_table(measured, words, table)
+    if late and late[0].delay > _WORTH_NAMING * max(spans, default=0.0):
+        words = _late_answer(measured, late)
+    report = _report_of_table(measured, words, table)
+    if late:
+        return replace(report, parts=(*report.parts, _late_table(measured, late)))
+    if devices > 1 and not has_one_clock(profile):
+        words = "Waits of devices for each other are unknown: their clocks differ."
+        return replace(report, parts=(*report.parts, Passage("remarks", (words,))))
+    return report
+
+
+_WORTH_NAMING: Final = 0.02
+"""The least part of the time of a device by which another one is late that the first line names; chosen."""
+
+
+def _late_answer(measured: Measured, late: Sequence[LateDevice]) -> str:
+    """Which device the others wait for most, where, and because of what."""
+    profile, first = measured.profile, late[0]
+    own = [each for each in late if each.device == first.device]
+    delay = sum(each.delay for each in own)
+    words = f"The others wait until {profile.devices[first.device]} comes to {profile.operations[first.operation].name}"
+    words += f": {format_seconds(delay)} in all"
+    if steps := _whole_steps(measured):
+        words += f", {format_seconds(delay / steps)} per {step_noun(measured).removesuffix('s')}"
+    return words + (f"; it takes longer for {profile.operations[first.cause].name}" if first.cause is not None else "")
+
+
+def _whole_steps(measured: Measured) -> int:
+    return sum(step.is_whole for step in measured.profile.steps)
+
+
+def _late_table(measured: Measured, late: Sequence[LateDevice]) -> Table:
+    """The devices that others wait for, by collective."""
+    profile, steps = measured.profile, max(_whole_steps(measured), 1)
+
+    def reason(each: LateDevice) -> str | None:
+        if each.cause is None:
+            return "starts later" if each.starts_late else None
+        return f"{profile.operations[each.cause].name}, {format_seconds(each.cause_seconds)} more"
+
+    def cause_name(each: LateDevice) -> str | None:
+        return None if each.cause is None else profile.operations[each.cause].name
+
+    columns: tuple[Column[LateDevice], ...] = (
+        Column("late_seconds", "late", "seconds", total="sum", role="waste", of=lambda each: each.delay),
+        Column("late_seconds_per_step", "per step", "seconds", total="sum", of=lambda each: each.delay / steps),
+        Column("waited_seconds", "others wait", "seconds", total="sum", rank=6, of=lambda each: each.waited),
+        Column("late_times", "times", "count", rank=5, of=lambda each: each.times),
+        Column("late_steps", "steps", "count", rank=4, of=lambda each: each.steps),
+        Column("device", "late device", of=lambda each: profile.devices[each.device]),
+        Column("instruction", "at", "name", of=lambda each: profile.operations[each.operation].name),
+        Column("late_reason", "because of", of=reason),
+        Column("late_cause", "because of", "name", person=False, of=cause_name),
+        Column("late_cause_seconds", "because of", "seconds", person=False,
+               of=lambda each: each.cause_seconds if each.cause is not None else None),
+    )  # fmt: skip
+    rows = rows_from(columns, late)
+    return Table("late_devices", columns, rows, title="devices that others wait for", noun="rows", main=False, limit=10)
 
 
 def _report_of_table(measured: Measured, answer: str, table: Table) -> Report:
