@@ -91,7 +91,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "evaluate": {"cost", "dataflow", "layout", "semantics", "shapes", "sharding"},
         "schedule": {"cost", "dataflow", "fusion", "hardware", "layout", "shapes", "sharding"},
         "comparison": {"cost", "dataflow", "evaluate", "matching", "semantics", "sharding"},
-        "profile": {"cost", "dataflow", "hardware", "matching", "origin", "schedule"},
+        "profile": {"cost", "dataflow", "hardware", "matching", "origin", "schedule", "sharding"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
         "statements": {"cost", "dataflow", "fusion", "matching", "memory", "origin", "query", "sharding"},
     },

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.operation_times import is_transfer
 from hlo_cli.analysis.profile.profile import NO_RUN, NO_STEP, Profile
-from hlo_cli.analysis.sharding.collectives import collectives_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import PS, Integers, distinct_of
 
@@ -86,6 +85,8 @@ def waits_of(profile: Profile) -> Waits:
 
 def _partners(profile: Profile) -> Integers:
     """The group of devices that each device is in, for each operation: by replica_groups, else all are one."""
+    from hlo_cli.analysis.sharding.collectives import collectives_of  # most traces have no collective
+
     numbers = [_number_of(name) for name in profile.devices]
     found = np.zeros((len(profile.operations), len(numbers)), np.int64)
     modules = {each.program.module for each in profile.operations if each.program and each.program.module}
