@@ -273,8 +273,9 @@ class ValueSearch:
             if self._is_unlike(node):
                 # Rank 1: an operation of the framework that the old program computes otherwise, as by a changed opcode.
                 yield Suspect(position, 1, pair if is_missing else None)
-            elif is_fed_well:
-                # Ranks 2 and 3: unknown values of known ones, which compilers also make on the way.
+            elif is_fed_well and (node.operands or self._new.devices == 1):
+                # Ranks 2 and 3: unknown values of known ones, which compilers also make on the way. For several devices
+                # they make constants as well, such as the share of each, so that only another form proves one wrong.
                 yield Suspect(position, 2 if is_missing else 3, pair if is_missing else None)
 
     def _rightness(self) -> list[bool]:
@@ -294,7 +295,8 @@ class ValueSearch:
                         used_well[leaf.maker] = True
         # A scalar that is spread is right as the scalar is: its print has another size, and may be in no other program.
         for position, node in enumerate(nodes):
-            if node.instruction.opcode == opcodes.BROADCAST and node.operands[0][0].print.size == 1:
+            # The print is that of all devices together, hence as large as their number.
+            if node.instruction.opcode == opcodes.BROADCAST and node.operands[0][0].print.size == self._new.devices:
                 leaf = node.operands[0][0]
                 is_known = self._key(leaf.print) in self._known
                 right[position] = right[position] or is_known or leaf.maker == NONE or right[leaf.maker]
