@@ -348,7 +348,7 @@ def _importance(statement: Statement) -> tuple[float, int]:
         case ResultChange() | InterfaceChange() | ProductChange() | DonationChange():
             order = 1.5  # of another type also because an argument is
         case OperationChange() if is_movement(statement):
-            order = 4
+            order = 5  # compilers move values for sizes that they chose as for those of the program: by rows
         case _:
             order = 2
     return order, -statement.fold.rows
