@@ -454,7 +454,7 @@ EDITS: dict[str, Edit] = {
         "y.at[3].set",
         "y.at[3].add",
         first="add (f32.* added|3 → 4)",
-        after={"tpu": "operations changed", "gpu": ".*"},
+        after={"tpu": r"instructions \(add .* became ", "gpu": ".*"},
     ),
     # what is no change of the program
     "lines": edit(FORWARD, "def block", "\n\n\ndef block", first="same program: only source lines moved"),

@@ -322,7 +322,7 @@ def _importance(statement: Statement) -> tuple[float, int]:
     order: float
     match statement:
         case DimensionChange(is_internal=True):
-            order = 5
+            order = 4.5  # moves follow from sizes as often as sizes from moves: the more rows, the earlier
         case ProductChange(is_by_compiler=True):
             order = 5
         case ShardingChange() | LayerChange() | TripCountChange() | LoopChange() | DimensionChange() | TypeChange():
@@ -348,7 +348,7 @@ def _importance(statement: Statement) -> tuple[float, int]:
         case ResultChange() | InterfaceChange() | ProductChange() | DonationChange():
             order = 1.5  # of another type also because an argument is
         case OperationChange() if is_movement(statement):
-            order = 5  # compilers move values for sizes that they chose as for those of the program: by rows
+            order = 4.5
         case _:
             order = 2
     return order, -statement.fold.rows
