@@ -61,8 +61,18 @@ ShapeIndex = tuple[int, ...]
 """A path into nested tuples; () is the shape itself."""
 
 
+class _Computed(Tabular):
+    """What is computed of an array once: a module has a few hundred shapes, each of them asked for in every table."""
+
+    __slots__ = ("_hash", "_padded_bytes", "_text")
+
+    _hash: int
+    _padded_bytes: int
+    _text: str
+
+
 @dataclass(frozen=True, slots=True)
-class ArrayShape(Tabular):
+class ArrayShape(_Computed):
     """An array: element type, sizes, which of them are dynamic (then the size is the bound), and layout.
 
     >>> from hlo_cli.ir.layout import PRIMITIVE_TYPES
@@ -153,7 +163,12 @@ class ArrayShape(Tabular):
         Mirrors `ShapeUtil::ArraySize`, but counts the positions of all tiles, not of the first alone, and
         `CpuExecutable::ShapeSizeBytes` for dynamic arrays.
         """
-        return -(-self.slots * self.element_bits // 8) + self.metadata_bytes
+        try:
+            return self._padded_bytes
+        except AttributeError:
+            size = -(-self.slots * self.element_bits // 8) + self.metadata_bytes
+            object.__setattr__(self, "_padded_bytes", size)
+            return size
 
     @property
     def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
@@ -162,14 +177,29 @@ class ArrayShape(Tabular):
 
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints, with or without the layout."""
-        shown, prefix = self.layout if layout else None, self.layout.dynamic_shape_metadata_prefix_bytes
+        return str(self) if layout else self._made_text(None)
+
+    def _made_text(self, shown: Layout | None) -> str:
+        prefix = self.layout.dynamic_shape_metadata_prefix_bytes
         return array_text(self.element_type, self.dimensions, self.dynamic_dimensions, shown, prefix)
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            value = hash((self.element_type, self.dimensions, self.dynamic_dimensions, self.layout))
+            object.__setattr__(self, "_hash", value)
+            return value
 
     def __repr__(self) -> str:
         return text_in_brackets(self)
 
     def __str__(self) -> str:
-        return self.to_string()
+        try:
+            return self._text
+        except AttributeError:
+            object.__setattr__(self, "_text", text := self._made_text(self.layout))
+            return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
+from hlo_cli.analysis.dataflow.dependencies import EqualComputations, callees_first
 from hlo_cli.analysis.dataflow.executions import (
     NO_EXECUTIONS,
     ComputationContexts,
@@ -256,8 +258,25 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
     """
     # Equal instructions repeat a thousand times; a shape that was valid once is valid again.
     valid: set[Hashable] = set()
-    for instruction in module.instructions:
-        key = shape_difference_key(instruction), instruction.computation in strictness.fused
+    equal = computed_once(EqualComputations)
+    firsts = {computation: equal.first(computation) for computation in callees_first(module.computations)}
+    for computation in module.computations:
+        form = firsts[computation], computation in strictness.fused
+        if form in valid:
+            continue
+        is_valid = True
+        for problem in _shape_problems_in(computation, module, strictness, valid):
+            is_valid = False
+            yield problem
+        if is_valid:
+            valid.add(form)
+
+
+def _shape_problems_in(
+    computation: Computation, module: Module, strictness: Strictness, valid: set[Hashable]
+) -> Iterator[ShapeProblem]:
+    for instruction in computation.instructions:
+        key = shape_difference_key(instruction), computation in strictness.fused
         if key in valid:
             continue
         try:

@@ -440,7 +440,7 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
 
 
 class EqualComputations:
-    """Finds computations that are equal but for names, metadata, and attributes of operations that shapes describe.
+    """Finds computations that are equal but for names, metadata, and annotations of operations without attributes.
 
     Whatever depends on neither, such as their cost, is computed once for all of them. Computations must be asked for
     callees first; those that select elements of tuples in their operands are equal to themselves alone.
@@ -496,8 +496,12 @@ class EqualComputations:
         return tuple(parts)
 
 
-_SAID_BY_SHAPES: Final = ELEMENTWISE | {opcodes.BITCAST, opcodes.PARAMETER, opcodes.RESHAPE, opcodes.TUPLE}
-"""Opcodes whose attributes are not compared; the numbers of parameters are in their order."""
+_SAID_BY_SHAPES: Final = ELEMENTWISE - {opcodes.COMPARE, opcodes.REDUCE_PRECISION} | {
+    opcodes.BITCAST,
+    opcodes.PARAMETER,
+    opcodes.TUPLE,
+}
+"""Opcodes without attributes of their own; the numbers of parameters are in their order."""
 _NOT_COMPARED: Final = frozenset((*CALLING_ATTRIBUTES, "metadata"))
 _METADATA: Final = ", metadata={"
 

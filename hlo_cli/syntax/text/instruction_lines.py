@@ -249,7 +249,7 @@ class LineReader:
         if at < 0:
             return NO_METADATA
         # `metadata=` may also be the text of a string or a field of a dictionary
-        plain = text.startswith(", ", at - 2) and _is_outside(text, start, at)
+        plain = text.startswith(", ", at - 2) and (at - 3 == start or _is_outside(text, start, at))
         if plain and (value := _BRACED.match(text, at + len(_METADATA))) is not None:
             return parse_metadata(value[0])
         written = instruction.attribute("metadata")
