@@ -12,6 +12,7 @@ from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.time_model import TPU_FLOOR_SECONDS
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, critical_path, estimate_time, path_seconds
 
@@ -66,11 +67,22 @@ def test_an_execution_is_compute_and_exposed_time(dump: Dump) -> None:
 
 @dumps
 def test_a_chip_twice_as_fast_needs_half_the_time(dump: Dump) -> None:
-    once, twice = on_v5e(dump), estimate_time(overlap(dump), faster(chip_spec("v5e"), 2))
+    """Of a chip of which only rates are known; each operation of a known TPU takes at least what was measured on one."""
+    own = replace(chip_spec("v5e"), chip="own")
+    once, twice = (estimate_time(overlap(dump), each) for each in (own, faster(own, 2)))
     assert twice.seconds == pytest.approx(once.seconds / 2)
     assert twice.exposed_seconds == pytest.approx(once.exposed_seconds / 2)
     for before, after in zip(once.intervals, twice.intervals, strict=True):
         assert after.compute_seconds == pytest.approx(before.compute_seconds / 2)
+
+
+@dumps
+def test_a_tpu_twice_as_fast_needs_half_to_all_of_the_time(dump: Dump) -> None:
+    once, twice = on_v5e(dump), estimate_time(overlap(dump), faster(chip_spec("v5e"), 2))
+    assert once.seconds / 2 * (1 - 1e-9) <= twice.seconds <= once.seconds * (1 + 1e-9)
+    for kernel, estimate in once.predicted.items():
+        assert not estimate.seconds or estimate.seconds >= TPU_FLOOR_SECONDS
+        assert estimate.seconds / 2 <= twice.predicted[kernel].seconds <= estimate.seconds
 
 
 @dumps

@@ -78,8 +78,11 @@ def _attributes(loop: Instruction, trips: int) -> tuple[Attribute, ...]:
 # --- predicted duration ---
 # Predicted duration of one execution of a module, also before optimization.
 #
-# A module that is not optimized is fused first by the rules of the CPU compiler, which is close to what compilers of
-# GPUs make of it; operations that are not fused would each count as a kernel. Its kernels have the time of their
+# A module that is not optimized is fused first by the rules of the CPU compiler, and for a GPU by the passes of XLA:GPU
+# after that; operations that are not fused would each count as a kernel. The rules of the CPU compiler stand for the
+# passes that simplify a module before fusion: of nine modules for H100 and A100 with the result of the compiler, the
+# passes of XLA:GPU alone leave up to 3.5 times its kernels, the rules alone up to 1.8 times, both together up to 1.7
+# times, and in none is the number of both further from it than that of the rules. Its kernels have the time of their
 # roofline, as those of the measured models did: XLA's model of GPU kernels knows only fusions that XLA would make.
 
 
@@ -118,7 +121,7 @@ def module_time(
     >>> found.kernels, found.is_fused, f"{found.estimate.seconds * 1e6:.2f} µs"
     (1, True, '2.95 µs')
     """
-    fused = None if is_optimized else _fused(module)
+    fused = None if is_optimized else _fused(module, chip)
     if fused is not None or overlap is None:
         overlap, step = analyze_overlap(fused or module), None
     if step is None or not is_optimized:
@@ -130,7 +133,7 @@ def module_time(
     return ModuleTime(estimate, step.compute_seconds, kernels, at_least, is_fused, step.is_known, step.launch_seconds)
 
 
-def _fused(module: Module) -> Module | None:
+def _fused(module: Module, chip: ChipSpec) -> Module | None:
     """The module after fusion; None if it cannot be rewritten, or if that takes too many steps."""
     from hlo_cli.transform.fusion.cpu_fusion import fuse  # large imports that only such modules need
 
@@ -138,4 +141,18 @@ def _fused(module: Module) -> Module | None:
         fused = fuse(module)
     except HloError:
         return None
-    return None if fused.undecided else fused.module
+    return None if fused.undecided else _fused_for_gpu(fused.module, chip)
+
+
+def _fused_for_gpu(module: Module, chip: ChipSpec) -> Module:
+    """The module after the fusion passes of XLA:GPU; itself for a chip that they do not know, or after many steps."""
+    from hlo_cli.analysis.hardware.gpu_devices import device_of
+
+    if device_of(chip) is None:
+        return module
+    from hlo_cli.transform.fusion.gpu_fusion import gpu_fused_module
+
+    try:
+        return gpu_fused_module(module, chip.chip) or module
+    except HloError:
+        return module

@@ -358,6 +358,94 @@ def _matmul_of_convolution(instruction: Instruction, fusion: Instruction | None)
     return Matmul(instruction, kind, groups, m, n, k, lhs, rhs, result, numbers, flops, fusion)
 
 
+ConvolutionKind = Literal["forward", "backward data", "backward filter", "grouped", "depthwise"]
+
+
+def convolution_kind(matmul: Matmul) -> ConvolutionKind | None:
+    """What a convolution computes, as libraries have kernels for it; None for other matmuls.
+
+    The gradient of the input reverses the kernel, or dilates the input where the convolution has strides; that of the
+    kernel has a window that is larger than the result. Mirrors conv_rewriter.cc of xla/service/gpu/transforms.
+
+    >>> from hlo_cli import parse_module
+    >>> labels = "window={size=3 pad=1_1 rhs_reversal=1}, dim_labels=b0f_0oi->b0f"
+    >>> text = f"r = f32[1,9,2] convolution(f32[1,9,4] a, f32[3,2,4] k), {labels}"
+    >>> convolution_kind(matmul_of(parse_module(text).entry.root))
+    'backward data'
+    """
+    if not isinstance(matmul.numbers, ConvolutionDimensionNumbers):
+        return None
+    instruction, numbers = matmul.instruction, matmul.numbers
+    if matmul.batch > 1:
+        # In the gradient of the kernel, the batch of the input stands for the groups.
+        dimensions = (numbers.input_feature_dimension, numbers.input_batch_dimension)
+        by_feature = (instruction.integer("feature_group_count") or 1) > 1
+        channels = next(_sizes_of(matmul.lhs, dimensions[not by_feature :]), 0)
+        return "depthwise" if matmul.batch >= channels > 0 else "grouped"
+    target = instruction.string("custom_call_target") or ""
+    if target.startswith(f"{_CUDNN_TARGET}BackwardInput"):
+        return "backward data"
+    if target.startswith(f"{_CUDNN_TARGET}BackwardFilter"):
+        return "backward filter"
+    window = (instruction.window or Window(())).dimensions
+    if any(each.window_reversal or each.base_dilation > 1 for each in window):
+        return "backward data"
+    taps = prod(_sizes_of(matmul.rhs, numbers.kernel_spatial_dimensions))
+    places = prod(_sizes_of(matmul.result, numbers.output_spatial_dimensions))
+    return "backward filter" if taps > places else "forward"
+
+
+def _sizes_of(shape: ArrayShape, dimensions: Sequence[int]) -> Iterator[int]:
+    return (shape.sizes[each] for each in dimensions if 0 <= each < shape.rank)
+
+
+# --- attention in a library ---
+# cuDNN computes attention in one custom call, whose products are no dots of the text.
+
+
+_ATTENTION_TARGET: Final = "__cudnn$fmha"
+_FORWARD_PRODUCTS: Final = 2  # scores, and their product with the values
+_BACKWARD_PRODUCTS: Final = 5  # the scores again, and the gradients of scores, queries, keys, and values
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """`products` matmuls of `batch` heads, each of `queries` by `keys` scores with heads of size `head`."""
+
+    products: int
+    batch: int
+    queries: int
+    keys: int
+    head: int
+    element_type: str
+
+
+def attention_of(call: Instruction) -> Attention | None:
+    """The attention of a cuDNN call; None for other instructions, and without its configuration.
+
+    Mirrors `CudnnfMHABackendConfig` of xla/service/gpu/backend_configs.proto: the intermediate tensor has the scores.
+
+    >>> from hlo_cli import parse_module
+    >>> config = '{"cudnn_fmha_backend_config":{"intermediate_tensor_shape":{"dimensions":["2","8","512","512"]}}}'
+    >>> text = "r = bf16[2,512,8,64] custom-call(bf16[2,512,8,64] q, bf16[2,512,8,64] k, bf16[2,512,8,64] v)"
+    >>> text += f', custom_call_target="__cudnn$fmhaSoftmax", backend_config={config}'
+    >>> attention_of(parse_module(text).entry.root)
+    Attention(products=2, batch=16, queries=512, keys=512, head=64, element_type='bf16')
+    """
+    target = call.string("custom_call_target") or "" if call.opcode == opcodes.CUSTOM_CALL else ""
+    config = call.backend_config if target.startswith(_ATTENTION_TARGET) else None
+    query = _array(call, 0) if config is not None else None
+    if config is None or query is None or not query.rank:
+        return None
+    path = ("cudnn_fmha_backend_config", "intermediate_tensor_shape", "dimensions")
+    scores = _integers(config.get(*path))
+    if len(scores) != 4:  # batch, heads, queries, keys
+        return None
+    batch, heads, queries, keys = scores
+    products = _BACKWARD_PRODUCTS if "Backward" in target else _FORWARD_PRODUCTS
+    return Attention(products, batch * heads, queries, keys, query.sizes[-1], query.element_type.name)
+
+
 def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | None, ArrayShape | None]:
     """Input, kernel, and output by dim_labels: a gradient call returns the input or the kernel."""
     first, second, result = _array(instruction, 0), _array(instruction, 1), _first(instruction.shape)

@@ -68,6 +68,17 @@ def tpu_generations() -> tuple[TpuGeneration, ...]:
     return tuple(dict.fromkeys(chip.tpu for chip in chip_table.TPUS if chip.tpu is not None))
 
 
+# A command asks for one chip, for each kernel.
+@lru_cache(maxsize=64)
+def is_tpu(name: str) -> bool:
+    """Whether a name is exactly that of a known TPU.
+
+    >>> is_tpu("v5e"), is_tpu("h100"), is_tpu("my chip")
+    (True, False, False)
+    """
+    return any(chip.name == name and chip.target == "tpu" for chip in known_chips())
+
+
 def tpu_generation(name: str) -> TpuGeneration:
     """Returns the TPU generation of a name in any form; raises HloError if it is unknown.
 

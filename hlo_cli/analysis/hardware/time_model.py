@@ -32,8 +32,37 @@ LAUNCH_SECONDS: Final = 2.95e-6
 """What each kernel on a GPU takes in addition to its work."""
 KERNEL_BAND: Final[Band] = (0.7, 1.45)
 """The band of kernels on a GPU: with 64% within 25% and 96% within a factor of 2, about 80% are within it."""
+CONVOLUTION_FACTORS: Final[Mapping[str, tuple[float, Band]]] = MappingProxyType(
+    {
+        "forward": (1.7, (0.59, 1.9)),
+        "grouped": (3.2, (0.53, 1.9)),
+        "backward data": (3.2, (0.53, 1.9)),
+        "backward filter": (3.2, (0.53, 1.9)),
+        "depthwise": (6.0, (0.53, 1.5)),
+    }
+)
+"""Times of convolutions over those of the equivalent matmuls, with the band, on GPUs of AMD.
+
+In whole models on one MI350X, convolutions took 1.7 to 6 times what their flops would at the rate of matmuls: least in
+inference, most in training and depthwise. What is between is the geometric mean of both ends; each band reaches to the
+neighbor below and above.
+"""
+UNMEASURED_CONVOLUTIONS: Final[Band] = (0.77, 3.2)
+"""The band of convolutions elsewhere, where none were measured: from that of matmuls to what training took there."""
+ATTENTION_BAND: Final[Band] = (0.77, 2.0)
+"""The band of attention in a library: from that of its matmuls to twice that, since softmax may not overlap them."""
+LONG_LOOP: Final = 100  # executions; chosen: after so many, the host is ahead of the device
+LOOP_LAUNCH_SECONDS: Final = 2.1e-6
+"""What each kernel of a long loop takes in addition to its work: 1.8 to 2.4 µs in models on one MI350X."""
 TPU_BAND: Final[Band] = (1.0, 1.92)
 """The band of kernels on a TPU around the roofline: from it to what the one measured program took, on v5p."""
+# The following are from profiles of v5p in public, by XProf's categories.
+TPU_FLOOR_SECONDS: Final = 1.2e-6
+"""What every operation of a TPU takes at least."""
+TPU_MATMUL_FACTOR: Final = 1.24
+"""Measured time of matmuls and convolutions with what is fused into them, over their roofline: 1.08 to 1.42."""
+TPU_MATMUL_MOST: Final = 1.42
+"""The upper end of that."""
 
 COLLECTIVE_BANDS: Final[Mapping[str, tuple[Band, Band]]] = MappingProxyType(
     {
@@ -60,10 +89,10 @@ TF32_ON_REQUEST: Final = frozenset(("mi300x", "mi325x", "mi350x", "mi355x"))
 # --- estimates with a band ---
 
 
-EstimateSource = Literal["table", "shape model", "launch floor", "roofline", "XLA model", "links"]
+EstimateSource = Literal["table", "shape model", "launch floor", "roofline", "XLA model", "links", "convolution"]
 """Measured times, interpolated; a model of the shape, fitted to measured times; the minimum time of a kernel that the
 host launches; peak rates with the share that is usually reached; XLA's own model of kernels that it generates for GPUs;
-bytes over links with a share that is usually reached.
+bytes over links with a share that is usually reached; matmuls with the factor that convolutions take.
 """
 
 

@@ -13,19 +13,37 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_of_kernels
 from hlo_cli.analysis.cost.counting import BYTES, Cost
-from hlo_cli.analysis.cost.matmuls import MAY_BE_MATMULS, Matmul, matmul_of, matmul_type
+from hlo_cli.analysis.cost.matmuls import (
+    MAY_BE_MATMULS,
+    Matmul,
+    attention_of,
+    convolution_kind,
+    matmul_of,
+    matmul_type,
+)
 from hlo_cli.analysis.dataflow.dependencies import callees_first, instruction_post_order, target_of_root
-from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, trip_count
+from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, executions_of, trip_count
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.chips import is_tpu
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, device_of
 from hlo_cli.analysis.hardware.measured_times import matmul_time
 from hlo_cli.analysis.hardware.time_model import (
+    ATTENTION_BAND,
+    CONVOLUTION_FACTORS,
     KERNEL_BAND,
     KERNEL_SLOWDOWN,
     LAUNCH_SECONDS,
+    LONG_LOOP,
+    LOOP_LAUNCH_SECONDS,
     NO_TIME,
+    TF32_ON_REQUEST,
     TPU_BAND,
+    TPU_FLOOR_SECONDS,
+    TPU_MATMUL_FACTOR,
+    TPU_MATMUL_MOST,
+    UNMEASURED_CONVOLUTIONS,
+    Band,
     Estimate,
     EstimateSource,
     longest,
@@ -35,6 +53,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import (
     ANNOTATIONS,
@@ -267,20 +286,21 @@ def _kernel_estimate(
     matmuls: Sequence[Matmul],
     chip: ChipSpec,
     kernel: GpuKernel | None = None,
+    launch_seconds: float = LAUNCH_SECONDS,
 ) -> Estimate:
     """The predicted time of a kernel with this roofline and these matmuls; `kernel` is XLA's own account of it.
+
+    `launch_seconds` is what its launch takes.
 
     >>> from hlo_cli import chip_spec, parse_module
     >>> text = "r = f32[512,512] dot(f32[512,9] a, f32[9,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     >>> dot = parse_module(text).entry.root
     >>> long = Roofline("memory", 1.0, 2.0, 1.0)
     >>> _kernel_estimate(dot, long, matmuls_within(dot), chip_spec("v5e"))
-    Estimate(low=1.0, seconds=2.0, high=3.84, sources=frozenset({'roofline'}))
+    Estimate(low=1.0, seconds=2.48, high=2.84, sources=frozenset({'roofline'}))
     """
     if not chip.cores:
-        # Lower than the band: what stays in VMEM is no traffic of the main memory.
-        least, most = kernel_roofline.at_least_seconds, kernel_roofline.seconds * TPU_BAND[1]
-        return Estimate(least, kernel_roofline.seconds, most, frozenset(("roofline",)))
+        return _estimate_of_tpu(instruction, kernel_roofline, matmuls, chip)
     if moves_nothing(instruction):
         return NO_TIME
     launches, work = 1, KERNEL_SLOWDOWN * kernel_roofline.seconds
@@ -289,22 +309,92 @@ def _kernel_estimate(
     elif instruction.opcode == opcodes.SORT:
         launches = _sort_kernels(instruction)
         work *= launches
-    estimate = _launched(instruction, work, launches, _GPU_SOURCES)
+    estimate = _launched(instruction, work, launches * launch_seconds, _GPU_SOURCES)
     if kernel is not None:
         # XLA's model is the better guess, but was made to compare fusions: its band is that of the roofline, too.
-        estimate = _widened(_launched(instruction, kernel.seconds, 1, _XLA_SOURCES), estimate)
+        estimate = _widened(_launched(instruction, kernel.seconds, launch_seconds, _XLA_SOURCES), estimate)
+    if (attention := _time_of_attention(instruction, chip)) is not None:
+        return longest(attention, estimate).at_least(kernel_roofline.at_least_seconds)
     shapes = [_time_of_matmul(each, chip) for each in matmuls]
     if known := [each for each in shapes if each is not None]:
         product = total(known)
         # A measured matmul needs no bound of other kernels; in a fusion more is computed with it.
         is_alone = len(known) == 1 and matmuls[0].instruction is instruction and "table" in product.sources
         estimate = product if is_alone else longest(product, estimate)
+        # Together, as the slow part of a convolution may be its memory accesses.
+        if (kind := convolution_kind(max(matmuls, key=lambda each: each.flops))) is not None:
+            estimate = _as_convolution(estimate, kind, chip)
     return estimate.at_least(kernel_roofline.at_least_seconds)
 
 
-def _launched(instruction: Instruction, work: float, launches: int, sources: frozenset[EstimateSource]) -> Estimate:
-    """Kernels with this work in seconds; those of a command buffer may launch faster."""
-    launch = launches * LAUNCH_SECONDS
+def _estimate_of_tpu(
+    instruction: Instruction, kernel_roofline: Roofline, matmuls: Sequence[Matmul], chip: ChipSpec
+) -> Estimate:
+    """The time of an operation of a TPU, or of a chip of the user without cores, of which only rates are known."""
+    least, seconds, (_, most) = kernel_roofline.at_least_seconds, kernel_roofline.seconds, TPU_BAND
+    if not is_tpu(chip.chip):
+        return Estimate(least, seconds, seconds * most, frozenset(("roofline",)))
+    # Lower than the band: what stays in VMEM is no traffic of the main memory.
+    if matmuls:
+        seconds, most = seconds * TPU_MATMUL_FACTOR, TPU_MATMUL_MOST / TPU_MATMUL_FACTOR
+    else:
+        seconds = max(seconds, _touched_bytes(instruction) / chip.memory.per_second)
+    if seconds:
+        # Not below the bound of the roofline, which is 0 for what fits into VMEM.
+        seconds = max(seconds, TPU_FLOOR_SECONDS)
+    return Estimate(min(least, seconds), seconds, seconds * most, frozenset(("roofline",)))
+
+
+def _touched_bytes(instruction: Instruction) -> int:
+    """The bytes of the tiles in main memory that slice updates read and write; 0 without any.
+
+    >>> from hlo_cli import parse_module
+    >>> layout = "{1,0:T(8,128)}"
+    >>> operands = f"f32[64,1024]{layout} a, f32[64,1]{layout} u, s32[] i, s32[] j"
+    >>> text = f"r = f32[64,1024]{layout} dynamic-update-slice({operands})"
+    >>> _touched_bytes(parse_module(text).entry.root)  # a tile of 128 columns for one of them
+    65536
+    """
+    inner = (each for called in instruction.called_computations for each in called.instructions)
+    touched = 0
+    for each in (instruction, *(inner if instruction.opcode == opcodes.FUSION else ())):
+        if each.opcode == opcodes.DYNAMIC_UPDATE_SLICE and len(each.operands) > 1:
+            whole, update = each.shape, each.operand_shape(1)
+            is_array = isinstance(whole, ArrayShape) and isinstance(update, ArrayShape)
+            if is_array and whole.layout.memory_space == MemorySpace.MAIN and whole.rank == update.rank:
+                # The tiles are those of the array that is updated, whatever the layout of the update.
+                touched += 2 * replace(whole, dimensions=update.dimensions).padded_bytes
+    return touched
+
+
+def _as_convolution(matmul: Estimate, kind: str, chip: ChipSpec) -> Estimate:
+    """The time of a convolution whose equivalent matmul has this estimate."""
+    is_measured = chip.chip in TF32_ON_REQUEST  # chips of AMD
+    factor, band = CONVOLUTION_FACTORS[kind] if is_measured else (1.0, UNMEASURED_CONVOLUTIONS)
+    seconds = matmul.seconds * factor
+    return Estimate(seconds * band[0], seconds, seconds * band[1], frozenset(("convolution",)))
+
+
+def _time_of_attention(instruction: Instruction, chip: ChipSpec) -> Estimate | None:
+    """The time of the matmuls of attention in a library, one after the other in one kernel."""
+    found = attention_of(instruction)
+    if found is None:
+        return None
+    shape = found.batch, found.queries, found.keys, found.head
+    kind = "tf32" if found.element_type == "f32" else found.element_type
+    # Scores stay in the cores: only the operands of the call are read, and its results are written.
+    once = matmul_time(shape, kind, chip, moved_bytes=0)
+    return None if once is None else _rebanded(once * found.products, ATTENTION_BAND)
+
+
+def _rebanded(estimate: Estimate, band: Band) -> Estimate:
+    """An estimate with another band."""
+    seconds = estimate.seconds
+    return Estimate(seconds * band[0], seconds, seconds * band[1], estimate.sources, estimate.launch_seconds)
+
+
+def _launched(instruction: Instruction, work: float, launch: float, sources: frozenset[EstimateSource]) -> Estimate:
+    """Kernels with this work and time of launches in seconds; those of a command buffer may launch faster."""
     seconds = work + launch
     certain = work if instruction.computation.name.startswith(_COMMAND_BUFFER) else seconds
     return Estimate(KERNEL_BAND[0] * certain, seconds, KERNEL_BAND[1] * seconds, sources, launch)
@@ -410,13 +500,14 @@ class KernelTimes:
     memory ['9.77', '0.00'] roofline
     """
 
-    __slots__ = ("_device", "_is_asked", "_kernels", "_uncomputed", "chip")
+    __slots__ = ("_device", "_executions", "_is_asked", "_kernels", "_uncomputed", "chip")
 
     def __init__(self, chip: ChipSpec, *, by_roofline: bool = False, module: Module | None = None) -> None:
         """Prepares the times; with `module`, kernels in it that the chip never launches take no time."""
         self.chip = chip
         has_counters = module is not None and bool(chip.cores)
         self._uncomputed = _conditions_of_counted_loops(module) if module is not None and has_counters else frozenset()
+        self._executions = executions_of(module) if module is not None and has_counters else {}
         self._device: GpuDevice | None = None
         self._is_asked = by_roofline
         self._kernels: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
@@ -427,12 +518,24 @@ class KernelTimes:
         is_no_call = instruction.opcode == opcodes.CUSTOM_CALL and not is_launched(instruction)
         if is_no_call or instruction.computation in self._uncomputed:
             return Prediction(replace(kernel_roofline, bound="free"), NO_TIME)
+        if kernel_roofline.bound == "unknown" and attention_of(instruction) is not None:
+            # XLA has no cost of such a call, but its matmuls are known.
+            kernel_roofline = replace(kernel_roofline, bound="compute")
         kernel = None if matmuls else self.generated(instruction)
         if kernel is not None:
             kernel_roofline = replace(kernel_roofline, bound="compute" if kernel.is_compute_bound else "memory")
         return Prediction(
-            kernel_roofline, _kernel_estimate(instruction, kernel_roofline, matmuls, self.chip, kernel), kernel
+            kernel_roofline,
+            _kernel_estimate(
+                instruction, kernel_roofline, matmuls, self.chip, kernel, self._launch_seconds(instruction)
+            ),
+            kernel,
         )
+
+    def _launch_seconds(self, instruction: Instruction) -> float:
+        """What a launch takes: less in a long loop, where the host is ahead of the device."""
+        runs = self._executions.get(instruction.computation)
+        return LOOP_LAUNCH_SECONDS if runs is not None and runs.count >= LONG_LOOP else LAUNCH_SECONDS
 
     def generated(self, instruction: Instruction) -> GpuKernel | None:
         """A kernel that XLA generates, by its own model; None for others, and on chips without figures."""

@@ -628,7 +628,7 @@ def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instru
     >>> overlap = analyze_overlap(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
     >>> found = path_seconds(estimate_time(overlap, chip_spec("v5e")), overlap)
     >>> {instruction.name: f"{seconds:.1e}" for instruction, seconds in found.items()}
-    {'r': '3.0e-08'}
+    {'r': '1.2e-06'}
     """
     seconds = {kernel: time.seconds for kernel, time in step.predicted.items()}
     seconds |= {each: transfer.seconds or 0.0 for each, transfer in step.synchronous.items()}

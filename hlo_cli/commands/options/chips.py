@@ -256,8 +256,9 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     >>> kernel_times_in_words(chip_spec("h100"))
     "times of generated kernels follow XLA's own model, plus 2.95 µs per launch; ranges hold 80% of measured times"
     """
+    from hlo_cli.analysis.hardware.chips import is_tpu
     from hlo_cli.analysis.hardware.gpu_devices import device_of
-    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND
+    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND, TPU_FLOOR_SECONDS, TPU_MATMUL_FACTOR
 
     launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
     if is_optimized and device_of(chip) is not None:
@@ -265,8 +266,12 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
         return f"{words}; ranges hold 80% of measured times"
     if chip.cores:
         return f"each kernel adds {launch} for its launch; ranges hold 80% of measured times"
-    words = f"times assume the peak rates of {chip.chip}, where no kernels were measured"
-    return f"{words}; ranges end at {TPU_BAND[1]} times that"
+    words = f"times assume the peak rates of {chip.chip}"
+    if is_tpu(chip.chip):
+        words += f", and for matmuls {TPU_MATMUL_FACTOR} times that, as on v5p; an operation takes at least"
+        words += f" {TPU_FLOOR_SECONDS * 1e6:.1f} µs"
+        return f"{words}; ranges end at {TPU_BAND[1]} times the roofline"
+    return f"{words}, where no kernels were measured; ranges end at {TPU_BAND[1]} times that"
 
 
 def mismatch(chip: Chip | None, target: str | None) -> str:

@@ -122,6 +122,22 @@ def gpu_fuse(module: Module, chip: str, *, passes: tuple[Pass, ...] = BOTH) -> G
         return _Pipeline(desugar(module), model, passes).run()
 
 
+def gpu_fused_module(module: Module, chip: str) -> Module | None:
+    """The module as `gpu_fuse` leaves it, without a word on how certain that is; None if it takes too many steps.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
+    >>> print(gpu_fused_module(parse_module(text), "h100").entry.root)
+    <fusion fusion>
+    """
+    model = KernelModel(gpu_device(chip))
+    with no_garbage_collection():
+        check_rewritable(module)
+        pipeline = _Pipeline(desugar(module), model, BOTH)
+        graphs = pipeline.fuse()
+        return None if pipeline.run_passes.undecided else pipeline.module_of(graphs)
+
+
 class _Pipeline:
     """The fusion passes over a module."""
 
@@ -130,15 +146,16 @@ class _Pipeline:
         self.model = model
         self.passes = passes
         self.fused: list[GpuFused] = []
+        self.before = 0
         self.run_passes = GpuPasses(
             module, model, is_priority="priority" in passes, is_multi_output="multi-output" in passes
         )
 
-    def run(self) -> GpuFusion:
-        """Runs the passes on all computations, then builds the module."""
+    def fuse(self) -> dict[Computation, MutableGraph]:
+        """Runs the passes on all computations."""
         text = self.module.source.text
         graphs = {each: mutable_graph_of(each, text) for each in gpu_computations(self.module)}
-        before = sum(self._time(graph) for graph in graphs.values())
+        self.before = sum(self._time(graph) for graph in graphs.values())
         if "priority" in self.passes:
             for graph in graphs.values():
                 for node, producer, consumer in self.run_passes.fuse_by_priority(graph):
@@ -147,6 +164,17 @@ class _Pipeline:
             for graph in graphs.values():
                 for other, into in self.run_passes.fuse_with_several_results(graph):
                     self.fused.append(GpuFused(other.name, into.name, into.name, "multi-output"))
+        return graphs
+
+    def module_of(self, graphs: Mapping[Computation, MutableGraph]) -> Module:
+        """The module with these computations."""
+        # Without the second pass, only what fusion has made uncalled is removed.
+        kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
+        return without_uncalled(rebuild(self.module, graphs), names=kept)  # XLA removes them between the passes
+
+    def run(self) -> GpuFusion:
+        """Runs the passes on all computations, then builds the module."""
+        graphs = self.fuse()
         after = sum(self._time(graph) for graph in graphs.values())
         certainty: dict[str, str] = {}
         for graph in graphs.values():
@@ -156,12 +184,9 @@ class _Pipeline:
                 continue
             ties = self.run_passes.ties(graph)
             certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
-        # Without the second pass, only what fusion has made uncalled is removed.
-        kept = frozenset[str]() if "multi-output" in self.passes else uncalled_names(self.module)
-        made = without_uncalled(rebuild(self.module, graphs), names=kept)  # XLA removes them between the passes
         undecided = tuple(graph.computation.name for graph in graphs.values() if graph in self.run_passes.undecided)
-        times = microseconds(before), microseconds(after)
-        return GpuFusion(made, tuple(self.fused), certainty, times, undecided)
+        times = microseconds(self.before), microseconds(after)
+        return GpuFusion(self.module_of(graphs), tuple(self.fused), certainty, times, undecided)
 
     def _time(self, graph: MutableGraph) -> int:
         """Ticks of all kernels of a computation that the model knows."""
