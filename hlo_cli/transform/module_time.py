@@ -126,7 +126,8 @@ def module_time(
         overlap, step = analyze_overlap(fused or module), None
     if step is None or not is_optimized:
         step = estimate_time(overlap, chip, by_roofline=not is_optimized)
-    at_least = time_bound(overlap, chip) if is_optimized else None
+    # Rates of a machine that was measured are what its kernels reach, so no bound follows from them.
+    at_least = time_bound(overlap, chip) if is_optimized and chip.calibration is None else None
     # A bound is not stated before optimization: the compiler may remove work.
     estimate = time_band(overlap, step).at_least(at_least or 0.0)
     is_fused, kernels = fused is not None, len(step.predicted)

@@ -7,7 +7,16 @@ from dataclasses import replace
 from math import log
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.hardware.chip_table import AMD_PAGES, GIB, LIBTPU_VERSIONS, ChipSpec, MeasuredTimes, Rate
+from hlo_cli.analysis.hardware.chip_table import (
+    AMD_PAGES,
+    GIB,
+    LIBTPU_VERSIONS,
+    Calibration,
+    ChipSpec,
+    ClassTime,
+    MeasuredTimes,
+    Rate,
+)
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, wrong_type
@@ -45,7 +54,7 @@ def chip_spec(chip: str | ChipSpec, own: Mapping[str, ChipSpec] | None = None) -
 _BANDWIDTHS: Final = ("memory", "links", "host")
 _MAX_RATE: Final = 1e30  # far above any chip: catches a unit that was applied twice, and infinity
 _MAX_CORES: Final = 1_000_000  # far above any chip: a number beyond is a rate in the wrong place
-_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "tables", "source")
+_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "tables", "seconds_per_kernel", "classes", "source")
 
 
 def read_throughputs(
@@ -57,7 +66,8 @@ def read_throughputs(
 
     Each table `[chip.NAME]` has `flops` (a table of FLOP/s by element type, such as `f32`, `bf16`, `f8`, or `s8`),
     `memory`, `links`, and `host` in bytes per second, `cores` of a GPU, `tables`, and `source`. Keys that the table of
-    a known chip omits keep their known values; for other chips, `memory` is required.
+    a known chip omits keep their known values; for other chips, `memory` is required. `seconds_per_kernel` and the
+    tables `[chip.NAME.classes.CLASS]` are what `hlo profile --calibrate` writes.
 
     >>> own = read_throughputs('''
     ... [chip.mine]
@@ -93,7 +103,7 @@ def _read_chip(
         raise HloError(f"{where} must be a table")
     if unknown := set(table) - set(_KEYS):
         keys = f"unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(sorted(unknown))}"
-        raise HloError(f"{where}: {keys}; expected flops, memory, links, host, cores, tables, or source")
+        raise HloError(f"{where}: {keys}; expected {', '.join(_KEYS[:-1])}, or {_KEYS[-1]}")
     origin = str(table.get("source", source))
     flops = table.get("flops", {})
     if not isinstance(flops, dict):
@@ -105,11 +115,12 @@ def _read_chip(
     known = _known_spec(name)
     files = _read_files(table["tables"], where) if "tables" in table else ()
     measured = tables(name, files) if tables is not None and files else None
+    calibration = _read_calibration(table, where, origin) if "classes" in table else None
     if known is None:
         memory = bandwidths.get("memory") or _read_rate("memory", None, where, origin)
-        return ChipSpec(
-            name, rates, memory, bandwidths.get("links"), bandwidths.get("host"), cores=cores or 0, measured=measured
-        )
+        others = bandwidths.get("links"), bandwidths.get("host")
+        own = ChipSpec(name, rates, memory, *others, cores=cores or 0)
+        return replace(own, measured=measured, calibration=calibration)
     return replace(
         known,
         flops={**known.flops, **rates},
@@ -120,7 +131,42 @@ def _read_chip(
         # A measured rate above the peak refers to the peak that it exceeds; a rate of the user ends that.
         fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
         measured=measured,
+        calibration=calibration,
     )
+
+
+_CLASS_KEYS: Final = {"kernels": 0.0, "seconds": 0.0, "factor": 0.0, "low": 0.0, "high": 1.0}
+"""The keys of a class, and their least values: a range begins below its estimate, and ends above it."""
+
+
+def _read_calibration(table: Mapping[str, object], where: str, origin: str) -> Calibration:
+    """Reads the measured times of classes of kernels."""
+    classes = table["classes"]
+    if not isinstance(classes, dict) or not all(isinstance(each, dict) for each in classes.values()):
+        raise HloError(f"{where}: classes must be tables, such as [chip.NAME.classes.matmul]")
+    seconds = _read_number(table.get("seconds_per_kernel", 0), "seconds_per_kernel", where, 0.0)
+    return Calibration({name: _read_class(name, each, where) for name, each in classes.items()}, seconds, origin)
+
+
+def _read_class(name: str, table: Mapping[str, object], where: str) -> ClassTime:
+    """Reads the times of one class."""
+    place = f"{where}: class {name}"
+    if unknown := set(table) - set(_CLASS_KEYS):
+        raise HloError(f"{place}: unknown key {min(unknown)}; expected {', '.join(_CLASS_KEYS)}")
+    if "factor" not in table:
+        raise HloError(f"{place}: missing factor", hint="run `hlo profile TRACE --calibrate` to measure it")
+    defaults = {"kernels": 0, "seconds": 0, "low": 0.5, "high": 2}
+    read = {key: _read_number(table.get(key, defaults.get(key)), key, place, low) for key, low in _CLASS_KEYS.items()}
+    if read["low"] > 1:
+        raise HloError(f"{place}: expected a number from 0 to 1 for low, found {read['low']:g}")
+    return ClassTime(int(read["kernels"]), read["seconds"], read["factor"], read["low"], read["high"])
+
+
+def _read_number(value: object, name: str, where: str, least: float) -> float:
+    """Reads a number that is not below a limit."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= _MAX_RATE:
+        raise HloError(f"{where}: expected a number from {least:g} to 1e30 for {name}, found {value}")
+    return float(value)
 
 
 def _read_files(value: object, where: str) -> tuple[str, ...]:

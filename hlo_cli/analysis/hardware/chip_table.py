@@ -74,6 +74,51 @@ class MeasuredTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassTime:
+    """What kernels of a class take: `seconds` a call, and `factor` times the time of the model without calibration.
+
+    8 of 10 of the `kernels` that were measured, by their time, are between `low` and `high` times that.
+    """
+
+    kernels: int
+    seconds: float
+    factor: float
+    low: float
+    high: float
+
+
+_FACTOR_OF_TWO: Final = (0.5, 2.0)  # the range of a class that was not measured; chosen
+_NOT_MEASURED: Final = ClassTime(0, 0.0, 1.0, *_FACTOR_OF_TWO)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """Measured times of the kernels of one machine by class, the costliest first; `source` names what was measured.
+
+    `seconds_per_kernel` is what every kernel takes in addition to its work.
+    """
+
+    classes: Mapping[str, ClassTime]
+    seconds_per_kernel: float
+    source: str
+
+    def of(self, kind: str) -> ClassTime:
+        """The times of a class; without any, those of the nearest one with a wide range.
+
+        >>> found = Calibration({"memory, small": ClassTime(9, 1e-6, 3.0, 0.9, 1.1)}, 1e-6, "a trace")
+        >>> found.of("memory, large")
+        ClassTime(kernels=0, seconds=1e-06, factor=3.0, low=0.5, high=2.0)
+        """
+        if kind in self.classes:
+            return self.classes[kind]
+        # Of the same kind but another size or direction; else of whatever took the most time.
+        beginning = kind.partition(",")[0]
+        like = [found for name, found in self.classes.items() if name.partition(",")[0] == beginning]
+        nearest = (like or [*self.classes.values(), _NOT_MEASURED])[0]
+        return ClassTime(0, self.seconds_per_kernel, nearest.factor, *_FACTOR_OF_TWO)
+
+
+@dataclass(frozen=True, slots=True)
 class ChipSpec:
     """Peak rates of a chip: FLOP/s by element type, and bytes per second of main memory, links, and host connection.
 
@@ -81,7 +126,7 @@ class ChipSpec:
     caches or scratch memory in addition to main memory. If `adds_in_switches`, switches reduce, so that each byte of an
     all-reduce leaves a device once. `cores` are those of a GPU
     that matmuls share: streaming multiprocessors or compute units; 0 for other chips. `measured` are times of the user,
-    from a file; None if there are none.
+    from a file, and `calibration` those of its kernels by class; None if there are none.
     """
 
     chip: str
@@ -94,6 +139,7 @@ class ChipSpec:
     adds_in_switches: bool = False
     cores: int = 0
     measured: MeasuredTimes | None = field(default=None, compare=False)
+    calibration: Calibration | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<ChipSpec {brief_name(self.chip)}: {self.memory.per_second:.4g} bytes/s of memory>"

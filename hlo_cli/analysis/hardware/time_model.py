@@ -89,10 +89,13 @@ TF32_ON_REQUEST: Final = frozenset(("mi300x", "mi325x", "mi350x", "mi355x"))
 # --- estimates with a band ---
 
 
-EstimateSource = Literal["table", "shape model", "launch floor", "roofline", "XLA model", "links", "convolution"]
+EstimateSource = Literal[
+    "table", "shape model", "launch floor", "roofline", "XLA model", "links", "convolution", "calibration"
+]
 """Measured times, interpolated; a model of the shape, fitted to measured times; the minimum time of a kernel that the
 host launches; peak rates with the share that is usually reached; XLA's own model of kernels that it generates for GPUs;
-bytes over links with a share that is usually reached; matmuls with the factor that convolutions take.
+bytes over links with a share that is usually reached; matmuls with the factor that convolutions take;
+what kernels of the same class took in a trace.
 """
 
 

@@ -25,6 +25,7 @@ from hlo_cli.analysis.dataflow.dependencies import callees_first, instruction_po
 from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, executions_of, trip_count
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.chip_table import Calibration
 from hlo_cli.analysis.hardware.chips import is_tpu
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, device_of
 from hlo_cli.analysis.hardware.measured_times import matmul_time
@@ -49,6 +50,7 @@ from hlo_cli.analysis.hardware.time_model import (
     longest,
     total,
 )
+from hlo_cli.analysis.schedule.kernel_classes import SMALL, SMALL_SHARE, kernel_class
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
@@ -467,6 +469,17 @@ def moves_nothing(instruction: Instruction) -> bool:
 _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 
 
+def _calibrated(estimate: Estimate, calibration: Calibration, kind: str) -> Estimate:
+    """The time of a kernel on a machine that was measured, from that of the model."""
+    work = estimate.kernel_seconds
+    if work <= SMALL_SHARE * calibration.seconds_per_kernel:
+        kind = SMALL
+    found = calibration.of(kind)
+    seconds = found.seconds + found.factor * work
+    sources = frozenset[EstimateSource](("calibration",))
+    return Estimate(seconds * found.low, seconds, seconds * found.high, sources, found.seconds)
+
+
 class Prediction(NamedTuple):
     """The roofline of a kernel, its predicted time, and XLA's own account of it, if there is one.
 
@@ -524,13 +537,12 @@ class KernelTimes:
         kernel = None if matmuls else self.generated(instruction)
         if kernel is not None:
             kernel_roofline = replace(kernel_roofline, bound="compute" if kernel.is_compute_bound else "memory")
-        return Prediction(
-            kernel_roofline,
-            _kernel_estimate(
-                instruction, kernel_roofline, matmuls, self.chip, kernel, self._launch_seconds(instruction)
-            ),
-            kernel,
-        )
+        launch = self._launch_seconds(instruction)
+        estimate = _kernel_estimate(instruction, kernel_roofline, matmuls, self.chip, kernel, launch)
+        if self.chip.calibration is not None and estimate.seconds:
+            estimate = _calibrated(estimate, self.chip.calibration, kernel_class(instruction, cost, matmuls))
+            kernel = None  # the time is no longer that of XLA's model
+        return Prediction(kernel_roofline, estimate, kernel)
 
     def _launch_seconds(self, instruction: Instruction) -> float:
         """What a launch takes: less in a long loop, where the host is ahead of the device."""

@@ -715,12 +715,34 @@ class CollectiveTime:
 def collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | None:
     """The duration of one run; None if its groups or the bandwidth of the links are unknown.
 
+    On a machine that was calibrated, it is what collectives of the kind and size took there.
+
     >>> from hlo_cli import chip_spec, collectives_of, parse_module
     >>> text = "r = f32[1048576] all-gather(f32[131072] a), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}}"
     >>> [found] = collectives_of(parse_module(text))
     >>> [f"{collective_time(found, chip_spec(chip)).seconds * 1e6:.1f} µs" for chip in ("h100", "v5e", "v5p")]
     ['47.1 µs', '36.7 µs', '18.4 µs']
     """
+    found = _collective_time(collective, chip)
+    if found is None or chip.calibration is None or not found.estimate.seconds:
+        return found
+    measured = chip.calibration.of(collective_class(collective.kind, collective.payload_bytes or 0))
+    seconds = measured.seconds + measured.factor * found.estimate.seconds
+    band = measured.low, measured.high
+    return CollectiveTime(0.0, around(seconds, band, "calibration"), has_latency=True, links_share=found.links_share)
+
+
+def collective_class(kind: str, payload_bytes: int) -> str:
+    """The class of a collective, so that its kind and size can have a measured time of their own.
+
+    >>> collective_class("all-reduce", 1 << 20), collective_class("all-gather", 1024)
+    ('all-reduce, large', 'all-gather, small')
+    """
+    return f"{kind}, {'small' if payload_bytes < _LATENCY_BYTES else 'large'}"
+
+
+def _collective_time(collective: Collective, chip: ChipSpec) -> CollectiveTime | None:
+    """The duration by the model, without what was measured on a machine."""
     sent = collective.wire_bytes
     if sent is None or chip.links is None:
         return None

@@ -13,7 +13,13 @@ from hlo_cli.commands.options import completion
 from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
 from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.declaring import argument, flag, option, where_option
-from hlo_cli.commands.options.io_options import InputOptions, check_options, io_of, io_options
+from hlo_cli.commands.options.io_options import (
+    InputOptions,
+    check_options,
+    io_of,
+    io_options,
+    requirement_error,
+)
 from hlo_cli.commands.options.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.report import Report
@@ -110,6 +116,12 @@ class ProfileOptions:
         help="Compare measured times with those predicted for --chip.",
         one_of="report",
     )
+    calibrate: bool = flag(
+        "--calibrate",
+        group="Reports",
+        help="Write measured times of classes of kernels as a file for --chip-file.",
+        one_of="report",
+    )
     timeline: bool = flag(
         "--timeline", group="Reports", is_common=True, help="List the events of one step by time.", one_of="report"
     )
@@ -159,6 +171,7 @@ EXAMPLES = (
     "hlo profile trace.xplane.pb",
     "hlo profile trace.xplane.pb --sort mean_seconds --top 10",
     "hlo profile after.xplane.pb --against before.xplane.pb",
+    "hlo profile trace.xplane.pb --calibrate -o machine.toml",
 )
 DETAILS = """\
 Groups of --by:
@@ -182,10 +195,12 @@ loop. Shares are parts of the time of all devices, idle time included. See
 @io_options
 def command(arguments: tuple[str, ...], **option_values: Any) -> int:
     """Reads, joins, and reports."""
-    output, reading = io_of(option_values)
+    output, reading = io_of(option_values, writes=("toml",))
     path, dump, name = _inputs_and_name(arguments)
     options = ProfileOptions(name=name, **option_values)
     check_options(options)
+    if output.format == "toml" and not options.calibrate:
+        raise requirement_error("-o FILE.toml", "--calibrate")
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
     try:
@@ -204,6 +219,10 @@ def command(arguments: tuple[str, ...], **option_values: Any) -> int:
         return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
     measured = Measured(loaded, chip=chip, where=options.where, module=reading.module)
+    if options.calibrate:
+        from hlo_cli.commands.profile.instruction import write_calibration
+
+        return write_calibration(measured, output)
     return write_report(_report_of(measured, options), output)
 
 

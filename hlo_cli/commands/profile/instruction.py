@@ -1,8 +1,9 @@
-"""How did one instruction run, and as predicted? Its calls, its work, and predictions of all instructions."""
+"""How did one instruction run, and as predicted? Its calls, its work, predictions of all, and what calibrates those."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.executions import trip_count
@@ -17,6 +18,7 @@ from hlo_cli.analysis.profile.operation_times import (
     two_modes,
 )
 from hlo_cli.commands.options.io_options import format_options, requirement_error
+from hlo_cli.commands.options.writing import print_diagnostics, write
 from hlo_cli.commands.profile.by_operation import facts_of, numbers_of, source_of
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.commands.profile.timed import BLOCKS, Timed, longest_of
@@ -41,8 +43,10 @@ from hlo_cli.report.text import Line, line_of
 from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.analysis.hardware.time_model import Estimate
     from hlo_cli.analysis.sharding.collectives import Collective
+    from hlo_cli.commands.options.io_options import OutputOptions
 # --- the operation of a name ---
 
 
@@ -597,3 +601,50 @@ def _next_of_predicted(measured: Measured, predictions: _Predictions, chip: str)
     if not measured.command or not predictions.known:
         return ()
     return (f"{measured.command} {predictions.known[0].timed.operation.name} --chip {chip}",)
+
+
+# --- --calibrate: what predictions need ---
+# `hlo profile TRACE --calibrate -o FILE`: measured times of classes of kernels, as a file for `--chip-file`.
+
+
+_MOST_NAMED: Final = 4  # classes in a note, which is one line
+
+
+def write_calibration(measured: Measured, output: OutputOptions) -> int:
+    """Writes the file, and notes what it covers; HloError for a format that has no such file."""
+    if output.format not in ("table", "toml"):
+        raise HloError(f"--calibrate cannot be used with --format {output.format}", hint="use -o FILE.toml")
+    from hlo_cli.analysis.profile.calibration import calibrate, calibration_text
+
+    known = measured.chip
+    names = ", ".join(program.name for program in measured.profile.programs)
+    source = f"measured in {measured.loaded.path}: {names}" if names else f"measured in {measured.loaded.path}"
+    chip, samples = calibrate(measured.profile, known, measured.profile.platform.lower(), source)
+    write([calibration_text(chip, is_known=known is not None)], output.path)
+    notes = tuple(Diagnostic("note", words) for words in _calibration_words(chip, len(samples), output.path))
+    return print_diagnostics((*notes, *measured.loaded.notes), (), replace(output, verbose=True))
+
+
+def _calibration_words(chip: ChipSpec, kernels: int, path: str | None) -> list[str]:
+    """What was fitted, how well, and how to use it."""
+    from hlo_cli.analysis.profile.calibration import FEW
+
+    calibration = chip.calibration
+    if calibration is None:
+        return []
+    listed = [
+        f"{name} {format_count(found.kernels, 'kernels')} ({found.low:.2f} to {found.high:.2f})"
+        for name, found in calibration.classes.items()
+        if found.kernels >= FEW
+    ][:_MOST_NAMED]
+    words = [f"{format_count(kernels, 'kernels')} in {format_count(len(calibration.classes), 'classes')}"]
+    words[0] += f", {format_seconds(calibration.seconds_per_kernel)} for each kernel"
+    if listed:
+        words.append(f"8 of 10 of the measured time is in these ranges around the fit: {'; '.join(listed)}")
+    few = [name for name, found in calibration.classes.items() if found.kernels < FEW]
+    if few:
+        more = f", and {len(few) - _MOST_NAMED} more" if len(few) > _MOST_NAMED else ""
+        words.append(f"fewer than {FEW} kernels, so their range is a factor of 2: {'; '.join(few[:_MOST_NAMED])}{more}")
+    if path is not None:
+        words.append(f"to use it: hlo schedule DUMP --chip-file {path}")
+    return words
