@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.executions import trip_count
+from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
+from hlo_cli.analysis.dataflow.executions import executions_of, trip_count
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.time_model import Estimate
+from hlo_cli.analysis.hardware.time_model import Estimate, total
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
+from hlo_cli.analysis.schedule.kernel_times import KernelTimes
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, time_band, time_bound
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -17,6 +19,9 @@ from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.rewriting import begin_copies, copied_calls, with_computations
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.collectives import Collective
 
 # --- measured trip counts ---
 # Gives loops the trip counts that a profile measured, where the module does not determine them.
@@ -87,13 +92,29 @@ def _attributes(loop: Instruction, trips: int) -> tuple[Attribute, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """What is left to each of `devices` of a module that is not partitioned yet.
+
+    `undivided` is the duration if one device did all the work, which is divided by `divisor` on average. `collectives`
+    are those that the partitioner adds, as predicted, and `exchange` is their duration; the part of those whose
+    duration is unknown is not in it.
+    """
+
+    devices: int
+    undivided: Estimate
+    divisor: float
+    collectives: tuple[Collective, ...]
+    exchange: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleTime:
     """The predicted duration of one execution with its band, its compute, and the number of kernels, each counted once.
 
     `launch_seconds` is the part of the compute in which kernels are launched, as far as it is known apart.
     `at_least_seconds` is a lower bound that holds for any schedule; None before optimization, when operations may
     still be removed. `is_fused` is whether the module was fused by rule for the prediction. `is_known` is whether all
-    parts of it have a time.
+    parts of it have a time. Of a module that is not partitioned, all are of one device, and `share` says how.
     """
 
     estimate: Estimate
@@ -103,6 +124,7 @@ class ModuleTime:
     is_fused: bool
     is_known: bool
     launch_seconds: float = 0.0
+    share: DeviceShare | None = None
 
 
 def module_time(
@@ -130,8 +152,56 @@ def module_time(
     at_least = time_bound(overlap, chip) if is_optimized and chip.calibration is None else None
     # A bound is not stated before optimization: the compiler may remove work.
     estimate = time_band(overlap, step).at_least(at_least or 0.0)
-    is_fused, kernels = fused is not None, len(step.predicted)
-    return ModuleTime(estimate, step.compute_seconds, kernels, at_least, is_fused, step.is_known, step.launch_seconds)
+    is_fused, kernels, compute = fused is not None, len(step.predicted), step.compute_seconds
+    share = None if is_optimized else _share_of_device(module, chip, estimate, compute, step.launch_seconds)
+    if share is not None:
+        compute = (compute - step.launch_seconds) / share.divisor + step.launch_seconds
+        estimate = _divided(share.undivided, share.divisor, step.launch_seconds) + share.exchange
+    return ModuleTime(estimate, compute, kernels, at_least, is_fused, step.is_known, step.launch_seconds, share)
+
+
+def _share_of_device(
+    module: Module, chip: ChipSpec, undivided: Estimate, compute: float, launch: float
+) -> DeviceShare | None:
+    """What is left to a device; None for a module that is partitioned already."""
+    from hlo_cli.analysis.sharding.entry_arrays import devices_in_shapes
+
+    if devices_in_shapes(module) < 2 or not compute:
+        return None
+    from hlo_cli.analysis.sharding.collectives import collective_time
+    from hlo_cli.analysis.sharding.partitioning import predicted_partitioning
+
+    found = predicted_partitioning(module)
+    if found is None:
+        return None
+    times = [(each, collective_time(each, chip)) for each in found.collectives]
+    exchange = total(time.estimate * each.runs.count for each, time in times if time is not None)
+    return DeviceShare(found.devices, undivided, _divisor(module, chip, found.parts), found.collectives, exchange)
+
+
+def _divisor(module: Module, chip: ChipSpec, parts: Mapping[Instruction, int]) -> float:
+    """By how much the work of a module is divided on average: operations count with their time, each on its own."""
+    executions, times = executions_of(module), KernelTimes(chip, by_roofline=True)
+    whole = share = 0.0
+    for instruction, cost in costs_of_kernels(module.instructions).items():
+        prediction = times.least(instruction, cost)
+        runs = executions.get(instruction.computation)
+        if prediction is not None and runs is not None:
+            seconds = prediction.roofline.seconds * runs.count
+            whole += seconds
+            share += seconds / parts.get(instruction, 1)
+    return whole / share if share else 1.0
+
+
+def _divided(estimate: Estimate, divisor: float, launch: float) -> Estimate:
+    """A part of the work in as many kernels: their launches are not divided."""
+
+    def part(seconds: float) -> float:
+        """The part of a time, of which launches are at most all."""
+        whole = min(launch, seconds)
+        return (seconds - whole) / divisor + whole
+
+    return Estimate(part(estimate.low), part(estimate.seconds), part(estimate.high), estimate.sources, launch)
 
 
 def _fused(module: Module, chip: ChipSpec) -> Module | None:

@@ -480,10 +480,11 @@ def bounded_report(report: Report, loaded: Loaded, *, has_times: bool = True) ->
 
     With times, the answer is an upper bound if the module is not optimized yet, nor fused by rule.
     """
-    notes = (*partition_notes(loaded), *report.notes)
+    is_share = report.numbers.get("undivided_seconds") is not None  # of one device, as a note of the report says
+    notes = (*(() if is_share else partition_notes(loaded)), *report.notes)
     if not has_times:
         return replace(report, notes=notes)
-    stage, devices = stage_of(loaded), devices_together(loaded)
+    stage, devices = stage_of(loaded), 1 if is_share else devices_together(loaded)
     is_upper = not report.numbers.get("is_fused_by_rule") or devices > 1
     numbers = {**report.numbers, **stage_numbers(stage, devices), **({} if is_upper else {"upper_bound": False})}
     answer = bounded(report.answer, stage, name=loaded.module.name, is_upper=is_upper, devices=devices)

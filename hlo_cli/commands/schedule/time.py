@@ -12,12 +12,13 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, TransferTime, sum_if_known, sum_known
+from hlo_cli.analysis.sharding.partitioning import groups_in_words
 from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.commands.modules.loading import Loaded, stage_of
 from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.report.numbers import format_count, format_percent, format_seconds, format_seconds_range
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, format_seconds_range
 from hlo_cli.report.table import UNKNOWN, Cell, Column, unknown_if_none
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.module_time import ModuleTime, module_time
@@ -46,14 +47,44 @@ def step_numbers(step: TimeEstimate, module: ModuleTime) -> Mapping[str, Cell]:
         "execution_high_seconds": module.estimate.high if has_time else None,
         "execution_at_least_seconds": module.at_least_seconds,
         "is_fused_by_rule": module.is_fused,
+        **_share_numbers(module),
         "lower_bounds": tuple(name for name, seconds, is_known in named if seconds is not None and not is_known),
     }
+
+
+def _share_numbers(module: ModuleTime) -> Mapping[str, Cell]:
+    """What a device has of a module that is not partitioned, for programs; nothing for others."""
+    share = module.share
+    if share is None:
+        return {}
+    return {
+        "undivided_seconds": share.undivided.seconds,
+        "work_divided_by": share.divisor,
+        "added_collectives": len(share.collectives),
+        "added_collective_seconds": share.exchange.seconds,
+    }
+
+
+def share_in_words(module: ModuleTime) -> str:
+    """What a device has of a module that is not partitioned, in words; empty for others."""
+    share = module.share
+    if share is None:
+        return ""
+    work, exchange = module.estimate.seconds - share.exchange.seconds, format_seconds(share.exchange.seconds)
+    words = f"the module is not partitioned, so times are those of one of {share.devices:,} devices, as predicted: "
+    words += f"1/{share.divisor:.3g} of the work of {format_seconds(share.undivided.seconds)} in {format_seconds(work)}"
+    if not share.collectives:
+        return f"{words}, and no collectives"
+    kinds = " and ".join(groups_in_words(share.collectives))
+    payload = sum((each.payload_bytes or 0) * each.runs.count for each in share.collectives)
+    return f"{words}, and {kinds} ({format_bytes(payload)}) that the partitioner adds in {exchange}"
 
 
 def execution_in_words(step: TimeEstimate, module: ModuleTime) -> str:
     """The estimated time per execution on the chip with its band; if a part is unknown, a bound, and which part."""
     unknown = "" if step.is_known or step.least_seconds is None else f" ({_unknown_in_words(step)})"
-    return f"{_seconds_in_words(step, module)} per execution on {step.throughput.chip}{unknown}"
+    share = f" on each of {module.share.devices:,} devices once partitioned" if module.share is not None else ""
+    return f"{_seconds_in_words(step, module)} per execution{share} on {step.throughput.chip}{unknown}"
 
 
 def _seconds_in_words(step: TimeEstimate, module: ModuleTime) -> str:
@@ -352,6 +383,8 @@ def whole_time(loaded: Loaded, overlap: OverlapAnalysis, step: TimeEstimate) -> 
 
 def band_notes(chip: ChipSpec, module: ModuleTime) -> Iterable[Diagnostic]:
     """What the duration of an execution assumes."""
+    if words := share_in_words(module):
+        yield Diagnostic("note", words)
     words = kernel_times_in_words(chip, is_optimized=module.at_least_seconds is not None)
     if module.launch_seconds:
         words += f"; launches take {format_seconds(module.launch_seconds)}"

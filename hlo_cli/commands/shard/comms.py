@@ -28,6 +28,7 @@ from hlo_cli.analysis.sharding.collectives import (
 )
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, mesh_text, mesh_words
+from hlo_cli.analysis.sharding.partitioning import groups_in_words, predicted_partitioning
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, keys_for
 from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
@@ -446,6 +447,11 @@ def _comms_notes(module: Module, collectives: Sequence[Collective], mesh: KnownM
 def _remarks(module: Module, collectives: Sequence[Collective], mesh: KnownMesh | None) -> Iterator[str]:
     if not is_partitioned(module):
         yield "the module is not partitioned; the partitioner adds collectives to those of the program"
+        added = predicted_partitioning(module)
+        if added is not None and added.collectives:
+            sent = sum(((each.wire_bytes or Fraction(0)) * each.runs.count for each in added.collectives), Fraction(0))
+            kinds = " and ".join(groups_in_words(added.collectives))
+            yield f"predicted: {kinds}, in which a device sends {format_bytes(rounded(sent))}"
         if mesh is not None and _has_automatic_axes(module, mesh.mesh):
             yield "bytes are upper bounds: the partitioner divides arrays along the axes that are not manual"
     if malformed := malformed_collectives(module):
