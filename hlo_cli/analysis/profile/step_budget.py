@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.critical_path import Waits, waits_of
 from hlo_cli.analysis.profile.host_work import COPIES_WORDS
@@ -223,14 +224,19 @@ def _layers(
     for work in _NAMED_WORK:
         yield from _of_host(work, host)
     yield "input", COPIES_WORDS, host.copies
-    # Devices with the same work of a host have its clock; those of TPUs and of other hosts have clocks of their own.
+    yield from _others_run(profile, device, busy, host)
+    yield from _of_host("host", host)
+
+
+def _others_run(
+    profile: Profile, device: int, busy: Sequence[Intervals], host: HostWork
+) -> Iterable[tuple[Part, str, Intervals]]:
+    """When other devices of the host run; those of TPUs and of other hosts have clocks of their own."""
+    # Devices with the same work of a host have its clock.
     others = [each for other, each in enumerate(busy) if other != device and profile.hosts[other] is host]
     if others:
-        running = union(
-            np.concatenate([each.begins for each in others]), np.concatenate([each.ends for each in others])
-        )
-        yield "waiting_for_devices", "other devices still run", running
-    yield from _of_host("host", host)
+        begins, ends = (np.concatenate([getattr(each, name) for each in others]) for name in ("begins", "ends"))
+        yield "waiting_for_devices", "other devices still run", union(begins, ends)
 
 
 _MOST_CAUSES: Final = 20
@@ -253,3 +259,96 @@ def _times(
 ) -> tuple[Integers, Integers]:
     rows = profile.occurrences
     return rows.begins_ps[chosen], rows.ends_ps[chosen]
+
+
+# --- gaps ---
+# Times in which no operation runs on a device, by the operations before and after.
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """All gaps between two operations, by their numbers, on all devices: how many, their seconds, and the longest one.
+
+    `part` is what took most of them, `words` its main cause, empty if unknown.
+    """
+
+    before: int
+    after: int
+    count: int
+    seconds: float
+    longest: float
+    part: Part
+    words: str
+
+
+def gaps_of(profile: Profile) -> Sequence[Gap]:
+    """The gaps between operations, those that take most time first."""
+    rows = profile.occurrences
+    found: list[tuple[Integers, ...]] = []
+    covered: list[NDArray[np.float64]] = []
+    labels: dict[tuple[Part, str], int] = {}
+    singles = [np.flatnonzero((rows.devices == device) & (rows.counts == 1)) for device in range(len(profile.devices))]
+    busy_of_devices = [union(rows.begins_ps[own], rows.ends_ps[own]) for own in singles]
+    for device, (own, busy) in enumerate(zip(singles, busy_of_devices, strict=True)):
+        begins, ends = busy.ends[:-1], busy.begins[1:]
+        if not len(begins):
+            continue
+        # Of operations that end, or begin, together, the shortest is the innermost.
+        by_end = own[np.lexsort((-rows.durations_ps[own], rows.ends_ps[own]))]
+        by_begin = own[np.lexsort((rows.durations_ps[own], rows.begins_ps[own]))]
+        before = profile.codes[by_end[np.searchsorted(rows.ends_ps[by_end], begins, side="right") - 1]]
+        after = profile.codes[by_begin[np.searchsorted(rows.begins_ps[by_begin], ends)]]
+        found.append((before, after, ends - begins))
+        of_causes = np.zeros((len(begins), 0))
+        for part, words, intervals in _explanations(profile, device, busy_of_devices):
+            at = labels.setdefault((part, words), len(labels))
+            of_causes = _widened(of_causes, at + 1)
+            of_causes[:, at] += intervals.covered(begins, ends)
+        covered.append(of_causes)
+    if not found:
+        return ()
+    before, after, lengths = (np.concatenate(column) for column in zip(*found, strict=True))
+    pairs, groups = distinct_of(before * len(profile.operations) + after)
+    counts = np.bincount(groups)
+    sums = np.bincount(groups, lengths)
+    longest = np.zeros(len(pairs), np.int64)
+    np.maximum.at(longest, groups, lengths)
+    explained = np.zeros((len(pairs), len(labels)))
+    np.add.at(explained, groups, np.concatenate([_widened(each, len(labels)) for each in covered]))
+    gaps = []
+    for number, pair in enumerate(pairs.tolist()):
+        part, words = _main_explanation(explained[number], list(labels), float(sums[number]))
+        first, last = divmod(pair, len(profile.operations))
+        seconds = float(sums[number]) * PS
+        gaps.append(Gap(first, last, int(counts[number]), seconds, int(longest[number]) * PS, part, words))
+    return sorted(gaps, key=lambda gap: (-gap.seconds, gap.before, gap.after))
+
+
+def _widened(table: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    return np.pad(table, ((0, 0), (0, max(width - table.shape[1], 0))))
+
+
+def _explanations(profile: Profile, device: int, busy: Sequence[Intervals]) -> Iterable[tuple[Part, str, Intervals]]:
+    """What may have been the reason that nothing ran on a device, each with when that was so."""
+    host = profile.hosts[device] if profile.hosts else None
+    if host is not None:
+        for work in (*_NAMED_WORK, "host"):
+            yield from ((part, words, each) for part, words, each in _of_host(work, host) if words)
+        yield "input", COPIES_WORDS, host.copies
+        yield from _others_run(profile, device, busy, host)
+
+
+_WORTH_NAMING: Final = 0.25
+"""The least part of a gap that what happens meanwhile explains."""
+
+
+def _main_explanation(times: NDArray[np.float64], labels: Sequence[tuple[Part, str]], whole: float) -> tuple[Part, str]:
+    """The part that takes most of some gaps, if it is worth naming, and its main cause."""
+    of_part: dict[Part, float] = {}
+    for (part, _), time in zip(labels, times.tolist(), strict=True):
+        of_part[part] = of_part.get(part, 0.0) + time
+    part = max(of_part, key=lambda each: of_part[each], default="unexplained")
+    if of_part.get(part, 0.0) < _WORTH_NAMING * whole:
+        return "unexplained", ""
+    own = [(time, words) for (each, words), time in zip(labels, times.tolist(), strict=True) if each == part]
+    return part, max(own)[1]

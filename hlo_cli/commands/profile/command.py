@@ -76,7 +76,7 @@ def _profiles(ctx: click.Context) -> Iterator[Profile]:
 
 GROUPINGS: Final = (
     *("instruction", "source", "scope", "argument", "opcode", "kind"),
-    *("axis", "computation", "module", "step", "device"),
+    *("axis", "computation", "module", "step", "device", "stack", "gap"),
 )
 """The groupings of --by, the default first."""
 
@@ -182,6 +182,8 @@ Groups of --by:
   argument     argument that an instruction moves
   axis         mesh axes of collectives
   step, device, with busy and idle time
+  stack        calls of the program, as a tree
+  gap          idle time, by the operations before and after
 
 Self time excludes that of events inside an event, such as the body of a while
 loop. Shares are parts of the time of all devices, idle time included. See
@@ -262,6 +264,10 @@ def _report_of(measured: Measured, options: ProfileOptions) -> Report:
         from hlo_cli.commands.profile.by_group import report_of_devices, report_of_steps
 
         return report_of_steps(measured) if options.grouping == "step" else report_of_devices(measured)
+    if options.grouping in ("stack", "gap"):
+        from hlo_cli.commands.profile.by_stack_and_gap import report_of_gaps, report_of_stacks
+
+        return report_of_stacks(measured) if options.grouping == "stack" else report_of_gaps(measured)
     if options.grouping not in (None, "instruction"):
         from hlo_cli.commands.profile.by_group import report_of_groups
 
