@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from hlo_cli.cli import main
 from hlo_cli.render.draw.table import lines_of_table
 from hlo_cli.render.style import Style
 from hlo_cli.report.table import Column, Table
 from in_process import Answer, run
 from strategies import FIXTURES
+from test_step_budget import operation, step, written
 
 OLD, NEW = (str(FIXTURES / f"traces/cpu_edit/{name}.xplane.pb.gz") for name in ("before", "after"))
 
@@ -114,3 +116,24 @@ def test_a_missing_trace_is_an_error(tmp_path: Path) -> None:
     _, error, code = hlo("profile", NEW, "--against", str(tmp_path / "no.xplane.pb"))
     assert (code, "not found" in error) == (2, True)
     assert "--against-dump requires --against OLD" in hlo("profile", NEW, "--against-dump", OLD)[1]
+
+
+def test_what_the_host_did_more_is_named_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twenty microseconds of each step were of the loader, and are sixty."""
+    for name, load in (("before", 20), ("after", 60)):
+        events = []
+        for at in range(4):
+            begin = 200 * at
+            events += [step(at, begin, begin + load + 40), operation("dot.1", begin + load, begin + load + 40, run=at)]
+            events.append(("python", begin, begin + load, "load batch", {}))
+        (tmp_path / name).mkdir()
+        written(events, tmp_path / name)
+    arguments = [str(tmp_path / "after"), "--against", str(tmp_path / "before")]
+    assert main(["profile", *arguments, "--json"], standalone=False) == 0
+    rows = {row["step_part"]: row for row in json.loads(capsys.readouterr().out)["tables"]["step_parts"]["rows"]}
+    assert rows["waiting for input"]["before_seconds"] == pytest.approx(20e-6)
+    assert rows["waiting for input"]["difference_seconds"] == pytest.approx(40e-6)
+    assert rows["compute"]["difference_seconds"] == pytest.approx(0)
+    assert main(["profile", *arguments, "--format", "screen"], standalone=False) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.startswith("Waiting for input takes 40.0 µs more per step: load batch; ")

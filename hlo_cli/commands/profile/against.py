@@ -19,8 +19,10 @@ from hlo_cli.analysis.profile.profile_diff import (
     ProgramPair,
     compare_profiles,
 )
+from hlo_cli.analysis.profile.step_budget import step_budget
 from hlo_cli.analysis.statements.operations import tally
 from hlo_cli.analysis.statements.statement import CompilationChange
+from hlo_cli.commands.profile.budget import budgets_answer, budgets_table
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds, verb
@@ -293,14 +295,17 @@ def report_of_comparison(comparison: ProfileComparison, new: LoadedProfile, old:
     changed = [each for each in kernels if each.body in CHANGED]
     outliers = [each for each in kernels if each.is_outlier]
     sentences = tuple(_sentences(comparison))
+    budgets = step_budget(comparison.before), step_budget(comparison.after)
+    table = budgets_table(*budgets)
     title = "outliers in unchanged code"
     return Report(
         "profile",
-        _against_answer(comparison, len(outliers)),
+        "; ".join(filter(None, (budgets_answer(*budgets), _against_answer(comparison, len(outliers))))),
         version=1,
         numbers=_against_numbers(comparison, sentences),
         parts=(
             *((Passage("difference", sentences[:_MAX_STATEMENTS]),) if sentences else ()),
+            *(() if table is None else (table,)),
             _sums_table(comparison, len(outliers)),
             kernels_table("changes", comparison, changed),
             kernels_table("outliers", comparison, outliers, title=title, main=False, person=bool(outliers)),

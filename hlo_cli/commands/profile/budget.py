@@ -148,3 +148,69 @@ def _cause_words(cause: Cause | None, steps: int) -> str | None:
     if cause is None:
         return None
     return f"{cause.words}, in step {cause.step}" if _is_rare(cause, steps) else cause.words
+
+
+# --- two profiles ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A part of the steps of two profiles, in seconds per step and device, and its causes."""
+
+    part: Part
+    before: float
+    after: float
+    cause: str | None
+
+    @property
+    def difference(self) -> float:
+        """How much more it is after."""
+        return self.after - self.before
+
+
+def budgets_table(before: StepBudget | None, after: StepBudget | None) -> Table | None:
+    """The parts of a mean step before and after, which add up to it; None unless both profiles have steps."""
+    pairs = _pairs(before, after)
+    if not pairs:
+        return None
+    columns: tuple[Column[_Pair], ...] = (
+        Column("step_part", "part of a step", of=lambda pair: WORDS[pair.part]),
+        Column("before_seconds", "before", "seconds", total="sum", of=lambda pair: pair.before),
+        Column("after_seconds", "after", "seconds", like="before_seconds", total="sum", of=lambda pair: pair.after),
+        Column("difference_seconds", "diff", "seconds", like="before_seconds", total="sum",
+               of=lambda pair: pair.difference),
+        Column("main_cause", "mostly", rank=5, of=lambda pair: pair.cause),
+    )  # fmt: skip
+    title = "where a mean step goes, before and after"
+    rows = rows_from(columns, pairs)
+    return Table("step_parts", columns, rows, title=title, noun="parts", main=False, limit=len(PARTS))
+
+
+_WORTH_COMPARING: Final = 0.05
+"""The least part of a step by which a part besides compute changes that the first line names: means vary by less."""
+
+
+def budgets_answer(before: StepBudget | None, after: StepBudget | None) -> str:
+    """What besides compute changed more than compute did, and by how much; empty if nothing did."""
+    pairs = _pairs(before, after)
+    if not pairs:
+        return ""
+    first = max(pairs, key=lambda pair: abs(pair.difference))
+    whole = max(sum(pair.before for pair in pairs), sum(pair.after for pair in pairs))
+    if first.part in ("compute", "unexplained") or abs(first.difference) < _WORTH_COMPARING * whole:
+        return ""
+    words, more = WORDS[first.part], "more" if first.difference > 0 else "less"
+    time = f"{format_seconds(abs(first.difference))} {more} per step"
+    return f"{words[0].upper()}{words[1:]} takes {time}{f': {first.cause}' if first.cause else ''}"
+
+
+def _pairs(before: StepBudget | None, after: StepBudget | None) -> Sequence[_Pair]:
+    if before is None or after is None or not (before.step_seconds and after.step_seconds):
+        return ()
+    pairs = []
+    for part in PARTS:
+        times = before.seconds(part), after.seconds(part)
+        longer = after if times[1] >= times[0] else before
+        words = _cause_words(longer.main_cause(part), len(set(longer.steps.tolist())))
+        pairs.append(_Pair(part, *times, words))
+    return [pair for pair in pairs if pair.before or pair.after]
