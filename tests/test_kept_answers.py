@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import random
@@ -9,11 +10,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
+import golden
+import in_process
 from hlo_cli.cli import main
 from hlo_cli.commands.front import kept_answers
 
@@ -282,3 +286,154 @@ def test_the_terminal_of_standard_input_may_be_asked_but_not_its_content(monkeyp
         with kept_answers._recorded([]) as record:
             ask()
         assert record.is_lasting == is_lasting
+
+
+# --- doors ---
+# Python reports files that are opened and directories that are listed; whoever asks for the kind, the size, or the time
+# of a file has to report that.
+
+
+DOORS = (
+    *COMMANDS,
+    ("overview", "."),
+    ("lint", "m.txt", "--select", "HLO1"),
+    ("parse", "m.txt:a"),
+    ("layout", "m.txt", "--by", "source"),
+    ("memspace", "dump"),
+    ("memspace", "dump/*.txt"),
+    ("schedule", "dump"),
+    ("shard", "dump"),
+    ("fuse", "dump", "a"),
+    ("diff", "dump", "m.txt"),
+    ("parse", "dump.tar/m.txt"),
+    ("lint", "dump.tar"),
+)
+
+
+@pytest.mark.parametrize("words", DOORS, ids=" ".join)
+def test_whatever_is_asked_of_files_is_a_fact_of_the_answer(
+    runs: Runs, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    located = TEXT.replace("add(p, p)", 'add(p, p), metadata={op_name="f/add" source_file="model.py" source_line=1}')
+    stem = "module_0001.jit_f.after_optimizations"
+    for name, text in (
+        (f"dump/{stem}.txt", located),
+        (f"dump/{stem}-memory-usage-report.txt", ""),
+        ("model.py", "a\n"),
+    ):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+    subprocess.run(["tar", "cf", "dump.tar", "m.txt"], check=True)
+    records, asked = list[kept_answers.Recording](), list[tuple[str, str]]()
+    listen = kept_answers._listen_to
+
+    def note(ask: Callable[..., object]) -> Callable[..., object]:
+        def noted(path: object, *more: object, **named: object) -> object:
+            if records and records[0].is_running and isinstance(path, str) and path and (caller := caller_in_package()):
+                asked.append((path, caller))
+            return ask(path, *more, **named)
+
+        return noted
+
+    def listen_to(record: kept_answers.Recording) -> None:
+        records.append(record)
+        listen(record)
+
+    monkeypatch.setattr(kept_answers, "_listen_to", listen_to)
+    for name in ("stat", "lstat", "access", "readlink"):
+        monkeypatch.setattr(os, name, note(getattr(os, name)))
+    runs(*words)
+    record = records[0]
+    facts = {os.path.abspath(path) for path in (*record.files, *record.kinds, *record.folders)}
+    folders = {os.path.abspath(path) for path in record.folders}
+    unreported = [
+        (path, caller) for path, caller in asked
+        if os.path.abspath(path) not in facts and os.path.dirname(os.path.abspath(path)) not in folders
+    ]  # fmt: skip
+    assert asked, "nothing was asked: the test sees no questions any more"
+    assert not record.is_lasting or unreported == []
+
+
+def caller_in_package() -> str:
+    """The nearest function of the package that is running; empty if Python's import or the cache itself asks."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib") or name.endswith("kept_answers.py"):
+            return ""
+        if "/hlo_cli/" in name:
+            return f"{name.rpartition('/hlo_cli/')[2]}:{frame.f_code.co_name}"
+        frame = frame.f_back
+    return ""
+
+
+def test_goldens_are_the_same_cold_and_kept(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_commands = ("diff", "fuse", "layout", "lint", "memspace", "overview", "parse", "schedule", "shard")
+    monkeypatch.setattr(kept_answers, "_RACY", 0)
+    computed = list[Sequence[str]]()
+
+    def run(words: list[str], *, standalone: bool) -> int:
+        def compute(line: Sequence[str]) -> int:
+            computed.append(line)
+            return main(list(line), standalone=standalone)
+
+        return kept_answers.answer(words, compute)
+
+    monkeypatch.setattr(in_process, "main", run)
+    cases = [case for case in golden.cases() if case.parent.name in kept_commands][::15]
+    for case in cases:
+        cold, kept = golden.answered(case), golden.answered(case)
+        assert cold == kept == case.read_text(encoding="utf-8"), golden.name_of(case)
+    assert len(computed) < 1.5 * len(cases), "hardly any answer was kept"
+
+
+_ASKING = frozenset((
+    *("exists", "lexists", "isfile", "isdir", "islink", "getsize", "getmtime", "getctime", "samefile", "stat", "lstat"),
+    *("access", "readlink", "is_file", "is_dir", "is_symlink"),
+))  # fmt: skip
+_NEVER_KEPT = (
+    *(f"commands/{room}/" for room in ("graph", "help", "profile", "report", "run", "tile_index")),
+    *("read_traces.py", "library.py", "commands/options/writing.py", "commands/options/completion.py"),
+    "commands/front/kept_answers.py",
+)
+"""Rooms of commands that are not kept, what they read, what writes files, and what only Python programs call."""
+_REPORTED_BY_OTHERS = {
+    "commands/fuse/command.py:_input_and_name": "an argument, which is a fact of each answer",
+    "commands/overview/command.py:command": "an argument",
+    "commands/shape/argument.py:shape_text": "an argument",
+    "commands/shape/argument.py:is_plain_shape": "an argument",
+    "commands/shape/argument.py:resolve_name": "an argument, and the part before its colon",
+    "commands/shard/command.py:_of_dump": "an argument",
+    "commands/shard/reshard.py:_text_of": "an argument",
+    "analysis/evaluate/arguments.py:arrays_in": "members of an archive that was opened",
+    "inputs/containers.py:_zip": "members of an archive that was opened",
+    "inputs/containers.py:_top": "an archive that is opened next",
+    "inputs/files.py:opened": "a file that is opened next",
+    "inputs/files.py:paths_matching": "a directory that is listed next",
+    "inputs/input.py:glob_paths": "names in a directory that was listed",
+    "inputs/input.py:_is_broken": "names in a directory that was listed",
+    "inputs/dumps.py:read_directory": "names in a directory that was listed",
+    "inputs/dumps.py:_can_be_read": "names in a directory that was listed",
+    "inputs/dumps.py:_is_folder": "names in a directory that was listed",
+    "inputs/dumps.py:kinds_in": "names in a directory that was listed",
+    "inputs/forms.py:is_remote": "reported by its callers in inputs/files.py",
+    "inputs/forms.py:archive_above": "reported by its callers in inputs/files.py; parents are part of the kind of a path",
+}
+"""Functions that ask for the kind of a path without reporting it, and who does."""
+
+
+def test_no_other_function_asks_for_a_file_without_reporting_it() -> None:
+    package = Path(kept_answers.__file__).parents[2]
+    found = set[str]()
+    for path in sorted(package.rglob("*.py")):
+        place = path.relative_to(package).as_posix()
+        if place.startswith(_NEVER_KEPT):
+            continue
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                called = [each.func for each in ast.walk(function) if isinstance(each, ast.Call)]
+                methods = {each.attr for each in called if isinstance(each, ast.Attribute)}
+                is_reported = "audit" in methods or any(ast.unparse(each) == "_report" for each in called)
+                if methods & _ASKING and not is_reported:  # plain names are the doors of inputs/files.py
+                    found.add(f"{place}:{function.name}")
+    assert found == set(_REPORTED_BY_OTHERS)
