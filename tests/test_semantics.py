@@ -11,8 +11,10 @@ import pytest
 from evaluation_families import programs
 from hlo_cli import HloError, parse_module
 from hlo_cli.analysis.evaluate.run import evaluate
+from hlo_cli.analysis.semantics import typed_values
 from hlo_cli.analysis.semantics.rules import rules
 from hlo_cli.analysis.semantics.typed_values import Value
+from hlo_cli.ir.layout import PRIMITIVE_TYPES
 
 
 def result_of(text: str, *arguments: object) -> Value:
@@ -343,3 +345,45 @@ ENTRY e {{ x = f32[12,11] parameter(0)  z = f32[] constant(-100)  ROOT w = f32[{
     padded = np.pad(given, ((low, high), (low, 0)), constant_values=-100)
     expected = [[padded[i : i + size, 2 * j : 2 * j + size].max() for j in range(columns)] for i in range(rows)]
     np.testing.assert_array_equal(array_of(text, given), expected)
+
+
+def test_bf16_is_rounded_in_place_as_anywhere() -> None:
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    values = (upper[:, None] | lower).reshape(-1).view(np.float32)
+    rounded = typed_values.rounded(values, "bf16")
+    given = values.copy()
+    with np.errstate(invalid="ignore"):
+        assert typed_values._bfloat16(given, in_place=True).tobytes() == rounded.tobytes()
+    assert np.shares_memory(given, typed_values._bfloat16(given, in_place=True))
+    finite = ~np.isnan(values)
+    theirs = values[finite].astype(pytest.importorskip("ml_dtypes").bfloat16).astype(np.float32)
+    assert theirs.tobytes() == rounded[finite].tobytes()
+    bits = rounded[~finite].view(np.uint32)
+    assert (bits == (values[~finite].view(np.uint32) & 0xFFFF0000 | 0x400000)).all(), "NaN becomes quiet"
+
+
+@pytest.mark.parametrize(
+    "line", ["negate(a)", "abs(a)", "maximum(a, b)", "minimum(a, b)", "add(a, b)", "multiply(a, b)"]
+)
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f8e4m3fnuz"])
+def test_results_that_are_exact_are_what_rounding_makes_of_them(line: str, kind: str) -> None:
+    """Of all codes, signaling NaNs among them, and neither operand is overwritten."""
+    element_type = PRIMITIVE_TYPES[kind]
+    size = 1 << element_type.bits
+    codes = np.arange(size, dtype=f"u{element_type.byte_width}")
+    with np.errstate(all="ignore"):
+        one = typed_values.from_bits(codes, element_type)
+        other = typed_values.from_bits(codes[::-1].copy(), element_type)
+        shape = f"{kind}[{size}]"
+        text = f"ENTRY e {{ a = {shape} parameter(0)  b = {shape} parameter(1)  ROOT r = {shape} {line} }}"
+        given = [typed_values.settle(each, element_type) for each in (one, other)]
+        before = [each.tobytes() for each in given]
+        found = np.asarray(evaluate(parse_module(text), given).result, np.float32)
+        assert [each.tobytes() for each in given] == before
+        functions = {"negate": np.negative, "abs": np.abs, "add": np.add, "multiply": np.multiply}
+        function = functions.get(line.partition("(")[0])
+        if function is not None:
+            expected = function(*given[: line.count(",") + 1])
+            assert typed_values.settle(expected, element_type).tobytes() == found.tobytes()
+        assert typed_values.settle(found, element_type).tobytes() == found.tobytes()

@@ -535,6 +535,9 @@ def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
     # f32 and f64 are converted once, by rounding to the type; a detour over the carrier would round twice.
     is_float = array.dtype in (np.float32, np.float64) and shape.element_type.kind == "float"
     held = array if is_float else array.astype(carrier(shape.element_type, floats))
+    # Nothing of an array of the type itself is rounded, but a signaling NaN becomes quiet.
+    if array.dtype.name == "bfloat16" and shape.element_type.name == "bf16" and not np.isnan(held).any():
+        return held
     return settle(held, shape.element_type, floats)
 
 

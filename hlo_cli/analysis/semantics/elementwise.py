@@ -199,12 +199,17 @@ def _multiply_high(x: Array, y: Array, kind: PrimitiveType) -> Array:
 # Mirrors xla/hlo/evaluator/hlo_evaluator_typed_visitor.h; where the evaluator and XLA:CPU disagree, XLA:CPU decides.
 
 
-def unary(function: Function, of_integers: Function | None = None) -> Rule:
-    """The rule for a function of one operand, with another one for integers and booleans if they need it."""
+def unary(function: Function, of_integers: Function | None = None, *, is_exact: bool = False) -> Rule:
+    """The rule for a function of one operand, with another one for integers and booleans if they need it.
+
+    A function `is_exact` if its results are among the values of the type of its operands.
+    """
 
     def rule(instruction: Instruction, computed: Computed) -> Kernel:
-        settle = settled(instruction, computed.floats)
         kind = operand_array_shape(instruction, 0).element_type
+        settle = settled(
+            instruction, computed.floats, exact_of=kind if is_exact else None, are_new=_makes_new(function, is_exact)
+        )
         if of_integers is not None and kind.kind in ("pred", "signed", "unsigned"):
             return lambda x: settle(of_integers(x, kind))
         return lambda x: settle(function(x))
@@ -212,12 +217,19 @@ def unary(function: Function, of_integers: Function | None = None) -> Rule:
     return rule
 
 
-def binary(function: Function, of_integers: Function | None = None) -> Rule:
+def _makes_new(function: Function, is_exact: bool) -> bool:
+    """Whether results that are to be rounded are in an array of their own, as those of numpy's own functions."""
+    return isinstance(function, np.ufunc) and not is_exact
+
+
+def binary(function: Function, of_integers: Function | None = None, *, is_exact: bool = False) -> Rule:
     """The same for two operands; a function of integers also gets their type."""
 
     def rule(instruction: Instruction, computed: Computed) -> Kernel:
-        settle = settled(instruction, computed.floats)
         kind = operand_array_shape(instruction, 0).element_type
+        settle = settled(
+            instruction, computed.floats, exact_of=kind if is_exact else None, are_new=_makes_new(function, is_exact)
+        )
         if of_integers is not None and kind.kind in ("pred", "signed", "unsigned"):
             return lambda x, y: settle(of_integers(x, y, kind))
         return lambda x, y: settle(function(x, y))
@@ -409,7 +421,7 @@ def _is_finite(x: Array) -> Array:
 
 
 ELEMENTWISE_RULES: Final[dict[str, Rule]] = {
-    "abs": unary(np.abs, _absolute_integers),
+    "abs": unary(np.abs, _absolute_integers, is_exact=True),
     "acos": unary(np.arccos),
     "acosh": unary(np.arccosh),
     "add": binary(np.add, _add_integers),
@@ -436,11 +448,11 @@ ELEMENTWISE_RULES: Final[dict[str, Rule]] = {
     "log": unary(np.log),
     "log-plus-one": unary(_complex_or(np.log1p, _complex_log_plus_one)),
     "logistic": unary(_logistic),
-    "maximum": binary(_complex_or(_maximum, np.maximum), lambda x, y, kind: np.maximum(x, y)),
-    "minimum": binary(_complex_or(_minimum, np.minimum), lambda x, y, kind: np.minimum(x, y)),
+    "maximum": binary(_complex_or(_maximum, np.maximum), lambda x, y, kind: np.maximum(x, y), is_exact=True),
+    "minimum": binary(_complex_or(_minimum, np.minimum), lambda x, y, kind: np.minimum(x, y), is_exact=True),
     "mulhi": binary(np.multiply, _multiply_high),
     "multiply": binary(np.multiply, _multiply_integers),
-    "negate": unary(np.negative, _negate_integers),
+    "negate": unary(np.negative, _negate_integers, is_exact=True),
     "not": unary(np.invert, _invert_bits),
     "or": binary(np.bitwise_or),
     "popcnt": unary(np.abs, popcnt),

@@ -107,7 +107,7 @@ def rounded(values: Array, name: str) -> Array:
         if name == "f16":
             return values.astype(np.float16).astype(np.float32)
         if name == "bf16":
-            return in_blocks(values.astype(np.float32, copy=False), _bfloat16)
+            return _bfloat16(values.astype(np.float32, copy=False))
         return in_blocks(values, lambda block: _narrow(block, name))
 
 
@@ -249,19 +249,26 @@ def in_blocks(values: Array, function: Callable[[Array], Array]) -> Array:
     return result.reshape(values.shape)
 
 
-def _bfloat16(values: Array) -> Array:
-    bits = values.view(np.uint32)
-    # Half of the last bit plus the bit itself rounds ties to even.
-    result = bits >> np.uint32(16)
-    result &= np.uint32(1)
-    result += np.uint32(0x7FFF)
-    result += bits
-    result &= np.uint32(0xFFFF0000)
-    is_nan = np.isnan(values)
-    if is_nan.any():
+def _bfloat16(values: Array, *, in_place: bool = False) -> Array:
+    """Floats of 32 bits rounded to bf16, a block at a time into the array that is returned."""
+    held = np.ascontiguousarray(values).reshape(-1)
+    result = held.view(np.uint32) if in_place else np.empty(held.shape, np.uint32)
+    between = np.empty(min(held.size, _BLOCK), np.uint32)
+    for at in range(0, held.size, _BLOCK):
+        block = held[at : at + _BLOCK]
+        bits, less = block.view(np.uint32), between[: block.size]
+        is_nan = np.isnan(block)
         # NaN is made quiet, as rounding could carry its mantissa into infinity.
-        result = np.where(is_nan, (bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000), result)
-    return np.asarray(result).view(np.float32)
+        quiet = (bits[is_nan] & np.uint32(0xFFFF0000)) | np.uint32(0x400000) if is_nan.any() else None
+        # Half of the last bit plus the bit itself rounds ties to even.
+        np.right_shift(bits, np.uint32(16), out=less)
+        less &= np.uint32(1)
+        less += np.uint32(0x7FFF)
+        less += bits
+        np.bitwise_and(less, np.uint32(0xFFFF0000), out=result[at : at + _BLOCK])
+        if quiet is not None:
+            result[at : at + _BLOCK][is_nan] = quiet
+    return result.view(np.float32).reshape(values.shape)
 
 
 def _narrow(values: Array, name: str) -> Array:
@@ -513,9 +520,28 @@ def first_array(instruction: Instruction) -> ArrayShape:
     return _array(shape, instruction)
 
 
-def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array]:
-    """Turns results of arithmetic into values of the instruction's element type."""
-    return _settling(element_type(instruction), floats)
+def settled(
+    instruction: Instruction, floats: Floats, *, exact_of: PrimitiveType | None = None, are_new: bool = False
+) -> Callable[[Array], Array]:
+    """Turns results of arithmetic into values of the instruction's element type.
+
+    `exact_of` is the type of the operands, if the results are among its values, such as those of maximum. Results that
+    `are_new` are in an array that nothing else has, and may be overwritten.
+    """
+    kind = element_type(instruction)
+    settle_all = _settling(kind, floats)
+    if are_new and kind.name == "bf16" and floats == "exact":
+        # New memory takes as long as the rounding itself.
+        return lambda values: _bfloat16(values, in_place=True) if _can_be_overwritten(values) else settle_all(values)
+    # Types of 8 bits have no negative zero, or no negative numbers.
+    if exact_of is None or exact_of is not kind or kind.name not in ("bf16", "f16") or floats != "exact":
+        return settle_all
+    # NaN alone may change: a signaling one becomes quiet.
+    return lambda values: settle_all(values) if np.isnan(values).any() else values
+
+
+def _can_be_overwritten(values: Array) -> bool:
+    return values.dtype == np.float32 and values.flags.c_contiguous and values.flags.writeable
 
 
 def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
