@@ -169,6 +169,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "buffers": "buffers and the steps at which they are live",
             "critical_path": "instructions on the critical path",
             "moved_blocks": "blocks of instructions that move",
+            "mesh_orders": "orders of the axes of the mesh, the fastest first",
             "memory": "total and live peak of every memory space before and after",
             "overlaps": "transfers and their overlap before and after",
             **_CHANGED_LINES,

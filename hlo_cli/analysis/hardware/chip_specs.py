@@ -51,10 +51,10 @@ def chip_spec(chip: str | ChipSpec, own: Mapping[str, ChipSpec] | None = None) -
 # Chip specifications read from a TOML file: new chips, and other rates for known ones.
 
 
-_BANDWIDTHS: Final = ("memory", "links", "host")
+_BANDWIDTHS: Final = ("memory", "links", "host", "network")
 _MAX_RATE: Final = 1e30  # far above any chip: catches a unit that was applied twice, and infinity
 _MAX_CORES: Final = 1_000_000  # far above any chip: a number beyond is a rate in the wrong place
-_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "tables", "seconds_per_kernel", "classes", "source")
+_KEYS: Final = ("flops", *_BANDWIDTHS, "cores", "domain", "tables", "seconds_per_kernel", "classes", "source")
 
 
 def read_throughputs(
@@ -65,9 +65,10 @@ def read_throughputs(
     `tables` reads measured times of a chip from the files that the text names.
 
     Each table `[chip.NAME]` has `flops` (a table of FLOP/s by element type, such as `f32`, `bf16`, `f8`, or `s8`),
-    `memory`, `links`, and `host` in bytes per second, `cores` of a GPU, `tables`, and `source`. Keys that the table of
-    a known chip omits keep their known values; for other chips, `memory` is required. `seconds_per_kernel` and the
-    tables `[chip.NAME.classes.CLASS]` are what `hlo profile --calibrate` writes.
+    `memory`, `links`, `host`, and `network` in bytes per second, `cores` of a GPU, `domain` (the devices that links
+    connect), `tables`, and `source`. Keys that the table of a known chip omits keep their known values; for other
+    chips, `memory` is required. `seconds_per_kernel` and the tables `[chip.NAME.classes.CLASS]` are what
+    `hlo profile --calibrate` writes.
 
     >>> own = read_throughputs('''
     ... [chip.mine]
@@ -111,7 +112,8 @@ def _read_chip(
     # A rate keeps the file as its source, so that screens do not show the vendor's page for it.
     rates = {kind: _read_rate(f"flops.{kind}", value, where, origin) for kind, value in flops.items()}
     bandwidths = {key: _read_rate(key, table[key], where, origin) for key in _BANDWIDTHS if key in table}
-    cores = _read_cores(table["cores"], where) if "cores" in table else None
+    cores = _read_count("cores", table["cores"], where) if "cores" in table else None
+    domain = _read_count("domain", table["domain"], where) if "domain" in table else 0
     known = _known_spec(name)
     files = _read_files(table["tables"], where) if "tables" in table else ()
     measured = tables(name, files) if tables is not None and files else None
@@ -120,7 +122,8 @@ def _read_chip(
         memory = bandwidths.get("memory") or _read_rate("memory", None, where, origin)
         others = bandwidths.get("links"), bandwidths.get("host")
         own = ChipSpec(name, rates, memory, *others, cores=cores or 0)
-        return replace(own, measured=measured, calibration=calibration)
+        known = replace(own, domain=domain, network=bandwidths.get("network"))
+        return replace(known, measured=measured, calibration=calibration)
     return replace(
         known,
         flops={**known.flops, **rates},
@@ -132,6 +135,8 @@ def _read_chip(
         fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
         measured=measured,
         calibration=calibration,
+        domain=domain,
+        network=bandwidths.get("network"),
     )
 
 
@@ -185,11 +190,11 @@ def _known_spec(name: str) -> ChipSpec | None:
         return None
 
 
-def _read_cores(value: object, where: str) -> int:
-    """Reads the number of cores of a GPU."""
+def _read_count(name: str, value: object, where: str) -> int:
+    """Reads the number of cores of a GPU, or of devices that links connect."""
     # TOML has booleans of their own, which are integers in Python.
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_CORES:
-        raise HloError(f"{where}: expected an integer from 1 to {_MAX_CORES} for cores, found {value}")
+        raise HloError(f"{where}: expected an integer from 1 to {_MAX_CORES} for {name}, found {value}")
     return value
 
 

@@ -127,6 +127,7 @@ class ChipSpec:
     all-reduce leaves a device once. `cores` are those of a GPU
     that matmuls share: streaming multiprocessors or compute units; 0 for other chips. `measured` are times of the user,
     from a file, and `calibration` those of its kernels by class; None if there are none.
+    `domain` is the number of devices that links connect, and `network` the rate to others, as a file has them.
     """
 
     chip: str
@@ -140,6 +141,8 @@ class ChipSpec:
     cores: int = 0
     measured: MeasuredTimes | None = field(default=None, compare=False)
     calibration: Calibration | None = field(default=None, compare=False)
+    domain: int = field(default=0, compare=False)
+    network: Rate | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<ChipSpec {brief_name(self.chip)}: {self.memory.per_second:.4g} bytes/s of memory>"

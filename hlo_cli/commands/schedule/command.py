@@ -78,6 +78,16 @@ class ScheduleOptions:
         or_needs=("--chip-file",),
         needs_hint="run `hlo help chips` to list all chips",
     )
+    mesh_order: bool = flag(
+        "--mesh-order",
+        group="Reports",
+        help="Show in which order of the mesh axes collectives take the least time.",
+        one_of="report",
+        about="one",
+        needs="--chip NAME",
+        or_needs=("--chip-file",),
+        needs_hint="run `hlo help chips` to list all chips",
+    )
     goal: Goal | None = option(
         "--reorder",
         "GOAL",
@@ -194,6 +204,7 @@ EXAMPLES = (
     "hlo schedule dump/ --sequence --where 'in_flight > 0'",
     "hlo schedule dump/ --critical-path bytes",
     "hlo schedule dump/ --chip h100 --critical-path time",
+    "hlo schedule dump/ --chip h100 --mesh-order",
     "hlo schedule dump/ --reorder memory",
     "hlo schedule dump/ --reorder latency --chip h100 --limit 12GiB -o new.hlo",
     "hlo schedule dump/ --desugar",
@@ -294,24 +305,8 @@ class _Request:
 def _report_of(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
     loaded, options, throughput = request.loaded, request.options, request.throughput
     within = request.within
-    if options.sequence:
-        from hlo_cli.commands.schedule.sequence import report_of_steps
-
-        return report_of_steps(
-            loaded,
-            overlap,
-            space=options.space,
-            within=within,
-            where=options.where,
-            throughput=throughput,
-            columns=columns,
-        )
-    if options.model is not None:
-        from hlo_cli.commands.schedule.sequence import report_of_path
-
-        return report_of_path(
-            loaded, overlap, model=options.model, within=within, where=options.where, throughput=throughput
-        )
+    if (other := _report_of_other_tables(request, overlap, columns)) is not None:
+        return other
     if options.goal is not None:
         from hlo_cli.commands.schedule.reorder import report_of_reordering
 
@@ -351,6 +346,35 @@ def _report_of(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, 
         throughput=throughput,
         columns=columns,
     )
+
+
+def _report_of_other_tables(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report | None:
+    """The report of steps, of a path, or of orders of the mesh; None if it is about transfers."""
+    loaded, options, throughput = request.loaded, request.options, request.throughput
+    within = request.within
+    if options.sequence:
+        from hlo_cli.commands.schedule.sequence import report_of_steps
+
+        return report_of_steps(
+            loaded,
+            overlap,
+            space=options.space,
+            within=within,
+            where=options.where,
+            throughput=throughput,
+            columns=columns,
+        )
+    if options.model is not None:
+        from hlo_cli.commands.schedule.sequence import report_of_path
+
+        return report_of_path(
+            loaded, overlap, model=options.model, within=within, where=options.where, throughput=throughput
+        )
+    if options.mesh_order and throughput is not None:
+        from hlo_cli.commands.schedule.time import report_of_mesh_orders
+
+        return report_of_mesh_orders(loaded, throughput)
+    return None
 
 
 def _write_sugar(request: _Request, direction: Direction, output: OutputOptions) -> int:

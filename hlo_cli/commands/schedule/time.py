@@ -12,14 +12,24 @@ from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, TransferTime, sum_if_known, sum_known
+from hlo_cli.analysis.sharding.mesh_orders import MeshOrder, MeshOrders, Reach, mesh_orders
+from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.partitioning import groups_in_words
 from hlo_cli.commands.modules.instruction_tables import loops_of
-from hlo_cli.commands.modules.loading import Loaded, stage_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, stage_of
 from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds, format_seconds_range
-from hlo_cli.report.table import UNKNOWN, Cell, Column, unknown_if_none
+from hlo_cli.report.numbers import (
+    format_bytes,
+    format_count,
+    format_percent,
+    format_rate,
+    format_seconds,
+    format_seconds_range,
+)
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, unknown_if_none
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.module_time import ModuleTime, module_time
 
@@ -395,3 +405,91 @@ def band_notes(chip: ChipSpec, module: ModuleTime) -> Iterable[Diagnostic]:
 
 def _part_at(seconds: float, axis_seconds: float) -> int:
     return min(int(seconds / axis_seconds * _AXIS_PARTS), _AXIS_PARTS)
+
+
+# --- --mesh-order: the order of the axes ---
+# `hlo schedule DUMP --chip NAME --mesh-order`: how long collectives take in each order of the axes of the mesh.
+
+
+_REACH_WORDS: Final[Mapping[Reach, str]] = {
+    "links": "links",
+    "both": "links and network",
+    "network": "network",
+}
+
+
+def report_of_mesh_orders(loaded: Loaded, chip: ChipSpec) -> Report:
+    """One row for each order of the axes, the fastest first; HloError without a mesh or the rate of the network."""
+    found = mesh_orders(loaded.module, chip)
+    return Report(
+        "schedule",
+        _orders_answer(found, chip),
+        version=2,
+        numbers={
+            "mesh": mesh_text(found.mesh),
+            "domain_devices": found.domain,
+            "network_bytes_per_second": found.network.per_second,
+            "network_source": found.network.source,
+            "collectives": found.collectives,
+            "unplaced_collectives": found.unplaced,
+            "best_order": ",".join(found.orders[0].axes),
+            "time_model": time_model(chip),
+        },
+        parts=(_orders_table(found),),
+        notes=(*_orders_notes(found, chip), *time_notes(chip, loaded.module)),
+        input=input_facts(loaded),
+    )
+
+
+def _orders_answer(found: MeshOrders, chip: ChipSpec) -> str:
+    """Which order is fastest, and by how much."""
+    best, given = found.orders[0], next(each for each in found.orders if each.is_given)
+    words = f"Collectives take {_range(best)} per execution on {chip.chip}"
+    if not best.estimate.seconds:
+        return f"No collectives along known axes of the mesh {mesh_text(found.mesh)}"
+    if all(each.estimate.seconds == best.estimate.seconds for each in found.orders):
+        return f"{words} in every order of the axes"
+    if best.is_given:
+        return f"{words} in the given order of the axes, {_order(best)}, the fastest of {len(found.orders)}"
+    slower = f"{_range(given)} in the given order, {_order(given)}"
+    return f"{words} with the axes in the order {_order(best)}, and {slower}"
+
+
+def _range(order: MeshOrder) -> str:
+    return format_seconds_range(order.estimate.low, order.estimate.seconds, order.estimate.high)
+
+
+def _order(order: MeshOrder) -> str:
+    return ", ".join(order.axes)
+
+
+def _orders_table(found: MeshOrders) -> Table:
+    columns = _order_columns()
+    return Table("mesh_orders", columns, rows_from(columns, found.orders), noun="orders", title="Mesh orders")
+
+
+def _order_columns() -> tuple[Column[MeshOrder], ...]:
+    return (
+        Column("axes", "order of axes", of=_order),
+        Column("total_seconds", "duration", "seconds", of=lambda order: order.estimate.seconds),
+        Column("low_seconds", "low", "seconds", of=lambda order: order.estimate.low),
+        Column("high_seconds", "high", "seconds", of=lambda order: order.estimate.high),
+        Column(
+            "reaches",
+            "axes over",
+            of=lambda order: "; ".join(f"{name}: {_REACH_WORDS[reach]}" for name, reach in order.reaches),
+        ),
+        Column("is_given", "given", "flag", of=lambda order: order.is_given),
+    )
+
+
+def _orders_notes(found: MeshOrders, chip: ChipSpec) -> Iterable[Diagnostic]:
+    """What the durations assume, and what they leave out."""
+    rate = format_rate(found.network.per_second, "B")
+    words = f"links connect {found.domain:,} devices of {chip.chip}, neighbors along the last axes; each reaches others"
+    yield Diagnostic("note", f"{words} over the network at {rate}, without latency ({found.network.source})")
+    if found.unplaced:
+        left = format_count(found.unplaced, "collectives")
+        yield Diagnostic("note", f"{left} along no whole axes of the mesh not in the durations")
+    if found.unknown:
+        yield Diagnostic("note", f"{format_count(found.unknown, 'collectives')} of unknown duration not counted")
