@@ -79,6 +79,7 @@ class _Partitioner:
         self.executions = executions_of(module)
         self.parts: dict[Instruction, int] = {}
         self.collectives: list[Collective] = []
+        self.results: dict[Computation, _Value] = {}
         self.gathered: set[tuple[Instruction, tuple[int, ...]]] = set()
         self.runs = NO_EXECUTIONS
         self.nesting = 0
@@ -89,12 +90,15 @@ class _Partitioner:
         return Partitioning(self.devices, self.parts, tuple(self.collectives))
 
     def _computation(self, computation: Computation, given: Sequence[_Value]) -> _Value:
-        """The parts of the result of a computation."""
+        """The parts of the result of a computation; all its callers together are what its executions count."""
+        if computation in self.results:
+            return dict(self.results[computation])
+        self.results[computation] = {}  # for a text in which a computation calls itself
         outer, self.runs = self.runs, self.executions.get(computation, NO_EXECUTIONS)
-        values: dict[Instruction, _Value] = {}
+        values: dict[Instruction, _Value] = dict(zip(computation.parameters, map(dict, given), strict=False))
         for instruction in computation.instructions:
             operands = [values.get(operand, {}) for operand in instruction.operands]
-            found = self._value(instruction, operands, given)
+            found = self._value(instruction, operands, values.get(instruction, {}))
             annotated = self._annotated(instruction)
             for index, wanted in annotated.items():
                 if index in found and instruction.opcode != opcodes.PARAMETER:
@@ -105,7 +109,8 @@ class _Partitioner:
             count = max(self.parts.get(instruction, 1), *(prod(each) for each in everything), 1)
             self.parts[instruction] = min(count, self.devices)
         self.runs = outer
-        return values.get(computation.root, {}) if computation.root is not None else {}
+        self.results[computation] = values.get(computation.root, {}) if computation.root is not None else {}
+        return dict(self.results[computation])
 
     def _annotated(self, instruction: Instruction) -> _Value:
         """The parts that the sharding of an instruction asks for."""
@@ -120,12 +125,11 @@ class _Partitioner:
                     found[index] = placement.parts if placement.is_tiled else (1,) * shape.rank
         return found
 
-    def _value(self, instruction: Instruction, operands: Sequence[_Value], given: Sequence[_Value]) -> _Value:
-        """The parts of a result as they follow from the operands."""
+    def _value(self, instruction: Instruction, operands: Sequence[_Value], given: _Value) -> _Value:
+        """The parts of a result as they follow from the operands; of a parameter, as they are given."""
         opcode = instruction.opcode
         if opcode == opcodes.PARAMETER:
-            number = instruction.computation.parameters.index(instruction)
-            return dict(given[number]) if number < len(given) else {}
+            return given
         if opcode == opcodes.TUPLE:
             return {(number, *index): parts for number, value in enumerate(operands) for index, parts in value.items()}
         if opcode == opcodes.GET_TUPLE_ELEMENT and operands:

@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, TransferTime, sum_if_known, sum_known
-from hlo_cli.analysis.sharding.mesh_orders import MeshOrder, MeshOrders, Reach, mesh_orders
-from hlo_cli.analysis.sharding.meshes import mesh_text
-from hlo_cli.analysis.sharding.partitioning import groups_in_words
 from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.commands.modules.loading import Loaded, input_facts, stage_of
 from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
@@ -32,6 +29,9 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, unknown_if_none
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.module_time import ModuleTime, module_time
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.mesh_orders import MeshOrder, MeshOrders, Reach
 
 _LINK_NAMES: Final[Mapping[Link, str]] = {"links": "interconnect", "memory": "memory", "host": "host"}
 _AXIS_PARTS: Final = 1_000_000
@@ -80,6 +80,8 @@ def share_in_words(module: ModuleTime) -> str:
     share = module.share
     if share is None:
         return ""
+    from hlo_cli.analysis.sharding.partitioning import groups_in_words  # large imports that only such modules need
+
     work, exchange = module.estimate.seconds - share.exchange.seconds, format_seconds(share.exchange.seconds)
     words = f"the module is not partitioned, so times are those of one of {share.devices:,} devices, as predicted: "
     words += f"1/{share.divisor:.3g} of the work of {format_seconds(share.undivided.seconds)} in {format_seconds(work)}"
@@ -420,6 +422,9 @@ _REACH_WORDS: Final[Mapping[Reach, str]] = {
 
 def report_of_mesh_orders(loaded: Loaded, chip: ChipSpec) -> Report:
     """One row for each order of the axes, the fastest first; HloError without a mesh or the rate of the network."""
+    from hlo_cli.analysis.sharding.mesh_orders import mesh_orders
+    from hlo_cli.analysis.sharding.meshes import mesh_text
+
     found = mesh_orders(loaded.module, chip)
     return Report(
         "schedule",
@@ -443,6 +448,8 @@ def report_of_mesh_orders(loaded: Loaded, chip: ChipSpec) -> Report:
 
 def _orders_answer(found: MeshOrders, chip: ChipSpec) -> str:
     """Which order is fastest, and by how much."""
+    from hlo_cli.analysis.sharding.meshes import mesh_text
+
     best, given = found.orders[0], next(each for each in found.orders if each.is_given)
     words = f"Collectives take {_range(best)} per execution on {chip.chip}"
     if not best.estimate.seconds:
