@@ -43,6 +43,9 @@ from hlo_cli.analysis.hardware.time_model import (
     TPU_FLOOR_SECONDS,
     TPU_MATMUL_FACTOR,
     TPU_MATMUL_MOST,
+    TPU_TOUCHED_BAND,
+    TPU_TOUCHED_FACTOR,
+    TWO_CORES,
     UNMEASURED_CONVOLUTIONS,
     Band,
     Estimate,
@@ -339,8 +342,12 @@ def _estimate_of_tpu(
     # Lower than the band: what stays in VMEM is no traffic of the main memory.
     if matmuls:
         seconds, most = seconds * TPU_MATMUL_FACTOR, TPU_MATMUL_MOST / TPU_MATMUL_FACTOR
-    else:
-        seconds = max(seconds, _touched_bytes(instruction) / chip.memory.per_second)
+    elif touched := _touched_bytes(instruction):
+        rate = chip.memory.per_second / (2 if chip.chip in TWO_CORES else 1)
+        tiles = TPU_TOUCHED_FACTOR * touched / rate
+        if tiles > seconds:
+            seconds, most = tiles, TPU_TOUCHED_BAND[1]
+            least = max(least, tiles * TPU_TOUCHED_BAND[0])
     if seconds:
         # Not below the bound of the roofline, which is 0 for what fits into VMEM.
         seconds = max(seconds, TPU_FLOOR_SECONDS)
@@ -348,7 +355,7 @@ def _estimate_of_tpu(
 
 
 def _touched_bytes(instruction: Instruction) -> int:
-    """The bytes of the tiles in main memory that slice updates read and write; 0 without any.
+    """The bytes of the tiles in main memory that slice updates read and write, of those that change parts of tiles.
 
     >>> from hlo_cli import parse_module
     >>> layout = "{1,0:T(8,128)}"
@@ -365,7 +372,8 @@ def _touched_bytes(instruction: Instruction) -> int:
             is_array = isinstance(whole, ArrayShape) and isinstance(update, ArrayShape)
             if is_array and whole.layout.memory_space == MemorySpace.MAIN and whole.rank == update.rank:
                 # The tiles are those of the array that is updated, whatever the layout of the update.
-                touched += 2 * replace(whole, dimensions=update.dimensions).padded_bytes
+                padded = replace(whole, dimensions=update.dimensions).padded_bytes
+                touched += 2 * padded if padded > update.logical_bytes else 0
     return touched
 
 
