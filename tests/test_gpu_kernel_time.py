@@ -18,6 +18,7 @@ from dumps import Dump, compiled_dumps
 from gpu_fusion_dumps import HOME, Program, programs, steps_of
 from hlo_cli import chip_spec, parse_module
 from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
+from hlo_cli.analysis.dataflow.dependencies import EqualComputations
 from hlo_cli.analysis.fusion import gpu_kernels as home
 from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel, gpu_kernels
 from hlo_cli.analysis.fusion.gpu_model import KernelModel
@@ -231,14 +232,23 @@ def test_the_range_has_those_of_both_models() -> None:
 def test_each_computation_is_modeled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Computation] = []
 
-    def modeled(computation: Computation, _: object) -> dict[Instruction, GpuKernel]:
+    def modeled(_: object, computation: Computation) -> dict[Instruction, GpuKernel]:
         asked.append(computation)
         return {}
 
-    monkeypatch.setattr(home, "gpu_kernels", modeled)
+    monkeypatch.setattr(home.GpuKernels, "_model", modeled)
     module = module_of(COMPILED[0])
     predicted_times(module.instructions, chip_spec("h100"))
     assert len(asked) == len(set(asked)) > 1
+
+
+@pytest.mark.parametrize("dump", COMPILED, ids=str)
+def test_equal_fusions_have_the_kernels_that_each_has(dump: Dump, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, device = module_of(dump), gpu_device("h100")
+    shared = home.GpuKernels(device)
+    found = {each: shared.of(each) for each in module.computations}
+    monkeypatch.setattr(EqualComputations, "first", lambda _, computation: computation)
+    assert found == {each: home.gpu_kernels(each, device) for each in module.computations}
 
 
 SLOW = """HloModule slow, is_scheduled=true

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.dataflow.dependencies import EqualComputations, callees_first
 from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
 from hlo_cli.analysis.fusion.gpu_model import KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import can_be_fused, is_triton
@@ -78,18 +80,65 @@ def gpu_kernels(computation: Computation, device: GpuDevice) -> Mapping[Instruct
     >>> f"{kernel.seconds * 1e6:.2f} µs", kernel.time.blocks, kernel.reads, kernel.is_compute_bound
     ('14.44 µs', 1954, (4000000,), True)
     """
-    if not _Checks().is_sound(computation):
-        return {}
-    model = KernelModel(device)
-    kernels: dict[Instruction, GpuKernel] = {}
-    # Nodes are made by the ten thousand and refer to each other; collecting them half way costs and frees nothing.
-    with no_garbage_collection():
-        for node in body_of(computation).nodes:
-            if _is_modeled(node):
-                reads = model.work(node).reads
-                sizes = tuple(bytes_of(operand.shape) for operand in node.operands)
-                kernels[node.instruction] = GpuKernel(model.time(node), device, reads, sizes)
-    return kernels
+    return GpuKernels(device).of(computation)
+
+
+class GpuKernels:
+    """The generated kernels of several computations; fusions that are equal but for names are modeled once.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+    >>> entry = parse_module("r = f32[1000,1000] sine(f32[1000,1000] a)").entry
+    >>> GpuKernels(gpu_device("h100")).of(entry).keys() == gpu_kernels(entry, gpu_device("h100")).keys()
+    True
+    """
+
+    __slots__ = ("_checks", "_device", "_equal", "_found", "_known")
+
+    def __init__(self, device: GpuDevice) -> None:
+        self._device = device
+        self._checks = _Checks()
+        self._equal = computed_once(EqualComputations)
+        self._known: dict[tuple[object, ...], GpuKernel] = {}
+        self._found: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
+
+    def of(self, computation: Computation) -> Mapping[Instruction, GpuKernel]:
+        """The generated kernels of a computation, in the order of the text."""
+        found = self._found.get(computation)
+        if found is None:
+            found = self._found[computation] = self._model(computation) if self._checks.is_sound(computation) else {}
+        return found
+
+    def _model(self, computation: Computation) -> Mapping[Instruction, GpuKernel]:
+        model = KernelModel(self._device)
+        kernels: dict[Instruction, GpuKernel] = {}
+        # Nodes are made by the ten thousand and refer to each other; collecting them half way costs and frees nothing.
+        with no_garbage_collection():
+            for node in body_of(computation).nodes:
+                if not _is_modeled(node):
+                    continue
+                key = self._key(node)
+                kernel = self._known.get(key) if key else None
+                if kernel is None:
+                    reads = model.work(node).reads
+                    sizes = tuple(bytes_of(operand.shape) for operand in node.operands)
+                    kernel = GpuKernel(model.time(node), self._device, reads, sizes)
+                    if key:
+                        self._known[key] = kernel
+                kernels[node.instruction] = kernel
+        return kernels
+
+    def _key(self, node: Node) -> tuple[object, ...]:
+        """What the kernel of a fusion depends on; empty for other nodes, whose model is quick."""
+        instruction = node.instruction
+        if node.opcode != opcodes.FUSION or not (called := instruction.called_computations):
+            return ()
+        firsts = [self._equal.first(computation) for computation in callees_first(called)]
+        attributes = tuple([pair for pair in instruction.pairs if pair[0] not in ("calls", "metadata")])
+        # By identity, as hashing a shape is slow; an operand may be given twice.
+        places: dict[Node, int] = {}
+        operands = [(id(each.shape), each.opcode, places.setdefault(each, at)) for at, each in enumerate(node.operands)]
+        return firsts[-1], id(instruction.shape), attributes, *operands
 
 
 def _is_modeled(node: Node) -> bool:

@@ -74,7 +74,7 @@ from hlo_cli.ir.operations import (
 from hlo_cli.ir.shape import ArrayShape
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel
+    from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel, GpuKernels
 
 
 # --- bytes that a fusion needs ---
@@ -531,7 +531,7 @@ class KernelTimes:
         self._executions = executions_of(module) if module is not None and has_counters else {}
         self._device: GpuDevice | None = None
         self._is_asked = by_roofline
-        self._kernels: dict[Computation, Mapping[Instruction, GpuKernel]] = {}
+        self._kernels: GpuKernels | None = None
 
     def predict(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction:
         """The prediction of a kernel; `element_type` is that of its flops, if at hand."""
@@ -563,13 +563,11 @@ class KernelTimes:
             self._device, self._is_asked = device_of(self.chip), True
         if self._device is None or moves_nothing(instruction):
             return None
-        from hlo_cli.analysis.fusion.gpu_kernels import gpu_kernels
+        from hlo_cli.analysis.fusion.gpu_kernels import GpuKernels
 
-        computation = instruction.computation
-        kernels = self._kernels.get(computation)
-        if kernels is None:
-            kernels = self._kernels[computation] = computed_once(gpu_kernels, computation, self._device)
-        return kernels.get(instruction)
+        if self._kernels is None:
+            self._kernels = computed_once(GpuKernels, self._device)
+        return self._kernels.of(instruction.computation).get(instruction)
 
     def known(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Prediction | None:
         """The prediction of a kernel; None if its cost or rate is unknown.
