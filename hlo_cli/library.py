@@ -47,6 +47,8 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     >>> load("HloModule m\\n\\nENTRY e { ROOT p = f32[2] parameter(0) }\\n").name
     'm'
     """
+    expect(str | None, "the name of a stage", stage, 'such as "before_optimizations"')
+    expect(str | None, "the name of a module", module, 'such as "jit_step"')
     if isinstance(path, Module):
         return path
     if isinstance(path, bytes) or (isinstance(path, str) and _is_text(path)):
@@ -138,6 +140,8 @@ def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int |
     from hlo_cli.syntax.values.sharding_forms import read_sharding_text
 
     expect(str, "the text of a sharding", text, 'such as "{devices=[2,4]<=[8]}" or "P(\'data\')"')
+    expect(Mapping | None, "the sizes of the axes of a mesh", mesh, 'such as {"data": 2, "model": 4}')
+    expect(int | None, "a rank", rank)
     axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None
     return read_sharding_text(text, mesh=Mesh(axes) if axes else None, rank=rank).sharding
 

@@ -28,7 +28,7 @@ from hlo_cli.inputs.files import (
 )
 from hlo_cli.inputs.forms import MAXIMUM_BYTES, compression_of, decompress
 from hlo_cli.inputs.input import glob_paths
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 from hlo_cli.wire import DECODED_HINT, is_decoded
 
 if TYPE_CHECKING:
@@ -308,6 +308,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     >>> [program.name for program in trace.programs()]
     ['jit_normalize(20)', 'jit_train_step(0)']
     """
+    expect(str | os.PathLike, "the path of a trace", path)
     traces = read_traces([os.fsdecode(path)])
     if len(traces) > 1:
         hint = f"pass one of its files, such as {traces[0].name}"

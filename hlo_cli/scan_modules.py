@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_module_ref
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
-from hlo_cli.source import Diagnostic, HloError, Source, internal_error, print_traceback
+from hlo_cli.source import Diagnostic, HloError, Source, expect, internal_error, print_traceback
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.main_module import ModuleCost
@@ -107,6 +107,10 @@ def scan(
     >>> [record.problem for record in scan(["/no/such/dump.txt"])]
     ["directory '/no/such' not found"]
     """
+    expect(str | os.PathLike | Iterable, "a path, or several", paths)
+    expect(str | None, "the name of a stage", stage, 'such as "before_optimizations"')
+    expect(str | None, "the name of a module", module, 'such as "jit_step"')
+    expect(int, "a number of jobs", jobs)
     listed = (paths,) if isinstance(paths, str | os.PathLike) else paths
     pieces = list_modules([os.fspath(path) for path in listed], stage=stage, module=module)
     for asked in map_modules(pieces, partial(_measured, measure), jobs=jobs):

@@ -561,6 +561,70 @@ def test_an_error_says_what_to_pass(call: Callable[[Any], object], kind: type[Ex
     assert message in str(caught.value)
 
 
+def arguments_of(function: Callable[..., object]) -> dict[str, Any]:
+    """Valid arguments for the parameters of a public function that have no default."""
+    module = module_of(MLP)
+    valid = {
+        "module": module,
+        "old": module,
+        "new": module,
+        "overlap": hlo.analyze_overlap(module),
+        "shape": "f32[8,128]",
+        "chip": "h100",
+        "index": (0, 0),
+        "linear": 0,
+        "instruction": "loop_add_fusion",
+        "sharding": "{replicated}",
+        "source": "{replicated}",
+        "target": "{devices=[8,1]<=[8]}",
+        "paths": MLP,
+        "path": MLP,
+        "goal": "memory",
+        "text": "f32[8]",
+        "producer": "a",
+        "consumer": "b",
+        "trace": TRACE,
+    }
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: valid[each.name] for each in parameters if each.default is each.empty and each.name in valid}
+
+
+PARAMETERS = [
+    (name, parameter.name)
+    for name in hlo.__all__
+    if inspect.isfunction(function := getattr(LIBRARY, name)) or name in ("lint", "report")
+    for parameter in inspect.signature(function).parameters.values()
+    if parameter.kind is not parameter.VAR_KEYWORD
+    and parameter.kind is not parameter.VAR_POSITIONAL
+    # Anything is a program of a framework, bytes are a text or a proto, and a command passes what reads lines.
+    and (name, parameter.name) not in (("from_jax", "x"), ("load", "path"), ("lint_module", "line_of"))
+]
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS, ids=map(".".join, PARAMETERS))
+def test_every_wrong_argument_is_answered(name: str, parameter: str) -> None:
+    """By a check of the library, which says what to pass, not by the line that could not use it."""
+    function = getattr(LIBRARY, name)
+    for wrong in (3.5, object()):
+        try:
+            found = function(**{**arguments_of(function), parameter: wrong})
+            list(found) if inspect.isgenerator(found) else None
+        except (hlo.HloError, KeyError):
+            continue
+        except TypeError as error:
+            message = str(error)
+        else:
+            continue
+        assert re.search(r"expected .*, found ", message) or "missing" in message, message
+
+
+def test_a_missing_chip_is_asked_for() -> None:
+    with pytest.raises(
+        TypeError, match=r"estimate_time: expected a chip or its name, found None: such as estimate_time"
+    ):
+        LIBRARY.estimate_time(module_of(MLP))
+
+
 def test_packages_with_names_of_functions_stay_packages() -> None:
     """Whatever is imported first, the package can be called, and its files can be imported."""
     for before in ("", "import hlo_cli.lint.run, hlo_cli.report.table; ", "from hlo_cli import lint, report; "):

@@ -154,6 +154,8 @@ def lint_module(
     """
     settings = LintSettings() if settings is None else settings
     expect(LintSettings, "LintSettings", settings)
+    expect(Iterable, "diagnostics for rejections", rejections)
+    expect(Iterable, "results of assertions for verdicts", verdicts)
     if chip is not None and not isinstance(chip, ChipSpec):
         from hlo_cli.analysis.hardware.chip_specs import chip_spec  # commands, which have read it, pass it
 

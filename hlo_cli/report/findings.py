@@ -375,10 +375,17 @@ def _repeated(words: str, message: str, count: int) -> str:
 
     >>> _repeated("", "w is copied", 2), _repeated(f"{COUNT} kernels copy w", "a kernel copies w", 1200)
     ('w is copied, twice', '1,200 kernels copy w')
+    >>> _repeated("", "w is copied for nothing", 2)
+    'w is copied twice for nothing'
     """
     if words:
         return words.replace(COUNT, f"{count:,}")
-    return f"{message}, {'twice' if count == 2 else f'{count:,} times'}"
+    times = "twice" if count == 2 else f"{count:,} times"
+    head = message.removesuffix(_FOR_NOTHING)
+    return f"{message}, {times}" if head == message else f"{head} {times}{_FOR_NOTHING}"
+
+
+_FOR_NOTHING: Final = " for nothing"  # the end of a message, which a number before it does not change
 
 
 def _places(places: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from hlo_cli.ir.instruction import Attribute, Computation, Instruction, Instruct
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import CHANNEL_STARTS, CONTROL_PREDECESSORS, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 from hlo_cli.transform.in_place_hazards import RewrittenModule, fix_in_place_hazards
 
 KEPT_OF_OPERANDS: Final = attributes_with("of a value")
@@ -49,6 +49,8 @@ def extract(module: Module, instruction: Instruction | str, *, operands: int = 1
     >>> print(extract(module, "r", operands=0).entry.instructions)
     (<parameter p>, <parameter q>, <add r>)
     """
+    for name, steps in (("operands", operands), ("users", users)):
+        expect(int, f"a number of steps along {name}", steps)
     return extracted(module, module.instruction(instruction), operands=operands, users=users).module
 
 

@@ -21,6 +21,7 @@ from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import CONTROL_PREDECESSORS, NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.source import expect
 from hlo_cli.transform.rewriting import ComputationCopy
 
 NAME: Final = "normalized"
@@ -46,7 +47,8 @@ def normalize(module: Module, ignored: Collection[str] = ()) -> Module:
     >>> print(normalize(parse_module(text)).entry.root)
     <subtract subtract.1>
     """
-    return _Normalizer(module, frozenset(ignored)).module()
+    expect(Collection, "a collection of names of attributes", ignored, 'such as ("layout", "metadata")')
+    return _Normalizer(module, frozenset((ignored,) if isinstance(ignored, str) else ignored)).module()
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ from hlo_cli.analysis.evaluate.arguments import (
 )
 from hlo_cli.analysis.evaluate.devices import chosen_devices, runs_on_devices
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds, shared_by
-from hlo_cli.analysis.evaluate.run import Run, evaluate
+from hlo_cli.analysis.evaluate.run import Run, evaluate, expect_run_options
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.matching.match_modules import match
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
@@ -155,6 +155,7 @@ def compare_runs(
     ('different', <add q>)
     """
     check_module(new, "compare_runs")
+    expect_run_options(args, seed=seed, devices=devices, stubs=stubs, feed=feed)
     shapes = _checked_shapes(old, new)
     old, new = _with_program_of(old, new), _with_program_of(new, old)
     is_rewrite = is_rewrite or _check_interfaces(old, new)
@@ -170,8 +171,7 @@ def compare_runs(
         compared, executed = changed, executed + changed.executed
     setting, distances = compared.setting, compared.distances
     difference = values = repeated = None
-    verdict = verdict_of(distances)
-    if verdict in ("approximation", "different"):
+    if (verdict := verdict_of(distances)) in ("approximation", "different"):
         difference = _first_difference(setting, distances)
         values = None if difference is None else _values(setting, difference)
     if verdict == "different" and args is None and changed is None and any(map(_has_discontinuity, (old, new))):

@@ -230,8 +230,11 @@ def run(
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
-    if args is not None:
-        expect(Sequence, "a sequence of arguments", args, "one for each parameter of the entry")
+    expect_run_options(args, seed=seed, devices=devices, stubs=stubs, feed=feed)
+    expect(str | Iterable, "instructions to watch, or their names", watch)
+    expect(Limits | None, "Limits", limits)
+    expect(UnknownFunctions | None, "UnknownFunctions", unknown)
+    expect(Mapping | None, "ranges of arguments by number", ranges)
     host = Host(stubs, feed, iterations=iterations, unknown=unknown, met=set() if with_met else None)
     return evaluate(
         module,
@@ -247,6 +250,21 @@ def run(
         noise=noise,
         ranges=ranges,
     )
+
+
+def expect_run_options(args: object, *, seed: object, devices: object, stubs: object, feed: object) -> None:
+    """Raises TypeError, which says what to pass, for options of runs that have another type.
+
+    >>> expect_run_options(3, seed=0, devices=None, stubs=None, feed=None)
+    Traceback (most recent call last):
+        ...
+    TypeError: expected a sequence of arguments, found the int 3: one for each parameter of the entry
+    """
+    expect(Sequence | None, "a sequence of arguments", args, "one for each parameter of the entry")
+    expect(int, "a number as the seed", seed)
+    expect(int | None, "a number of devices", devices)
+    expect(Mapping | None, "functions for custom calls by target", stubs, 'such as {"my_op": function}')
+    expect(Sequence | None, "the arrays of infeeds", feed)
 
 
 def evaluate(

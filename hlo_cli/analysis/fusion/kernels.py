@@ -28,6 +28,7 @@ from hlo_cli.ir.operations import (
     NATIVE_ENDS,
     wrapped_opcode,
 )
+from hlo_cli.source import expect
 
 # --- details in backend configurations ---
 # Formats details of a kernel from its backend configuration: tiles, warps, threads, and estimated cycles.
@@ -442,6 +443,7 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
     >>> [operation.opcode for operation in found.operations], found.read_bytes, found.written_bytes, found.saved_bytes
     (['negate', 'tanh'], 400, 400, 800)
     """
+    expect(Mapping | None, "the costs of instructions", costs, "use hlo_cli.cost_analysis(module)")
     return computed_once(_fusions, module, cost_analysis(module) if costs is None else costs)
 
 

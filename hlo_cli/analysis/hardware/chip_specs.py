@@ -19,7 +19,7 @@ from hlo_cli.analysis.hardware.chip_table import (
 )
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, wrong_type
+from hlo_cli.source import HloError, expect, wrong_type
 
 # --- peak rates by name ---
 # All numbers are per device as XLA counts them, as in `chip_table.py`. FLOP/s are peaks of dense matmuls, not sparse.
@@ -41,6 +41,7 @@ def chip_spec(chip: str | ChipSpec, own: Mapping[str, ChipSpec] | None = None) -
         return chip
     if not isinstance(chip, str):
         raise wrong_type("a chip or its name", chip, 'such as "h100"')
+    expect(Mapping | None, "a mapping of names to ChipSpecs", own)
     if own and chip in own:
         return own[chip]
     known = find_chip(chip)

@@ -16,7 +16,7 @@ from hlo_cli.analysis.layout.layout_steps import addressable, out_of_range
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Combine, Extend, Permute, Split, Tiling, ravel, unravel
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 
 # --- linear indices as sums of functions ---
 # Along one dimension the linear index is a function with value 0 at 0: linear, or, if the dimension is tiled, a
@@ -409,6 +409,7 @@ def _allocate_output(sizes: tuple[int, ...], positions: int, out: IntArray | Non
     if out is None:
         _check_int64(positions, INT64)
         return np.empty(sizes, np.int64)
+    expect(np.ndarray, "an array of integers for out", out)
     if out.shape != sizes:
         raise HloError(f"out has shape {out.shape}, expected {sizes}")
     _check_int64(positions, out.dtype)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from hlo_cli.analysis.layout.layout_steps import (
     OneIndex,
@@ -19,7 +19,7 @@ from hlo_cli.analysis.layout.layout_steps import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Bounds, Index, Split, Tile, Tiling, ravel, split_sizes, unravel
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.layout.address_map import IntArray
@@ -171,6 +171,7 @@ def untiled_element_at(shape: Shape | str, linear: int) -> tuple[int, ...]:
     (2, 3)
     """
     array = addressable(shape)
+    expect(SupportsIndex, "a linear index", linear)
     if not 0 <= linear < array.elements:
         raise HloError(f"linear index {linear} is out of range: {array} has {array.elements:,} elements")
     order = array.layout.minor_to_major[::-1]

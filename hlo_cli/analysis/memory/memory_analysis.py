@@ -36,7 +36,7 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
-from hlo_cli.source import HloError, did_you_mean, expect_one_of, nearest, wrong_type
+from hlo_cli.source import HloError, did_you_mean, expect, expect_one_of, nearest, wrong_type
 
 # --- the result ---
 # Mirrors xla/service/buffer_assignment.cc and xla/hlo/utils/hlo_live_range.cc. Positions count instructions of the
@@ -380,6 +380,7 @@ def memory_analysis(
     """
     if target is not None:
         expect_one_of("target", target, sorted(get_args(Target)))
+    expect(str | None, "the name of a generation", generation, 'such as "v5e"')
     expect_one_of("release", release, get_args(Release))
     if generation is None and (known := _known_for_a_chip(module, target, release)) is not None:
         return known

@@ -43,7 +43,7 @@ from hlo_cli.ir.operations import (
 )
 from hlo_cli.ir.shape import Shape, TupleShape, compatible, subshape
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic, HloError, expect
 
 # --- what a rule reads and yields ---
 
@@ -888,6 +888,7 @@ def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
     >>> print(found.code, found.message)
     async-no-done s has no copy-done
     """
+    expect(AsyncPairs | None, "the async pairs of a module", pairs, "use hlo_cli.analyze_overlap(module).pairs")
     return (problem.diagnostic(module.source) for problem in async_problems(module, pairs))
 
 

@@ -639,7 +639,7 @@ def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instru
 
 
 def estimate_time(
-    overlap: OverlapAnalysis | Module, chip: ChipSpec | str, *, by_roofline: bool = False
+    overlap: OverlapAnalysis | Module, chip: ChipSpec | str | None = None, *, by_roofline: bool = False
 ) -> TimeEstimate:
     """Estimates the duration of a schedule on a chip; `by_roofline` without XLA's model of GPU kernels.
 
@@ -662,6 +662,8 @@ def estimate_time(
     >>> interval.transfer.link, interval.transfer.seconds, interval.overlapped_seconds
     ('memory', 2.0, 2.0)
     """
+    if chip is None:
+        raise wrong_type("a chip or its name", chip, 'such as estimate_time(module, "h100")', function="estimate_time")
     if isinstance(overlap, Module):
         overlap = analyze_overlap(overlap)
     if not isinstance(overlap, OverlapAnalysis):

@@ -48,7 +48,7 @@ from hlo_cli.ir.shape import (
     same_order,
     subshape,
 )
-from hlo_cli.source import counted, wrong_type
+from hlo_cli.source import counted, expect, wrong_type
 
 # --- inference by opcode ---
 # Shape inference by opcode.
@@ -184,6 +184,7 @@ def infer_shape(instruction: Instruction | str, module: Module | None = None) ->
     if not isinstance(instruction, Instruction):
         if module is None:
             raise wrong_type("an instruction", instruction, "with a name, pass its module too")
+        expect(Module, "a module", module, "see hlo_cli.load")
         instruction = module.instruction(instruction)
     opcode = instruction.written_opcode
     rule = RULES.get(opcode)

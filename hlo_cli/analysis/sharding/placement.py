@@ -36,7 +36,7 @@ from hlo_cli.ir.attributes.sharding import (
 )
 from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, ShapeIndex, as_shape
-from hlo_cli.source import HloError, counted, wrong_type
+from hlo_cli.source import HloError, counted, expect, wrong_type
 
 # --- placements ---
 # Every spelling of a sharding in one form, the normal one.
@@ -276,6 +276,7 @@ def shards(
     if UNBOUNDED in array.dimensions:
         raise HloError(f"{array.to_string(layout=False)} has a dimension of unknown size")
     given = as_sharding(sharding, array.rank)
+    expect(int | None, "a number of devices", device_count)
     if isinstance(given, TupleSharding):
         raise HloError("a tuple of shardings is of a tuple, not of an array", hint="pass the sharding of each element")
     placement = given if isinstance(given, Placement) else placement_of(given)

@@ -70,7 +70,7 @@ from hlo_cli.ir.attributes.sharding import (
     permuted,
 )
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 
 # --- one step ---
 # When the partitioner can go from one sharding to another in one step, and in which.
@@ -563,6 +563,7 @@ def reshard(
     [('all-gather', 'f32[3]{0}', 4)]
     """
     array = array_of(shape)
+    expect(int | None, "a number of devices", device_count)
     source, target = as_sharding(source, array.rank), as_sharding(target, array.rank)
     before, after = _placement_of(source), _placement_of(target)
     counts = [count for each in (source, target) if (count := _device_count_of(each)) is not None]

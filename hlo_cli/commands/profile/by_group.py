@@ -22,6 +22,7 @@ from hlo_cli.commands.profile.by_operation import (
     collectives_by_instruction,
     facts_of,
     numbers_of,
+    plural_of_kind,
     rate_columns,
     step_noun,
     time_columns,
@@ -237,7 +238,11 @@ def _groups_answer(measured: Measured, grouping: str, groups: Sequence[tuple[Sum
         return f"No matches among {format_count(len(measured.every), 'operations')}"
     seconds, largest = measured.whole, groups[0]
     named, group = next((found for found in groups if found[1].key not in _KEYS_WITHOUT_NAME), largest)
-    words = f"{_subject(group.key, grouping)} {'take' if group.key in _KEYS_WITHOUT_NAME else 'takes'}"
+    is_several = grouping in ("kind", "opcode") and len(group.members) > 1 and group.key not in _KEYS_WITHOUT_NAME
+    if is_several:
+        words = f"{len(group.members):,} {plural_of_kind(group.key)} take"
+    else:
+        words = f"{_subject(group.key, grouping)} {'take' if group.key in _KEYS_WITHOUT_NAME else 'takes'}"
     words += f" {format_percent(named.busy_time / seconds) if seconds else 100}% of {measured.whole_words}"
     if group is not largest[1] and seconds:
         share = format_percent(largest[0].busy_time / seconds)

@@ -60,7 +60,7 @@ def answer_of(measured: Measured) -> str:
     if len(kind) > 1 and longest.measure.busy_time < sum(each.measure.busy_time for each in kind) / _MIN_PART:
         first = longest_of(kind)
         name, roof = kind[0].operation.category, sum_of(kind).roof
-        words = f"{len(kind):,} {_plural_of(name)} take {_share(measured, kind)} of {measured.whole_words}"
+        words = f"{len(kind):,} {plural_of_kind(name)} take {_share(measured, kind)} of {measured.whole_words}"
         words += f" at {format_percent(roof)}% of the roofline" if roof else ""
         return f"{words}; the slowest, {first.operation.name}, takes {_share(measured, [first])}"
     words = f"{_subject(measured, longest)} takes {_share(measured, [longest])} of {measured.whole_words}"
@@ -72,10 +72,10 @@ def _share(measured: Measured, timed: Sequence[Timed]) -> str:
     return f"{format_percent(sum(each.measure.busy_time for each in timed) / measured.whole)}%"
 
 
-def _plural_of(category: str) -> str:
-    """The plural of a category of a profiler.
+def plural_of_kind(category: str) -> str:
+    """The plural of a category of a profiler, or of an opcode.
 
-    >>> _plural_of("loop fusion"), _plural_of("non-fusion elementwise"), _plural_of("all-reduce")
+    >>> plural_of_kind("loop fusion"), plural_of_kind("non-fusion elementwise"), plural_of_kind("all-reduce")
     ('loop fusions', 'non-fusion elementwise operations', 'all-reduces')
     """
     return f"{category} operations" if category.endswith(_ADJECTIVES) else plural(category)

@@ -33,7 +33,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.operations import COLLECTIVES
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, expect
 from hlo_cli.transform.fusion.cpu_fusion import InPlaceHazards
 from hlo_cli.transform.fusion.fused_nodes import create_fusion, make_multi_output, merge_fusion, merge_producer, rebuild
 from hlo_cli.transform.in_place_hazards import RewrittenModule, fix_in_place_hazards
@@ -356,6 +356,7 @@ def unfuse(module: Module, names: Collection[str | Instruction] | str | None = N
     """
     if names is None:
         return unfused(module).module
+    expect(Collection, "names of fusions", names)
     listed = (names,) if isinstance(names, str) else names
     return unfused(module, [module.instruction(each).name for each in listed]).module
 
