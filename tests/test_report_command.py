@@ -228,22 +228,24 @@ def test_a_truncated_dump_is_said_first(tmp_path: Path) -> None:
     assert next(iter(found.items())) == ("Dump", ("bad", "Truncated"))
 
 
-_COPY = "(f32[1024]{0:S(1)}, f32[1024]{0}, u32[]) copy-start(p)"
-_KERNEL = "n = f32[1024]{0} negate(p)"
-_DONE = "d = f32[1024]{0:S(1)} copy-done(s)"
+_COPY = "(f32[N]{0:S(1)}, f32[N]{0}, u32[]) copy-start(p)"
+_KERNEL = "n = f32[N]{0} negate(p)"
+_DONE = "d = f32[N]{0:S(1)} copy-done(s)"
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "elements", "found"),
     [
-        ((f"s = {_COPY}", _DONE, _KERNEL), ("warning", "4 of 4 KiB without overlap")),
-        ((f"s = {_COPY}", _KERNEL, _DONE), ("good", "All overlap compute")),
-        ((_KERNEL,), ("neutral", "No transfers")),
+        ((f"s = {_COPY}", _DONE, _KERNEL), 16 << 10, ("warning", "64 of 64 KiB without overlap")),
+        # Less is nothing to act on, be it all that there is.
+        ((f"s = {_COPY}", _DONE, _KERNEL), (16 << 10) - 256, ("neutral", "63 of 63 KiB without overlap")),
+        ((f"s = {_COPY}", _KERNEL, _DONE), 16 << 10, ("good", "All overlap compute")),
+        ((_KERNEL,), 16 << 10, ("neutral", "No transfers")),
     ],
 )
-def test_transfers_without_overlap(lines: Sequence[str], found: tuple[str, str], tmp_path: Path) -> None:
-    text = scheduled("\n".join(("p = f32[1024]{0} parameter(0)", *lines, "ROOT r = f32[1024]{0} add(n, n)")))
-    assert verdicts(text, tmp_path)["Transfers"] == found
+def test_transfers_without_overlap(lines: Sequence[str], elements: int, found: tuple[str, str], tmp_path: Path) -> None:
+    text = scheduled("\n".join(("p = f32[N]{0} parameter(0)", *lines, "ROOT r = f32[N]{0} add(n, n)")))
+    assert verdicts(text.replace("[N]", f"[{elements}]"), tmp_path)["Transfers"] == found
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,8 @@ def test_small_modules_are_left_out_of_the_file_and_counted(dumps: Path) -> None
     _, err, code = run("0.txt", "1.txt", "2.txt", "-o", "all.html", folder=dumps)
     assert code == 0, err
     page = (dumps / "all.html").read_text(encoding="utf-8")
-    assert "; 2 smaller modules omitted (<1% of the bytes accessed)" in err
-    assert "2 smaller modules omitted (&lt;1% of the bytes accessed)" in page
+    assert "; 2 other modules omitted (<1% of the bytes if all run once)" in err
+    assert "2 other modules omitted (&lt;1% of the bytes if all run once)" in page
     assert page.count("<template") == 0
     assert all(f">{name}<" in page for name in ("jit_busy", "jit_a", "jit_A"))
 

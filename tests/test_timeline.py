@@ -361,3 +361,22 @@ def test_kinds_of_measured_events_are_text_in_the_legend() -> None:
         assert "<script>alert" not in text
         assert "\u202e" not in text
         assert "alert(" in text
+
+
+def test_every_color_of_measured_events_is_in_the_legend_of_a_small_screen() -> None:
+    """In as many lines as that takes: the colors of bars that are not explained say nothing."""
+    columns = (
+        Column("instruction", "instruction", "name"),
+        Column("category", "category"),
+        Column("lane", "line", is_lane=True),
+        Column("span", "time", "span", steps=100, seconds=1e-3, is_measured=True),
+    )
+    kinds = [f"kind of fusion {at:02}" for at in range(13)]
+    rows = tuple((f"i.{at}", kind, "CPU:0", (at * 7, at * 7 + 6, True)) for at, kind in enumerate(kinds))
+    narrow = written(one(Table("timeline", columns, rows)), "html").split('class="hlo narrow"')[1]
+    legend = re.findall(r'<rect class="(\w+)"[^>]* y="([\d.]+)" width="11" height="11"/>\s*<text[^>]*>([^<]*)', narrow)
+    assert [words for _, _, words in legend] == [*kinds[:10], "other"]
+    assert len({looks for looks, _, _ in legend}) == len(legend)
+    assert len({y for _, y, _ in legend}) > 3
+    bars = re.findall(r'<rect class="\w+"[^>]* y="([\d.]+)"(?! width="11" height="11")', narrow)
+    assert max(float(y) for _, y, _ in legend) < min(map(float, bars))

@@ -398,6 +398,19 @@ class KnownMesh:
     others: tuple[Mesh, ...] = ()
     """Other meshes of the same number of devices in the same place."""
 
+    @property
+    def remark(self) -> str:
+        """Which mesh it is and where it is from, for a note.
+
+        >>> KnownMesh(Mesh((MeshAxis("data", 4),)), "the header").remark
+        'mesh data=4 from the header'
+        """
+        named = mesh_words(self.mesh)
+        if self.is_inferred:
+            return f"mesh {named} is {self.origin}; the program may have more axes; name them with --mesh"
+        also = f", which also names {', '.join(map(mesh_text, self.others))}" if self.others else ""
+        return f"mesh {named} from {self.origin}{also}"
+
 
 def known_mesh(
     module: Module,

@@ -200,7 +200,7 @@ def _int_of(cell: Cell) -> int:
 
 _VERSION: Final = 1  # of the schema `hlo.report`; it grows when a field changes its meaning
 _SMALL: Final = 0.01
-"""The share of the cost of all modules below which one has no page in a file for the mail; it is counted instead."""
+"""The share of the cost and of the bytes of all modules below which one has no page in a file for the mail."""
 _MOST_PAGES: Final = 12
 """How many modules have a page in one file: as many names as fit two lines above the page."""
 _MOST_BYTES: Final = 15_000_000
@@ -295,7 +295,7 @@ class _Pages:
     def of(found: Sequence[ScanResult[_WrittenModule]]) -> _Pages:
         """Those of the modules that cost most, as far as they fit; helpers and small ones are only counted."""
         ranking, read = ranking_of(found)
-        share_of = dict(zip(read, ranking.shares, strict=True))
+        share_of, bytes_of = (dict(zip(read, of, strict=True)) for of in (ranking.shares, ranking.bytes_shares))
         helpers = {read[at] for at in ranking.helpers}
         chosen, paths, room = list[int](), list[str](), _MOST_BYTES
         for at in (read[each] for each in ranking.order):
@@ -303,14 +303,17 @@ class _Pages:
             if answer is None or answer.unfinished is None or len(chosen) == _MOST_PAGES:
                 continue
             size = os.path.getsize(answer.unfinished)
-            if chosen and (at in helpers or share_of[at] < _SMALL or size > room):
+            # One that runs seldom may still be large, such as the prefill next to decoding.
+            is_small = share_of[at] < _SMALL and bytes_of[at] < _SMALL
+            if chosen and (at in helpers or is_small or size > room):
                 continue
             chosen.append(at)
             paths.append(answer.unfinished)
             room -= size
         left = [at for at in read if at not in chosen]
         share = ranking.bytes_share([place for place, at in enumerate(read) if at in left])
-        words = f"{format_count(len(left), 'smaller modules')} omitted ({format_percent(share)}% of the bytes accessed)"
+        words = f"{format_count(len(left), 'other modules')} omitted"
+        words += f" ({format_percent(share)}% of the bytes if all run once)"
         names = tuple(module_words(found, at) for at in chosen)
         return _Pages(names, tuple(paths), tuple(chosen), words if left else "")
 

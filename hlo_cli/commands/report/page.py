@@ -314,7 +314,9 @@ def _transfers_verdict(sources: Sources) -> Verdict:
     if sources.chip_spec is None:
         alone = exposed.unoverlapped_bytes
         words = f"{format_part(alone, exposed.total_bytes)} without overlap" if alone else "All overlap compute"
-        tone: Tone = "warning" if alone and alone >= MUCH_EXPOSED * exposed.total_bytes else "good"
+        is_much = alone and alone >= MUCH_EXPOSED * exposed.total_bytes
+        # All of a few bytes, such as of a loss, is nothing to act on.
+        tone: Tone = ("warning" if alone >= _LEAST_ACTION_BYTES else "neutral") if is_much else "good"
         return Verdict("Transfers", tone, words, sentence, section="schedule")
     if exposed.seconds is None:
         return Verdict("Transfers", "neutral", "Exposed time unknown", sentence, section="schedule")

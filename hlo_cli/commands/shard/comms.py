@@ -27,7 +27,7 @@ from hlo_cli.analysis.sharding.collectives import (
     torus_dimensions,
 )
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
-from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, mesh_text, mesh_words
+from hlo_cli.analysis.sharding.meshes import KnownMesh, axes_text, devices_of, mesh_text
 from hlo_cli.analysis.sharding.partitioning import groups_in_words, predicted_partitioning
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, keys_for
 from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
@@ -484,11 +484,8 @@ def _remarks_on_mesh(collectives: Sequence[Collective], mesh: KnownMesh | None) 
         if any(each.wire_bytes for each in collectives):
             yield "no mesh is named, and no single mesh explains all groups; name its axes with --mesh"
         return
-    if mesh.is_inferred:
-        yield f"mesh {mesh_words(mesh.mesh)} is {mesh.origin}; the program may have more axes; name them with --mesh"
-    elif mesh.origin != "--mesh":
-        also = f", which also names {', '.join(map(mesh_text, mesh.others))}" if mesh.others else ""
-        yield f"mesh {mesh_words(mesh.mesh)} from {mesh.origin}{also}"
+    if mesh.origin != "--mesh":
+        yield mesh.remark
     without = sum(each.axes is None and each.groups is not None for each in collectives)
     if without:
         verb = "is" if without == 1 else "are"

@@ -525,8 +525,7 @@ def _dump_notes(arrays: EntryArrays, mesh: KnownMesh | None) -> tuple[Diagnostic
     if mesh is None and arrays.has_shardings:
         notes.append("no mesh is named, so shardings are numbers of parts; name its axes with --mesh")
     elif mesh is not None and mesh.origin != "--mesh":
-        more = "; the program may have more axes" if mesh.is_inferred else ""
-        notes.append(f"mesh {mesh.origin}{more}" if mesh.is_inferred else f"mesh from {mesh.origin}")
+        notes.append(mesh.remark)
     if any(each.is_estimated for each in arrays.parameters):
         notes.append("the module is not partitioned; bytes are those of shards in their default layout")
     problems = dict.fromkeys(each.problem for each in (*arrays.parameters, *arrays.results) if each.problem)

@@ -655,7 +655,8 @@ MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axi
 MAX_BARS: Final = 2000  # each is an element with a tip, about 250 bytes: half a megabyte of a page
 MIN_BAR_WIDTH: Final = 1.5  # px: a shorter bar would be invisible
 MAX_BAR_NAME: Final = 40  # characters of a name beside its bar; the title has all of it
-LEGEND_HEIGHT: Final = 26  # px: the line of the legend above the bars
+LEGEND_HEIGHT: Final = 26  # px: a legend of one line above the bars
+LEGEND_LINE: Final = 18  # px: each further line of it
 LANE_NAME_HEIGHT: Final = 16  # px: a line of text above the lanes of an operation
 LANES_HEIGHT: Final = 200  # aimed at; a lane is not lower than the least height
 LANE_HEIGHTS: Final = (5, 15)  # the highest has room for a name on a bar
@@ -703,7 +704,7 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     assert at is not None
     column = table.columns[at]
     elements, bottom = _bars(table, style, top, room)
-    frame = Frame(top + LEGEND_HEIGHT, max(column.steps, 1), 0, room)
+    frame = Frame(top + _legend_height(table, at, room), max(column.steps, 1), 0, room)
     axis = _time_axis(frame, column.seconds, bottom) if column.seconds else _step_axis(frame, frame.columns, bottom)
     bottom += AXIS_HEIGHT
     loops, height = brackets(column.loops, frame, frame.columns, bottom, counts_steps=not column.seconds)
@@ -716,7 +717,7 @@ def _bars(table: Table, style: Style, top: float, room: Room) -> tuple[list[str]
     at = span_column(table)
     assert at is not None
     rows = _rows(table, at, style)
-    frame = Frame(top + LEGEND_HEIGHT, max(table.columns[at].steps, 1), 0, room)
+    frame = Frame(top + _legend_height(table, at, room), max(table.columns[at].steps, 1), 0, room)
     elements = list(_legend(table, len(rows), at, top + LEGEND_HEIGHT / 2 + 2, room))
     if len(rows) <= MAX_NAMED and not _has_lanes(table):
         elements += [
@@ -745,23 +746,45 @@ def _rows(table: Table, at: int, style: Style) -> list[int]:
 
 
 def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator[str]:
-    """What the bars are and what their colors mean, in one line above them."""
+    """What the bars are and what their colors mean, in as many lines above them as that takes."""
     column = table.columns[at]
     bars = format_count(len(table.rows), table.noun)
     bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}{' (the longest)' if shown == MAX_BARS else ''}"
     axis = f"{'measured' if column.is_measured else 'estimated'} time" if column.seconds else "steps"
-    x: float = room.left
-    rest = "exposed" if column.seconds else "no overlap"
-    kinds = _colors_of(table).items() if column.is_measured else (("overlapped", "b0"), (rest, "exposed"))
-    for words, looks in kinds:
-        if x + 26 + CODE_GLYPH_WIDTH * len(words) > room.page:
-            break  # the last ones are the shortest; the titles of bars have their kind
-        yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
-        yield f'<text x="{short(x + 16)}" y="{short(y)}">{safe(words)}</text>'
-        x += 16 + CODE_GLYPH_WIDTH * len(words) + 10
+    places, (x, line) = _legend_places(table, at, room)
+    for words, looks, left, number in places:
+        base = y + number * LEGEND_LINE
+        yield f'<rect class="{looks}" x="{short(left)}" y="{short(base - 10)}" width="11" height="11"/>'
+        yield f'<text x="{short(left + 16)}" y="{short(base)}">{safe(words)}</text>'
     choices = (f"{bars} over {axis}", bars)
     words = next((each for each in choices if x + CODE_GLYPH_WIDTH * len(each) <= room.page), "")
-    yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>' if words else ""
+    yield (
+        f'<text class="quiet" x="{short(x)}" y="{short(y + line * LEGEND_LINE)}">{safe(words)}</text>' if words else ""
+    )
+
+
+def _legend_height(table: Table, at: int, room: Room) -> int:
+    """The height of a legend of one or several lines."""
+    return LEGEND_HEIGHT + LEGEND_LINE * _legend_places(table, at, room)[1][1]
+
+
+def _legend_places(table: Table, at: int, room: Room) -> tuple[list[tuple[str, str, float, int]], tuple[float, int]]:
+    """The words of each color with its looks, its left edge, and its line; and where the next would be."""
+    column = table.columns[at]
+    rest = "exposed" if column.seconds else "no overlap"
+    kinds = _colors_of(table).items() if column.is_measured else (("overlapped", "b0"), (rest, "exposed"))
+    places, x, line = list[tuple[str, str, float, int]](), float(room.left), 0
+    for words, looks in kinds:
+        if any(each[1] == looks == OTHER_KIND for each in places):
+            continue
+        if x > room.left and x + 26 + CODE_GLYPH_WIDTH * len(words) > room.page:
+            x, line = float(room.left), line + 1
+        places.append((words if looks != OTHER_KIND else "other", looks, x, line))
+        x += 16 + CODE_GLYPH_WIDTH * len(words) + 10
+    return places, (x, line)
+
+
+OTHER_KIND: Final = "other"  # the class of bars of kinds that have no color of their own
 
 
 def _colors_of(table: Table) -> dict[str, str]:
@@ -774,7 +797,7 @@ def _colors_of(table: Table) -> dict[str, str]:
         name = _kind_of(table, number)
         lengths[name] = lengths.get(name, 0) + _length(row[at])
     ranked = sorted(lengths, key=lambda name: (-lengths[name], name))
-    return {name: f"b{rank}" if rank < MAX_COLORS else "other" for rank, name in enumerate(ranked)}
+    return {name: f"b{rank}" if rank < MAX_COLORS else OTHER_KIND for rank, name in enumerate(ranked)}
 
 
 def _kind_of(table: Table, row: int) -> str:

@@ -132,7 +132,8 @@ def _column_css(table: Table | Tree, key: str) -> str:
 
     >>> columns = (Column("bytes", "", "bytes"), Column("value", "value", "name"), Column("form", "form", rank=2))
     >>> for rule in _column_css(Table("sizes", columns, ()), "t0").replace("}", "}\\n").splitlines(): print(rule)
-    .hlo .t0 td:nth-child(1){font-family:var(--code);color:var(--name)}
+    .hlo .t0 td:nth-child(1){font-family:var(--code)}
+    .hlo .t0 tbody td:nth-child(1){color:var(--name)}
     .hlo .t0 tr>:nth-child(2){text-align:right}
     @media print,(max-width:640px){.hlo .t0 tr>:nth-child(3){display:none}
     }
@@ -142,18 +143,19 @@ def _column_css(table: Table | Tree, key: str) -> str:
     small = []
     kept = _kept(table)
     for at, column in enumerate(columns, start=1):
-        looks = []
+        looks, name = [], ""
         if column.is_right_aligned:
             rules.append(f".hlo .{key} tr>:nth-child({at}){{text-align:right}}")
         if column.unit in CODE_UNITS:
             looks.append("font-family:var(--code)")
         if column.unit == "name":
-            looks.append("color:var(--name)")
+            name = f".hlo .{key} tbody td:nth-child({at}){{color:var(--name)}}"  # not the word `total` below
         if column.unit == "span":
             looks.append("width:24em;min-width:12em")
         if column.name not in kept and (column.rank <= LOW_RANK or column.from_width):
             small.append(f".hlo .{key} tr>:nth-child({at})")
         rules += [f".hlo .{key} td:nth-child({at}){{{';'.join(looks)}}}"] if looks else []
+        rules += [name] if name else []
     return "".join(rules) + (f"@media print,(max-width:640px){{{','.join(small)}{{display:none}}}}" if small else "")
 
 
