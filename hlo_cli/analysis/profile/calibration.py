@@ -17,6 +17,7 @@ import numpy as np
 from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.cost.counting import Cost
 from hlo_cli.analysis.hardware.chip_table import Calibration, ChipSpec, ClassTime, Rate
+from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS
 from hlo_cli.analysis.profile.measure import is_inner
 from hlo_cli.analysis.profile.profile import Floats, Operation, Profile
 from hlo_cli.analysis.schedule.kernel_classes import (
@@ -40,6 +41,9 @@ WIDE: Final = (0.5, 2.0)
 """The range of a class with few kernels, and of those that the trace does not have: a factor of 2, chosen."""
 _NOMINAL_FLOPS: Final = 1e11  # of a few cores with vector units; only the ratio to it is fitted
 _NOMINAL_BYTES: Final = 1e10  # of one channel of memory; the same
+
+
+_LITTLE_WORK: Final = 2e-6  # of a kernel whose time is mostly that of its launch; less than a launch on a GPU takes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +82,7 @@ def calibrate(profile: Profile, chip: ChipSpec | None, name: str, source: str) -
     modules = _modules(measured)
     base = replace(chip, calibration=None) if chip is not None else _rates(name, source, measured, costs, modules)
     samples = _samples(measured, costs, base, synchronous_collectives(modules, base), _calls(profile))
-    launch = _launch_seconds(samples)
+    launch = _launch_seconds(samples, LAUNCH_SECONDS if base.cores else 0.0)
     by_class: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         is_small = sample.modeled <= SMALL_SHARE * launch and not is_collective(sample.kind)
@@ -179,12 +183,15 @@ def _samples(
     return samples
 
 
-def _launch_seconds(samples: Sequence[Sample]) -> float:
-    """What every call takes: the median of the smallest tenth of the kernels by the model, at least of three."""
+def _launch_seconds(samples: Sequence[Sample], usual: float) -> float:
+    """What every call takes: the median of the smallest tenth of the kernels by the model, at least of three.
+
+    Only kernels with little work tell; without any, it is what is `usual`.
+    """
     kernels = sorted((each for each in samples if not is_collective(each.kind)), key=lambda each: each.modeled)
-    smallest = kernels[: max(len(kernels) // 10, 3)]
+    smallest = [each for each in kernels[: max(len(kernels) // 10, 3)] if each.modeled <= _LITTLE_WORK]
     if not smallest:
-        return 0.0
+        return usual
     # The work of the smallest kernels is part of what they take.
     rest = [max(each.seconds - each.modeled, 0.0) for each in smallest]
     return float(f"{np.median(rest):.3g}")
