@@ -87,6 +87,8 @@ class ClassTime:
     high: float
 
 
+FEW_KERNELS: Final = 5  # fewer have no 10% quantile, not even roughly
+"""The number of kernels of a class below which its range is wide."""
 _FACTOR_OF_TWO: Final = (0.5, 2.0)  # the range of a class that was not measured; chosen
 _NOT_MEASURED: Final = ClassTime(0, 0.0, 1.0, *_FACTOR_OF_TWO)
 

@@ -618,6 +618,16 @@ def _column(columns: Iterable[str], types: str, family: str) -> str:
     return max(known, key=likeness)
 
 
+def has_matmul_times(chip: ChipSpec) -> bool:
+    """Whether matmuls of a chip, or of one with the same cores, were measured.
+
+    >>> from hlo_cli import chip_spec
+    >>> has_matmul_times(chip_spec("h200")), has_matmul_times(chip_spec("mi300x"))
+    (True, False)
+    """
+    return chip.chip in MEASURED_AS or bool(chip.measured is not None and chip.measured.matmuls)
+
+
 def family_of(types: str) -> str:
     """The kind of matmul of some types, as kinds are named in tables and models.
 

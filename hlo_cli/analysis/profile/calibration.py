@@ -16,7 +16,7 @@ import numpy as np
 
 from hlo_cli.analysis.cost.cost_analysis import costs_of_kernels
 from hlo_cli.analysis.cost.counting import Cost
-from hlo_cli.analysis.hardware.chip_table import Calibration, ChipSpec, ClassTime, Rate
+from hlo_cli.analysis.hardware.chip_table import FEW_KERNELS, Calibration, ChipSpec, ClassTime, Rate
 from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS
 from hlo_cli.analysis.profile.measure import is_inner
 from hlo_cli.analysis.profile.profile import Floats, Operation, Profile
@@ -35,8 +35,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.traces.trace import PS
 from hlo_cli.source import HloError
 
-FEW: Final = 5  # fewer kernels have no 10% quantile, not even roughly
-"""The number of kernels of a class below which its range is wide."""
 WIDE: Final = (0.5, 2.0)
 """The range of a class with few kernels, and of those that the trace does not have: a factor of 2, chosen."""
 _NOMINAL_FLOPS: Final = 1e11  # of a few cores with vector units; only the ratio to it is fitted
@@ -220,7 +218,7 @@ def _class_time(samples: Sequence[Sample], added: float, factor: float, ratios: 
     """The fit of a class with the range of these ratios of measured to fitted times."""
     weights = np.array([each.weight for each in samples])
     low, high = (_quantile(ratios, weights, share) for share in (0.1, 0.9))
-    if len(samples) < FEW:
+    if len(samples) < FEW_KERNELS:
         low, high = min(low, WIDE[0]), max(high, WIDE[1])
     low, high = (float(f"{each:.3g}") for each in (min(low, 1.0), max(high, 1.0)))
     return ClassTime(len(samples), float(f"{added:.3g}"), factor, low, high)
@@ -248,7 +246,7 @@ def calibration_text(chip: ChipSpec, *, is_known: bool) -> str:
     lines.append(f"seconds_per_kernel = {calibration.seconds_per_kernel:g}")
     for kind, found in calibration.classes.items():
         kernels = f"{found.kernels} kernel{'s' if found.kernels != 1 else ''}"
-        remark = f"{kernels}: wide" if found.kernels < FEW else kernels
+        remark = f"{kernels}: wide" if found.kernels < FEW_KERNELS else kernels
         lines += [
             "",
             f"[chip.{_key(chip.chip)}.classes.{_string(kind)}]  # {remark}",

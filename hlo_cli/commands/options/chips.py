@@ -249,6 +249,9 @@ def own_times_in_words(throughput: ChipSpec) -> str:
     return f"measured times of {counted} from {own.source}"
 
 
+_LEFT_OUT: Final = "their range is that of a measured chip that was left out of the fit"
+
+
 def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     """What the times of kernels on a chip are based on; XLA's model is for optimized modules.
 
@@ -256,16 +259,30 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     >>> kernel_times_in_words(chip_spec("h100"))
     "times of generated kernels follow XLA's own model, plus 2.95 µs per launch; ranges hold 80% of measured times"
     """
+    from hlo_cli.analysis.hardware.chip_table import FEW_KERNELS
     from hlo_cli.analysis.hardware.chips import is_tpu
     from hlo_cli.analysis.hardware.gpu_devices import device_of
+    from hlo_cli.analysis.hardware.measured_times import has_matmul_times
     from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND, TPU_FLOOR_SECONDS, TPU_MATMUL_FACTOR
 
+    if chip.calibration is not None:
+        classes = chip.calibration.classes
+        kernels = format_count(sum(each.kernels for each in classes.values()), "kernels")
+        words = f"times follow {kernels} in {format_count(len(classes), 'classes')}, {chip.calibration.source}"
+        words += "; ranges hold 80% of their time"
+        thin = [
+            f"{name} ({format_count(each.kernels, 'kernels')})"
+            for name, each in classes.items()
+            if each.kernels < FEW_KERNELS
+        ]
+        return f"{words}, wide where few were measured: {', '.join(thin)}" if thin else words
     launch = f"{LAUNCH_SECONDS * 1e6:.2f} µs"
+    matmuls = "" if has_matmul_times(chip) else f"; no matmuls of {chip.chip} were measured: {_LEFT_OUT}"
     if is_optimized and device_of(chip) is not None:
         words = f"times of generated kernels follow XLA's own model, plus {launch} per launch"
-        return f"{words}; ranges hold 80% of measured times"
+        return f"{words}; ranges hold 80% of measured times{matmuls}"
     if chip.cores:
-        return f"each kernel adds {launch} for its launch; ranges hold 80% of measured times"
+        return f"each kernel adds {launch} for its launch; ranges hold 80% of measured times{matmuls}"
     words = f"times assume the peak rates of {chip.chip}"
     if is_tpu(chip.chip):
         words += f", and for matmuls {TPU_MATMUL_FACTOR} times that, as on v5p; an operation takes at least"

@@ -627,7 +627,7 @@ def write_calibration(measured: Measured, output: OutputOptions) -> int:
 
 def _calibration_words(chip: ChipSpec, kernels: int, path: str | None) -> list[str]:
     """What was fitted, how well, and how to use it."""
-    from hlo_cli.analysis.profile.calibration import FEW
+    from hlo_cli.analysis.hardware.chip_table import FEW_KERNELS
 
     calibration = chip.calibration
     if calibration is None:
@@ -635,16 +635,18 @@ def _calibration_words(chip: ChipSpec, kernels: int, path: str | None) -> list[s
     listed = [
         f"{name} {format_count(found.kernels, 'kernels')} ({found.low:.2f} to {found.high:.2f})"
         for name, found in calibration.classes.items()
-        if found.kernels >= FEW
+        if found.kernels >= FEW_KERNELS
     ][:_MOST_NAMED]
     words = [f"{format_count(kernels, 'kernels')} in {format_count(len(calibration.classes), 'classes')}"]
     words[0] += f", {format_seconds(calibration.seconds_per_kernel)} for each kernel"
     if listed:
         words.append(f"8 of 10 of the measured time is in these ranges around the fit: {'; '.join(listed)}")
-    few = [name for name, found in calibration.classes.items() if found.kernels < FEW]
+    few = [name for name, found in calibration.classes.items() if found.kernels < FEW_KERNELS]
     if few:
         more = f", and {len(few) - _MOST_NAMED} more" if len(few) > _MOST_NAMED else ""
-        words.append(f"fewer than {FEW} kernels, so their range is a factor of 2: {'; '.join(few[:_MOST_NAMED])}{more}")
+        words.append(
+            f"fewer than {FEW_KERNELS} kernels, so their range is a factor of 2: {'; '.join(few[:_MOST_NAMED])}{more}"
+        )
     if path is not None:
         words.append(f"to use it: hlo schedule DUMP --chip-file {path}")
     return words
