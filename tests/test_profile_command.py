@@ -538,3 +538,46 @@ def test_reading_a_large_trace_is_shown(
     assert main(["profile", path, *options], standalone=False) == 0
     assert (f"of events from {path}" in stream.getvalue()) is is_shown
     assert ("2 events" in stream.getvalue()) is is_shown
+
+
+@pytest.mark.parametrize(
+    "trace", ["cpu_steps/trace.xplane.pb", "cpu_edit/before.xplane.pb.gz", "cpu_loops/trace.xplane.pb.gz"]
+)
+@pytest.mark.parametrize("chip", ["h100", "v5e"])
+def test_predictions_account_for_all_of_the_measured_time(trace: str, chip: str, ask: Ask) -> None:
+    found = ask(str(FIXTURES / "traces" / trace), "--predicted", "--chip", chip)
+    rows = {row["account"]: row for row in found["tables"]["accounts"]["rows"]}
+    whole = found["answer"]["seconds"] / found["answer"]["devices"]
+    assert sum(row["account_seconds"] for row in rows.values()) == pytest.approx(whole)
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
+    assert sum(row["operations"] or 0 for row in rows.values()) == found["answer"]["operations"]
+    kernels = found["tables"]["predictions"]["rows"]
+    for row in kernels:
+        is_slower = row["predicted_high_seconds"] is not None and row["call_seconds"] > row["predicted_high_seconds"]
+        assert (row["slower_because"] is not None) == is_slower
+
+
+def test_a_slower_operation_has_the_reason(tmp_path: Path, ask: Ask) -> None:
+    """A sum that waits for another device, a small kernel, and one that reads much."""
+    module = """HloModule jit_f, num_partitions=2
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  p = f32[4000,4000] parameter(0)
+  small = f32[8] constant({1, 2, 3, 4, 5, 6, 7, 8})
+  large = f32[4000,4000] negate(p)
+  tiny = f32[8] negate(small)
+  sum = f32[8] all-reduce(tiny), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, to_apply=add
+  ROOT r = (f32[4000,4000], f32[8]) tuple(large, sum)
+}"""
+    us = 1000
+    ran = []
+    for device, late in ((0, 0), (1, 9000)):
+        line = f"tf_XLAEigen/{device}"
+        ran += [
+            Ran("large", 0, 5000 * us, 1, device, line),
+            Ran("tiny", 5000 * us, 100 * us, 1, device, line),
+            Ran("sum", (5100 + late) * us, (9010 - late) * us, 1, device, line),
+        ]
+    found = ask(made(tmp_path, ran, module=module), "--predicted", "--chip", "h100")
+    reasons = {row["instruction"]: row["slower_because"] for row in found["tables"]["predictions"]["rows"]}
+    assert reasons == {"large": "bandwidth", "tiny": "small", "sum": "waiting"}

@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from hlo_cli.analysis.cost.cost_analysis import element_count
 from hlo_cli.analysis.dataflow.executions import trip_count
+from hlo_cli.analysis.profile.critical_path import waits_of
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, over_peak
 from hlo_cli.analysis.profile.operation_times import (
     Calls,
     TouchedTiles,
     calls_of,
     histogram,
+    is_transfer,
     neighbors,
     touched_tiles,
     two_modes,
@@ -26,6 +31,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import (
     format_bytes,
@@ -518,7 +524,7 @@ def report_of_predictions(measured: Measured) -> Report:
             "unpredicted_seconds": predictions.unpredicted,
             "within_band": sum(bool(each.is_within) for each in predictions.known),
         },
-        parts=(facts_of(measured), _predictions_table(measured, predictions)),
+        parts=(facts_of(measured), _accounts_table(measured, predictions), _predictions_table(measured, predictions)),
         next=_next_of_predicted(measured, predictions, chip.chip),
         notes=measured.notes,
         input=measured.loaded.facts,
@@ -567,6 +573,7 @@ def _unknown_words(measured: Measured, predictions: _Predictions) -> str:
 
 def _predictions_table(measured: Measured, predictions: _Predictions) -> Table:
     many = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    reasons = _reasons(measured, predictions)
     columns: tuple[Column[_Prediction], ...] = (
         Column("seconds", "measured", "seconds", total="sum", group=many,
                of=lambda row: measured.per_device(row.seconds)),
@@ -575,8 +582,8 @@ def _predictions_table(measured: Measured, predictions: _Predictions) -> Table:
         Column("difference_seconds", "difference", "seconds", total="sum", group=many,
                of=lambda row: None if row.difference is None else measured.per_device(row.difference)),
         Column("calls", "calls", "count", from_width=120, of=lambda row: row.timed.measure.calls),
-        Column("call_seconds", "measured", "seconds", group="per call", rank=6, of=lambda row: row.mean),
-        Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", rank=6,
+        Column("call_seconds", "measured", "seconds", group="per call", from_width=100, of=lambda row: row.mean),
+        Column("predicted_seconds", "predicted", "seconds", like="call_seconds", group="per call", from_width=100,
                of=lambda row: row.estimate.seconds if row.estimate else None),
         Column("predicted_low_seconds", "low", "seconds", like="call_seconds", from_width=120,
                of=lambda row: row.estimate.low if row.estimate else None),
@@ -589,12 +596,112 @@ def _predictions_table(measured: Measured, predictions: _Predictions) -> Table:
         Column("within_band", "in range", "flag", from_width=120, of=lambda row: row.is_within),
         Column("prediction_model", "model", from_width=120,
                of=lambda row: ", ".join(sorted(row.estimate.sources)) if row.estimate else None),
+        Column("slower_because", "slower by", rank=7, of=lambda row: reasons.get(row.timed)),
         Column("instruction", "instruction", "name", of=lambda row: row.timed.operation.name),
         Column("category", "category", from_width=120, of=lambda row: row.timed.operation.category),
         Column("source", "source", "source", from_width=120, of=lambda row: source_of(row.timed)),
     )  # fmt: skip
     rows = rows_from(columns, predictions.ranked)
     return Table("predictions", columns, rows, noun="instructions")
+
+
+# --- why operations are slower than predicted ---
+
+
+_AS_PREDICTED: Final = "as predicted"
+_NO_PREDICTION: Final = "no prediction"
+_IDLE: Final = "idle"
+_THREADS_OF_A_CORE: Final = 1024
+"""Elements for each core of a GPU below which a kernel cannot fill it: half of the threads that an SM holds."""
+_MOSTLY: Final = 0.5  # the part of a time from which on it is the reason
+
+
+def _reasons(measured: Measured, predictions: _Predictions) -> Mapping[Timed, str]:
+    """Why each operation takes longer than its range: one word for what limits it."""
+    profile = measured.profile
+    waits = waits_of(profile)
+    waited = np.bincount(waits.codes, waits.ends_ps - waits.begins_ps, len(profile.operations)) * PS
+    waited_of = dict(zip(profile.operations, waited.tolist(), strict=True))
+    found = {}
+    for row in predictions.known:
+        if row.estimate is not None and row.mean > row.estimate.high:
+            found[row.timed] = _reason_of(measured, row, row.estimate, waited_of[row.timed.operation])
+    return found
+
+
+def _reason_of(measured: Measured, row: _Prediction, estimate: Estimate, waited: float) -> str:
+    operation, rates, chip = row.timed.operation, row.timed.rates, measured.chip
+    if is_transfer(operation):
+        return "waiting" if waited >= _MOSTLY * (row.seconds - row.predicted) else "link bandwidth"
+    instruction = operation.instruction
+    if instruction is not None and touched_tiles(instruction):
+        return "layout"  # whole tiles are read and written for a part of them
+    if estimate.launch_seconds >= _MOSTLY * estimate.seconds:
+        return "small"  # what a kernel takes to start and end is most of it
+    if instruction is not None and chip is not None and measured.profile.platform == "GPU" and chip.cores:
+        shapes = (instruction.shape, *(instruction.operand_shape(at) for at in range(len(instruction.operands))))
+        elements = max((element_count(shape) or 0 for shape in shapes), default=0)
+        if elements < chip.cores * _THREADS_OF_A_CORE:
+            return "occupancy"
+    return "compute" if (rates.compute_use or 0.0) > (rates.memory_use or 0.0) else "bandwidth"
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """A part of the measured time of all devices, in seconds, with the operations that it is of."""
+
+    words: str
+    seconds: float
+    operations: int
+
+
+def _accounts_table(measured: Measured, predictions: _Predictions) -> Table:
+    """The whole measured time: what is as predicted, what is above by reason, what has no prediction, and idle time."""
+    reasons = _reasons(measured, predictions)
+    seconds: dict[str, float] = {_AS_PREDICTED: 0.0}
+    counts: dict[str, int] = {_AS_PREDICTED: 0}
+    for row in predictions.ranked:
+        busy = row.timed.measure.busy_time
+        words = _NO_PREDICTION if row.estimate is None else reasons.get(row.timed, _AS_PREDICTED)
+        explained = busy
+        if words == _NO_PREDICTION:
+            explained = 0.0
+        elif words != _AS_PREDICTED:
+            explained = busy * min(row.predicted / row.seconds, 1.0) if row.seconds else 0.0
+        seconds[_AS_PREDICTED] += explained
+        seconds[words] = seconds.get(words, 0.0) + (busy - explained if words != _AS_PREDICTED else 0.0)
+        counts[words] = counts.get(words, 0) + 1
+    accounts = [_Account(words, seconds[words], counts[words]) for words in seconds]
+    if not measured.is_narrowed:
+        accounts.append(_Account(_IDLE, measured.idle, 0))
+    accounts.sort(
+        key=lambda each: (each.words == _IDLE, each.words == _NO_PREDICTION, each.words != _AS_PREDICTED, -each.seconds)
+    )
+    many = f", per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
+    columns: tuple[Column[_Account], ...] = (
+        Column("account", "time", of=lambda each: _account_words(each.words)),
+        Column("account_seconds", "time", "seconds", total="sum", of=lambda each: measured.per_device(each.seconds)),
+        Column("share", "share", "percent", total="sum",
+               of=lambda each: each.seconds / measured.whole if measured.whole else None),
+        Column("operations", "operations", "count", total="sum", of=lambda each: each.operations or None),
+    )  # fmt: skip
+    rows = rows_from(columns, [each for each in accounts if each.seconds or each.words == _AS_PREDICTED])
+    return Table("accounts", columns, rows, title=f"all of the measured time{many}", noun="rows", main=False, limit=12)
+
+
+_ACCOUNT_WORDS: Final = {
+    "waiting": "waiting for other devices",
+    "link bandwidth": "slower transfers",
+    "layout": "layout: parts of tiles",
+    "small": "small kernels",
+    "occupancy": "occupancy: too few elements",
+    "bandwidth": "memory bandwidth not reached",
+    "compute": "peak flops not reached",
+}
+
+
+def _account_words(words: str) -> str:
+    return _ACCOUNT_WORDS.get(words, words)
 
 
 def _next_of_predicted(measured: Measured, predictions: _Predictions, chip: str) -> tuple[str, ...]:
