@@ -83,6 +83,14 @@ def waits_of(profile: Profile) -> Waits:
     )
 
 
+def waited_by_operation(profile: Profile) -> Sequence[float]:
+    """How long devices waited for others in each operation, in seconds of all of them together."""
+    waits = waits_of(profile)
+    lengths = np.bincount(waits.codes, waits.ends_ps - waits.begins_ps, len(profile.operations)) * PS
+    result: list[float] = lengths.tolist()
+    return result
+
+
 def _partners(profile: Profile) -> Integers:
     """The group of devices that each device is in, for each operation: by replica_groups, else all are one."""
     from hlo_cli.analysis.sharding.collectives import collectives_of  # most traces have no collective

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from hlo_cli.analysis.cost.cost_analysis import element_count
 from hlo_cli.analysis.dataflow.executions import trip_count
-from hlo_cli.analysis.profile.critical_path import waits_of
+from hlo_cli.analysis.profile.critical_path import waited_by_operation
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, over_peak
 from hlo_cli.analysis.profile.operation_times import (
     Calls,
@@ -31,7 +29,6 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import (
     format_bytes,
@@ -619,9 +616,7 @@ _MOSTLY: Final = 0.5  # the part of a time from which on it is the reason
 def _reasons(measured: Measured, predictions: _Predictions) -> Mapping[Timed, str]:
     """Why each operation takes longer than its range: one word for what limits it."""
     profile = measured.profile
-    waits = waits_of(profile)
-    waited = np.bincount(waits.codes, waits.ends_ps - waits.begins_ps, len(profile.operations)) * PS
-    waited_of = dict(zip(profile.operations, waited.tolist(), strict=True))
+    waited_of = dict(zip(profile.operations, waited_by_operation(profile), strict=True))
     found = {}
     for row in predictions.known:
         if row.estimate is not None and row.mean > row.estimate.high:
