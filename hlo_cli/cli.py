@@ -208,18 +208,18 @@ def _run(arguments: list[str]) -> int:
     from hlo_cli.source import HloError
 
     _watch_stdin(arguments)
-    if arguments[0] not in COMMANDS:
-        from hlo_cli.commands.front.first_word import with_command
-
-        arguments = with_command(arguments, COMMANDS)
     table = CommandTable(COMMANDS, _unknown_word)
     try:
+        if arguments[0] not in COMMANDS:
+            from hlo_cli.commands.front.first_word import with_command
+
+            arguments = with_command(arguments, COMMANDS)
         with table.make_context("hlo", arguments, obj=_answer_error) as context:
             code = table.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        show(error_of(error), arguments)
+        show(error_of(error, arguments), arguments)
         return 2
     except HloError as error:
         show(error, arguments)

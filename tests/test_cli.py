@@ -224,6 +224,7 @@ def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -
         (["--nope"], "error: unknown option '--nope'\n  help: put options after the command, or run `hlo --help`\n"),
         (["probe", "x", "--sise", "1"], "error: unknown option '--sise'\n  help: did you mean '--size'?\n"),
         (["probe", "--nope"], "error: unknown option '--nope'\n  help: run `hlo probe --help` to list all options\n"),
+        (["probe", "x", "-size", "1"], "error: unknown option '-size'\n  help: did you mean '--size'?\n"),
         (["probe"], "error: missing argument INPUTS\n  help: run `hlo probe -h` for examples\n"),
         (["probe", "x", "--size", "big"], "error: invalid value 'big' for --size: expected an integer of at least 0\n"),
         (["probe", "x", "--size", "-1"], "error: invalid value '-1' for --size: expected an integer of at least 0\n"),

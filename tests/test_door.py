@@ -135,6 +135,16 @@ def test_a_word_that_is_nothing_names_a_command(word: str, hint: str, hlo: Calla
     assert hlo(word) == (2, "", f"error: unknown command '{word}'\n  help: {hint}\n")
 
 
+def test_a_command_after_its_input_is_told_where_it_goes(hlo: Callable[..., Answer]) -> None:
+    message = f"error: 'memspace' is after its input\n  help: run `hlo memspace {DUMP} --top 3`\n"
+    assert hlo(str(DUMP), "memspace", "--top", "3") == (2, "", message)
+
+
+def test_the_name_of_a_rule_leads_to_its_code(hlo: Callable[..., Answer]) -> None:
+    message = "error: unknown rule 'mostly padding'\n  help: did you mean 'HLO101'?\n"
+    assert hlo("lint", "--explain", "mostly padding") == (2, "", message)
+
+
 def test_a_word_that_may_be_a_missing_dump_is_called_neither(hlo: Callable[..., Answer]) -> None:
     assert hlo("qwxz")[2].startswith("error: 'qwxz' is not a command, a file, or a directory\n  help: run `hlo --help`")
 

@@ -326,7 +326,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert error.diagnostic.message == f"file '{folder}/after_optimisations.txt' not found"
     assert error.diagnostic.hint == f"did you mean '{folder}/after_optimizations.txt.gz'?"
     error = error_of(lambda: read_inputs([f"{folder}/nofile.hlo"]))
-    assert error.diagnostic.hint == f"did you mean '{folder}/after_optimizations.txt.gz'?"
+    assert error.diagnostic.hint == f"the only dump there is '{folder}/after_optimizations.txt.gz'"
     write(tmp_path, "module_0001.jit_f.after_optimizations.txt", "module_0001.jit_f")
     error = error_of(lambda: read_inputs([f"{folder}/nofile.hlo"]))
     assert error.diagnostic.hint == f"pass '{folder}' to read its 2 dumps"

@@ -234,7 +234,7 @@ def _dumps_in_words(folder: str, dumps: Sequence[str]) -> str | None:
     if not dumps:
         return None
     if len(dumps) == 1:
-        return did_you_mean(os.path.join(folder, dumps[0]))
+        return f"the only dump there is '{os.path.join(folder, dumps[0])}'"
     return f"pass '{folder or '.'}' to read its {len(dumps):,} dumps"
 
 

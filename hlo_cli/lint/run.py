@@ -26,7 +26,7 @@ from hlo_cli.lint.rules import (
 )
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Finding
-from hlo_cli.source import SEVERITIES, Diagnostic, HloError, Severity, expect
+from hlo_cli.source import SEVERITIES, Diagnostic, HloError, Severity, did_you_mean, expect
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
@@ -112,7 +112,9 @@ def _unknown_rule(code: str) -> HloError:
         listed = ", ".join(group[:_MAX_LISTED]) + (", …" if len(group) > _MAX_LISTED else "")
         hint = f"its rules are {listed}; run `hlo lint --explain {group[0]}`"
         return HloError(f"'{code}' is a group of {len(group)} rules, not a rule", hint=hint)
-    return HloError(f"unknown rule '{code}'", hint="run `hlo lint --list-rules` to list all rules")
+    named = next((rule for rule in RULES if rule.name.replace("-", " ") == code.lower().replace("-", " ")), None)
+    near = did_you_mean(named.code) if named is not None else None
+    return HloError(f"unknown rule '{code}'", hint=near or "run `hlo lint --list-rules` to list all rules")
 
 
 # --- linting a module ---

@@ -97,8 +97,8 @@ _WRITING: Final = ("path", "quiet", "color", "ascii", "verbose")
 """The options for output that the note on a written file follows."""
 
 
-def error_of(error: click.ClickException) -> HloError:
-    """An error of click in the style of all other errors.
+def error_of(error: click.ClickException, arguments: Sequence[str] = ()) -> HloError:
+    """An error of click in the style of all other errors; `arguments` are the whole command line.
 
     >>> error_of(click.NoSuchOption("--tpo", possibilities=["--top"])).diagnostic.hint
     "did you mean '--top'?"
@@ -113,9 +113,14 @@ def error_of(error: click.ClickException) -> HloError:
             params = context.command.params if context else ()
             known = (*(error.possibilities or ()), *(name for param in params for name in param.opts))
             options = {name.lstrip("-"): name for name in known}
-            word = error.option_name.lstrip("-")
+            # click reads `-chip` as options of a letter each, and names the first one.
+            given = next(
+                (each for each in arguments if each.startswith(error.option_name) and each[1:2] != "-"),
+                error.option_name,
+            )
+            word = given.lstrip("-")
             near = nearest(word, options) or next((name for name in options if len(word) > 2 and word in name), None)
-            return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(options.get(near or "")) or hint)
+            return HloError(f"unknown option '{given}'", hint=did_you_mean(options.get(near or "")) or hint)
         case click.BadOptionUsage():
             params = context.command.params if context else ()
             used = next((param for param in params if error.option_name in param.opts), None)

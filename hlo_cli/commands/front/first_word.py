@@ -55,7 +55,10 @@ def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str
         if len(typed) > 1 and is_sharding_text(typed[1]) and is_hlo_text(typed[0]):
             return ["shard", *typed]
         implied = _command_for(typed[0])
-        return typed if implied is None else _with_options([*implied, *typed[1:]])
+        if implied is None:
+            return typed
+        _check_order(typed, commands)
+        return _with_options([*implied, *typed[1:]])
     words = [(index, word) for index, word in enumerate(typed) if not _is_option(word)]
     if any(word in commands for _, word in words):
         return typed
@@ -63,6 +66,20 @@ def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str
         if (implied := _command_for(word)) is not None:
             return _with_options([implied[0], *typed[:index], *implied[1:], *typed[index + 1 :]])
     return _with_options([_OVERVIEW, *typed]) if is_redirected() else typed
+
+
+def _check_order(typed: Sequence[str], commands: Container[str]) -> None:
+    """Raises HloError for a command after its input.
+
+    >>> _check_order(["dump/", "memspace"], ("parse", "memspace"))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: 'memspace' is after its input
+      help: run `hlo memspace dump/`
+    """
+    if len(typed) > 1 and typed[1] in commands and not exists(typed[1]):
+        line = " ".join(map(quote, (typed[1], typed[0], *typed[2:])))
+        raise HloError(f"'{typed[1]}' is after its input", hint=f"run `hlo {line}`")
 
 
 def _with_options(line: list[str]) -> list[str]:
