@@ -126,7 +126,8 @@ Explain XLA HLO dumps from TPU, GPU, and CPU. No XLA or accelerator needed.
 Without a command, `hlo FILE` explains any dump, error message, or shape.
 
 Examples:
-  hlo parse dump/
+  hlo dump/
+  hlo lint dump/
   hlo layout 'bf16[300,70]{{1,0:T(8,128)(2,1)}}'
 
 Commands:

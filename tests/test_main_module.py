@@ -177,6 +177,22 @@ def test_a_name_tells_what_runs_once() -> None:
     assert rank_modules([replace(prefill, bytes=prefill.bytes * 9), decode]).main == 1
 
 
+def test_a_step_that_takes_a_whole_prompt_runs_once() -> None:
+    """It returns the cache that it takes, as decoding does, but it takes many tokens instead of one."""
+    prompt, token = module_costs(
+        *(
+            f"""HloModule jit_{name}
+ENTRY e {{ i = s32[] parameter(0)  t = s32[2,{tokens}] parameter(1)  c = {CACHE} parameter(2)
+  ROOT n = {CACHE} negate(c), {LINE}4}} }}"""
+            for name, tokens in (("read", 300), ("continue", 1))
+        )
+    )
+    assert prompt.state == token.state
+    assert rank_modules([replace(prompt, bytes=prompt.bytes * 9), token]).main == 1
+    whole, last_batch = replace(prompt, flops=prompt.flops * 9), replace(token, name=prompt.name)
+    assert rank_modules([whole, last_batch]).main == 0, "another shape of the same function"
+
+
 def test_of_several_shapes_the_largest_comes_first() -> None:
     """The small one may have more kernels, but the same function is shown for the sizes that it was made for."""
     small, large = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from math import prod
 from typing import Final
 
 from hlo_cli.analysis.fusion.kernels import execution_cost
@@ -84,8 +85,8 @@ KEY_BYTES: Final = 64
 _GRADIENT: Final = lazy_regex(r"transpose\(jvp|\bgradient_tape/|\bgradients/")
 """Scopes of a backward pass: those of JAX, and those of TensorFlow 2 and 1."""
 _ONCE: Final = frozenset(
-    "augment create encode eval evaluate evaluation init initialize initializer load make metrics prefill prepare "
-    "preprocess restore save setup test tokenize validate validation warmup".split()
+    "augment build create encode eval evaluate evaluation init initialize initializer load make metrics "
+    "prefill prepare preprocess restore save setup test tokenize validate validation warmup".split()
 )
 """Words in names of functions that run once for a program, an epoch, a batch, or a prompt, next to a step that runs
 more often; names in examples of Flax, MaxText, Gemma, and Diffusers."""
@@ -212,6 +213,9 @@ there are as many steps of training."""
 BYTE_SECONDS: Final = 1e-12  # 1 TB/s
 FLOP_SECONDS: Final = 1e-14  # 100 Tflop/s
 KERNEL_SECONDS: Final = 1e-6  # the start of a kernel
+BLOCK: Final = 8
+"""How many times more data one step takes than another with the same state if it processes blocks: a prompt has tens
+of tokens or more, and decoding takes one token, or a few guesses, at a time."""
 HELPER_SHARE: Final = 0.2
 """The share of the cost of all modules below which one that the user did not write is a helper. It is at most 0.17 in
 21 dumps of small programs; one that calls functions one by one, without `jax.jit`, has larger ones, which are to be
@@ -297,25 +301,49 @@ def _frequencies(
     """How often each module of the user's is likely to run, as powers of STEPS; 0 for what runs most in its folder."""
     for folder in dict.fromkeys(folders):
         own = [at for at, is_own in enumerate(is_users) if is_own and folders[at] == folder]
-        states = {costs[at].state for at in own if costs[at].state}
-        found = [_frequency(costs[at], states) for at in own]
+        steps = [costs[at] for at in own if costs[at].state]
+        found = [_frequency(costs[at], steps) for at in own]
         yield from ((at, each - max(found)) for at, each in zip(own, found, strict=True))
 
 
-def _frequency(cost: ModuleCost, states: Collection[tuple[str, ...]]) -> int:
-    """The power of STEPS for a module, given the states of all loops.
+def _frequency(cost: ModuleCost, steps: Sequence[ModuleCost]) -> int:
+    """The power of STEPS for a module, given all that return a state that they take.
 
     A step of a loop returns the state that it takes. A module that only makes or only reads the state of such a loop is
     next to it: it makes the first state, or checks what came out. Half of the state is enough for that, as JAX drops
-    arguments that a function does not use.
+    arguments that a function does not use. Of two steps with the same state, the one that takes much more besides runs
+    seldom: it reads a whole prompt into a cache, to which the other one adds a token at a time.
     """
     is_step = bool(cost.state) or cost.has_gradient
     is_next_to_loop = not is_step and any(
-        (Counter(state) & Counter(types)).total() * 2 >= len(state)
-        for state in states
+        (Counter(step.state) & Counter(types)).total() * 2 >= len(step.state)
+        for step in steps
         for types in (cost.arguments, cost.results)
     )
-    return bool(cost.state) + cost.has_gradient - (cost.runs_once or is_next_to_loop)
+    is_of_blocks = (
+        bool(cost.state)
+        and not cost.has_gradient
+        and any(
+            _elements_besides(cost, step) >= BLOCK * max(_elements_besides(step, cost), 1)
+            for step in steps
+            if sorted(step.state) == sorted(cost.state) and step.name != cost.name
+        )
+    )
+    return bool(cost.state) + cost.has_gradient - (cost.runs_once or is_next_to_loop or is_of_blocks)
+
+
+def _elements_besides(cost: ModuleCost, other: ModuleCost) -> int:
+    """The elements of the arguments of a module that another one does not take.
+
+    >>> prefill, decode = (ModuleCost(0, 0, 0, True, ("f32[9]", f"s32[2,{tokens}]")) for tokens in (300, 1))
+    >>> _elements_besides(prefill, decode), _elements_besides(decode, prefill)
+    (600, 2)
+    """
+    besides = Counter(cost.arguments) - Counter(other.arguments)
+    return sum(prod(map(int, _SIZE.findall(each.partition("[")[2]))) * n for each, n in besides.items())
+
+
+_SIZE: Final = lazy_regex(r"[0-9]+")
 
 
 def _shares(amounts: Sequence[float]) -> list[float]:
