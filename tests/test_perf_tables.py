@@ -31,6 +31,15 @@ ENTRY e {
 """
 
 
+DOT = """entries { key: "sm_90" value { entries {
+  instruction { opcode: "dot" shape { element_type: BF16 dimensions: 3 dimensions: 256 dimensions: 8 }
+    dot_dimension_numbers { lhs_contracting_dimensions: 2 rhs_contracting_dimensions: 1
+      lhs_batch_dimensions: 0 rhs_batch_dimensions: 0 } }
+  operands { shape { element_type: BF16 dimensions: 3 dimensions: 256 dimensions: 64 } }
+  operands { shape { element_type: BF16 dimensions: 3 dimensions: 64 dimensions: 8 } }
+  flops: 786432000000 } } }"""
+
+
 def matmul_text(times: MatmulTimes, device: str = "gfx950", types: str = TYPES) -> str:
     """A table as `matmul_perf_table_gen` writes it."""
     rows = []
@@ -85,17 +94,7 @@ def test_all_forms_are_read() -> None:
 
 
 def test_a_dot_in_a_profile_is_a_matmul() -> None:
-    shape = "shape {{ element_type: BF16 {} }}"
-    sides = [
-        shape.format(sizes) for sizes in ("dimensions: 3 dimensions: 256 dimensions: 64", "dimensions: [3, 64, 8]")
-    ]
-    text = f"""entries {{ key: "sm_90" value {{ entries {{
-      instruction {{ opcode: "dot" {shape.format("dimensions: 3 dimensions: 256 dimensions: 8")}
-        dot_dimension_numbers {{ lhs_contracting_dimensions: 2 rhs_contracting_dimensions: 1
-          lhs_batch_dimensions: 0 rhs_batch_dimensions: 0 }} }}
-      operands {{ {sides[0]} }} operands {{ {sides[1].replace("[3, 64, 8]", "3 dimensions: 64 dimensions: 8")} }}
-      flops: 786432000000 }} }} }}"""
-    table = read_perf_tables(Source("t.txtpb", text))["sm_90"]
+    table = read_perf_tables(Source("t.txtpb", DOT))["sm_90"]
     assert table.matmuls == {TYPES: {(3, 256, 8, 64): pytest.approx(1e-6)}}
 
 
@@ -108,6 +107,16 @@ def test_a_dot_in_a_profile_is_a_matmul() -> None:
         (matmul_text({(1, 2, 2, 2): 4e-6}).replace("bf16xbf16->bf16", "bf16"), "expected types such as"),
         (collective_text({256: 1e-5}).replace("F32", "F33"), "entry 1 of gfx950: unknown element type 'F33'"),
         (collective_text({256: 1e-5}).replace("num_devices_per_group: 8", ""), "for devices in a group, found 0"),
+        (matmul_text({(1, 256, 256, 512): 4e-6}).replace("m: 256", "m: -256"), "a positive number for m, found -256"),
+        (matmul_text({(1, 256, 256, 512): 4e-6}).replace("m: 256", "m: 0x100"), "a positive number for m, found 0x100"),
+        (matmul_text({(1, 2, 2, 2): 4e-6}).replace("value: 4000000", "value: nan"), "flops of bf16xbf16->bf16, found nan"),
+        (matmul_text({(1, 2, 2, 2): 4e-6}).replace("value: 4000000", "value: 1.5e12"), "found 1.5e12"),
+        (matmul_text({(1, 256, 256, 512): 16777216.0}), "at 4 per second, it takes more than an hour"),
+        (collective_text({256: 1e-5}).replace("dimensions: 256", "dimensions: " + "9" * 400), "dimensions, found 9999"),
+        (collective_text({256: 1e-5}).replace("dimensions: 256", ("dimensions: " + "9" * 19 + " ") * 20), "the rate is wrong"),
+        (collective_text({256: 1e-5}).replace("dimensions: 256", "dimensions: 2.5"), "number for dimensions, found 2.5"),
+        (DOT.replace("dimensions: 3", "dimensions: " + "9" * 400), "whole number for dimensions, found 9999"),
+        (DOT.replace("dimensions: 3", ("dimensions: " + "9" * 19 + " ") * 20), "the rate is wrong"),
         ("entries { key: \"gfx950\" value { entries { instruction { opcode: \"add\" } clock_cycles: 7 } } }", "no measured"),
     ],
 )  # fmt: skip

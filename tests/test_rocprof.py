@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -172,3 +174,43 @@ def test_a_database_of_neither_profiler_says_what_is_read(tmp_path: Path) -> Non
     connection.close()
     with pytest.raises(HloError, match="not a database of Nsight Systems or rocprofv3"):
         read_trace(tmp_path / "t.db")
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The recording in JSON, after a change of its tool."""
+    content = json.loads(in_json(path).read_text())
+    change(content["rocprofiler-sdk-tool"][0])
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("id", [[1], {"a": 1}, {"handle": [1]}])
+def test_ids_that_are_no_numbers_name_nothing(id: object, tmp_path: Path) -> None:
+    path = changed(tmp_path / "1_results.json", lambda tool: tool["kernel_symbols"][0].update(kernel_id=id))
+    assert {name for _, name, _, _ in rows_of(profile(path))} >= {"Cijk_Ailk_Bljk", "MemcpyH2D"}
+
+    def change(tool: dict[str, Any]) -> None:
+        for each in tool["buffer_records"]["kernel_dispatch"]:
+            each["dispatch_info"]["kernel_id"] = id
+
+    assert len(rows_of(profile(changed(path, change)))) == len(EXPECTED)
+
+
+def test_kernels_without_a_valid_time_are_counted(tmp_path: Path) -> None:
+    def change(tool: dict[str, Any]) -> None:
+        tool["buffer_records"]["memory_copy"] = []
+        for each in tool["buffer_records"]["kernel_dispatch"]:
+            each["end_timestamp"] = each["start_timestamp"] - 1
+
+    with pytest.raises(HloError, match="no kernel with a valid time: 4 rows without one"):
+        read_trace(changed(tmp_path / "1_results.json", change))
+
+
+def test_an_agent_that_is_a_cpu_is_not_a_gpu(tmp_path: Path) -> None:
+    def change(tool: dict[str, Any]) -> None:
+        tool["buffer_records"]["kernel_dispatch"][0]["dispatch_info"]["agent_id"]["handle"] = 1
+
+    trace = read_trace(changed(tmp_path / "1_results.json", change))
+    assert [plane.name for plane in trace.planes] == ["/device:GPU:0", "/device:GPU:1"]
+    assert trace.event_count == len(EXPECTED) - 1
+    assert any("agents that are not GPUs" in note for note in trace.notes)

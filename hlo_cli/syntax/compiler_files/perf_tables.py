@@ -17,7 +17,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_whole_message
+from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_whole_message, whole_number
 
 _COLLECTIVES: Final = frozenset(
     (
@@ -35,6 +35,9 @@ _DIMENSION_FIELDS: Final = (
     "rhs_batch_dimensions",
     "rhs_contracting_dimensions",
 )
+_MAX_SECONDS: Final = 3600
+"""Of one matmul or collective: XLA's generators measure each shape several times, so that more is a wrong rate."""
+_MAX_SHOWN: Final = 24  # characters of a wrong number: more than those of 2^64
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +99,32 @@ class _Rows:
         instruction = entry.message("instruction")
         opcode = instruction.text("opcode").removesuffix("-start")
         if opcode in _COLLECTIVES:
-            self._add_collective(opcode, instruction, entry.number("network_throughput_bytes_per_sec"))
-        elif opcode == opcodes.DOT and entry.number("flops"):
+            self._add_collective(opcode, instruction, _positive(entry, "network_throughput_bytes_per_sec"))
+        elif opcode == opcodes.DOT and entry.text("flops").strip("0"):
             self._add_dot(instruction, entry)
         elif not opcode:
             self._add_matmul(entry)
 
     def _add_matmul(self, entry: TextMessage) -> None:
-        sizes = tuple(entry.number(name) for name in _SIZES)
-        _check_positive(dict(zip(_SIZES, sizes, strict=True)))
+        batch, m, n, k = (_positive(entry, name) for name in _SIZES)
         rates = entry.messages("flops")
         if not rates:
             raise ValueError("no flops")
         for rate in rates:
-            types, flops = rate.text("key"), rate.number("value")
+            types = rate.text("key")
             if "->" not in types:
                 raise ValueError(f"expected types such as bf16xbf16->f32, found '{types}'")
-            _check_positive({f"flops of {types}": flops})
-            batch, m, n, k = sizes
-            self.matmuls[types][batch, m, n, k].append(2 * prod(sizes) / flops)
+            flops = _positive(rate, "value", f"flops of {types}")
+            self.matmuls[types][batch, m, n, k].append(_seconds(2 * batch * m * n * k, flops))
 
     def _add_dot(self, dot: TextMessage, entry: TextMessage) -> None:
         """Adds a dot with its operands, the form of tables before `GemmPerfTable`."""
         sides = [each.message("shape") for each in entry.messages("operands")]
         if len(sides) < 2:
             raise ValueError("a dot without its two operands")
-        lhs, rhs = ([int(size) for size in side.texts("dimensions") if size.isdecimal()] for side in sides[:2])
+        lhs, rhs = (_whole(side, "dimensions") for side in sides[:2])
         numbers = dot.message("dot_dimension_numbers")
-        dims = [[int(each) for each in numbers.texts(name) if each.isdecimal()] for name in _DIMENSION_FIELDS]
+        dims = [_whole(numbers, name) for name in _DIMENSION_FIELDS]
         batch = prod(_at(lhs, dims[0]))
         k = prod(_at(lhs, dims[1]))
         m = prod(size for position, size in enumerate(lhs) if position not in (*dims[0], *dims[1]))
@@ -131,14 +132,13 @@ class _Rows:
         _check_positive({"batch": batch, "m": m, "n": n, "k": k})
         names = [side.text("element_type").lower() for side in (*sides[:2], dot.message("shape"))]
         types = f"{names[0]}x{names[1]}->{names[2]}"
-        self.matmuls[types][batch, m, n, k].append(2 * batch * m * n * k / entry.number("flops"))
+        self.matmuls[types][batch, m, n, k].append(_seconds(2 * batch * m * n * k, _positive(entry, "flops")))
 
     def _add_collective(self, opcode: str, instruction: TextMessage, bytes_per_second: int) -> None:
-        _check_positive({"network_throughput_bytes_per_sec": bytes_per_second})
         shape = instruction.message("shape")
         if shape.messages("tuple_shapes"):
             shape = shape.messages("tuple_shapes")[-1]  # of a start: operands, then results
-        size = prod(int(each) for each in shape.texts("dimensions") if each.isdecimal())
+        size = prod(_whole(shape, "dimensions"))
         name = shape.text("element_type").lower()
         primitive = PRIMITIVE_TYPES.get(name)
         if primitive is None:
@@ -147,7 +147,7 @@ class _Rows:
         payload = size * primitive.bits // 8 * (devices if opcode == opcodes.REDUCE_SCATTER else 1)
         _check_positive({"devices in a group": devices, "bytes": payload})
         # The generator divides the operand of a reduce-scatter by the time, not the result.
-        self.collectives[opcode][groups, devices][payload].append(payload / bytes_per_second)
+        self.collectives[opcode][groups, devices][payload].append(_seconds(payload, bytes_per_second))
 
     def table(self, device: str) -> PerfTable:
         """All that was read."""
@@ -185,3 +185,32 @@ def _check_positive(numbers: Mapping[str, int]) -> None:
     for name, number in numbers.items():
         if number < 1:
             raise ValueError(f"expected a positive number for {name}, found {number}")
+
+
+def _positive(message: TextMessage, name: str, meaning: str = "") -> int:
+    """A field that is a positive number; ValueError for all else, which `TextMessage.number` reads as 0."""
+    number, text = message.number(name), message.text(name)
+    if number < 1:
+        raise ValueError(f"expected a positive number for {meaning or name}, found {_shown(text or '0')}")
+    return number
+
+
+def _whole(message: TextMessage, name: str) -> list[int]:
+    """The whole numbers of a field; ValueError for all else."""
+    texts = message.texts(name)
+    numbers = list(map(whole_number, texts))
+    for text, number in zip(texts, numbers, strict=True):
+        if not number and text.strip("0"):
+            raise ValueError(f"expected a whole number for {name}, found {_shown(text)}")
+    return numbers
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text):,} characters)"
+
+
+def _seconds(work: int, per_second: int) -> float:
+    """The time of some work, in flops or bytes; ValueError if it cannot have been measured."""
+    if work > _MAX_SECONDS * per_second:
+        raise ValueError(f"at {per_second:,} per second, it takes more than an hour: the rate is wrong")
+    return work / per_second

@@ -300,6 +300,10 @@ class KernelTrace:
         """The trace; HloError if it has no events."""
         if not self._count:
             reason = f" ({self.notes[0]})" if self.notes else ""
+            if self._skipped:
+                kernels = f"{self.name} contains no kernel with a valid time"
+                hint = "each needs a begin and an end in whole nanoseconds, and the end must not be before the begin"
+                raise HloError(f"{kernels}: {counted(self._skipped, 'rows')} without one{reason}", hint=hint)
             raise HloError(f"{self.name} contains no kernels{reason}", hint="record it while a program runs")
         if self._skipped:
             self.notes.append(f"omitted {counted(self._skipped, 'rows')} of {self.name} without a valid time")

@@ -30,7 +30,7 @@ _DIRECTIONS: Final = (
 )
 """Names of copies, and those that XLA's profiler gives them."""
 _ARCHITECTURE: Final = re.compile(r"gfx(\d{1,2})([0-9a-f])[0-9a-f]")
-_MOST_DIGITS: Final = 9  # of an index or a count; more are damage
+_MAX_DIGITS: Final = 9  # of an index or a count; more are damage
 
 
 class _Agents:
@@ -46,13 +46,17 @@ class _Agents:
         if kind not in _GPU_TYPES:
             self._others.add(id)
             return
-        given = number if isinstance(number, int) and 0 <= number < 10**_MOST_DIGITS else len(self._numbers)
+        given = number if isinstance(number, int) and 0 <= number < 10**_MAX_DIGITS else len(self._numbers)
         taken = set(self._numbers.values())
         self._numbers[id] = given if given not in taken else max(taken) + 1
         self._trace.device(self._numbers[id]).statistics |= _statistics_of(facts)
 
-    def number(self, id: object) -> int:
-        """The number of a device; one that is not described gets the next."""
+    def number(self, id: object) -> int | None:
+        """The number of a GPU; a device that is not described gets the next. None for another device, with a note."""
+        if id in self._others:
+            note = f"{self._trace.name} has kernels of agents that are not GPUs; they are omitted"
+            self._trace.notes += [] if note in self._trace.notes else [note]
+            return None
         if id not in self._numbers:
             self._numbers[id] = max(self._numbers.values(), default=-1) + 1
             self._trace.device(self._numbers[id]).statistics |= {"device_vendor": "AMD"}
@@ -74,12 +78,14 @@ def _statistics_of(facts: Mapping[str, Any]) -> dict[str, Value]:
     product, cores = facts.get("product_name"), facts.get("cu_count")
     if isinstance(product, str) and product:
         found["gpu_device_name"] = product
-    if isinstance(cores, int) and 0 < cores < 10**_MOST_DIGITS:
+    if isinstance(cores, int) and 0 < cores < 10**_MAX_DIGITS:
         found["core_count"] = cores
     return found
 
 
-def _add(trace: KernelTrace, device: int, stream: object, name: str, begin: object, end: object) -> None:
+def _add(trace: KernelTrace, device: int | None, stream: object, name: str, begin: object, end: object) -> None:
+    if device is None:
+        return
     if not (isinstance(begin, int) and isinstance(end, int)) or end < begin:
         trace.skip()
         return
@@ -199,13 +205,13 @@ def _add_tool(trace: KernelTrace, tool: object) -> None:
         number = agent.get("logical_node_type_id")
         agents.add(_handle(agent, "id"), agent.get("type"), number, agent)
     names = {
-        each.get("kernel_id", place): each.get("formatted_kernel_name") or each.get("kernel_name")
-        for place, each in enumerate(_listed(tool, "kernel_symbols"))
+        _handle(each, "kernel_id"): each.get("formatted_kernel_name") or each.get("kernel_name")
+        for each in _listed(tool, "kernel_symbols")
     }
     for each in _listed(tool, "buffer_records", "kernel_dispatch"):
         info = each.get("dispatch_info")
         found = info if isinstance(info, dict) else {}
-        text = names.get(found.get("kernel_id"))
+        text = names.get(_handle(found, "kernel_id"))
         stream = _handle(each, "stream_id") or _handle(found, "queue_id")
         times = each.get("start_timestamp"), each.get("end_timestamp")
         device = agents.number(_handle(found, "agent_id"))
