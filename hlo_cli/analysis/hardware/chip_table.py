@@ -280,7 +280,8 @@ class TpuGeneration:
 class Chip:
     """A chip: its names, its capacity by memory space, and its peak rates.
 
-    `meaning` distinguishes several chips of one name.
+    `meaning` distinguishes several chips of one name. Of a TPU, `cores` share the rates of a device, such as 2 of a
+    megacore.
     """
 
     name: str
@@ -291,6 +292,7 @@ class Chip:
     usable: Capacity | None = None
     tpu: TpuGeneration | None = None
     meaning: str = ""
+    cores: int = 1
 
     @property
     def generation(self) -> str | None:
@@ -392,6 +394,7 @@ def _tpu(
     smem: int = MIB,
     cmem: int = 0,
     origin: str = _COMPILER,
+    cores: int = 1,
 ) -> Chip:
     """Returns the row of a TPU."""
     memories: dict[int, Capacity] = {TpuMemorySpace.HBM: hbm, TpuMemorySpace.VMEM: Capacity(vmem, _PALLAS)}
@@ -406,6 +409,7 @@ def _tpu(
         replace(spec, chip=name, cache_bytes=vmem + cmem),
         Capacity(round(usable_gib * GIB), origin),
         generation,
+        cores=cores,
     )
 
 
@@ -452,6 +456,7 @@ TPUS: Final = (
         vmem=16 * MIB,
         cmem=134_000_000,
         origin=_BOTH_CORES,
+        cores=2,
     ),
     _tpu(
         "v4-core",
@@ -490,6 +495,7 @@ TPUS: Final = (
             host=(_BOOK, 0.015),
         ),
         vmem=64 * MIB,
+        cores=2,
     ),
     _tpu(
         "v6e",

@@ -79,6 +79,16 @@ def is_tpu(name: str) -> bool:
     return any(chip.name == name and chip.target == "tpu" for chip in known_chips())
 
 
+@lru_cache(maxsize=64)
+def cores_together(name: str) -> int:
+    """The number of cores that share the rates of a device of a TPU; 1 for other names.
+
+    >>> cores_together("v5p"), cores_together("v5e")
+    (2, 1)
+    """
+    return next((chip.cores for chip in known_chips() if chip.name == name), 1)
+
+
 def tpu_generation(name: str) -> TpuGeneration:
     """Returns the TPU generation of a name in any form; raises HloError if it is unknown.
 

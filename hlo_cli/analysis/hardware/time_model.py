@@ -67,8 +67,6 @@ TPU_TOUCHED_FACTOR: Final = 2.1
 """Measured time of updates of parts of tiles over that of reading and writing the whole tiles: 2.0, 2.0, and 2.3."""
 TPU_TOUCHED_BAND: Final[Band] = (0.8, 1.3)
 """The band of that; three updates of one program are no distribution, so it is wider than they are."""
-TWO_CORES: Final = frozenset(("v4", "v5p"))
-"""TPUs whose two cores are one device; one core updates slices, at its half of the memory's rate, as on v5p."""
 
 COLLECTIVE_BANDS: Final[Mapping[str, tuple[Band, Band]]] = MappingProxyType(
     {

@@ -26,7 +26,7 @@ from hlo_cli.analysis.dataflow.executions import CONTROL_FLOW, executions_of, tr
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.chip_table import Calibration
-from hlo_cli.analysis.hardware.chips import is_tpu
+from hlo_cli.analysis.hardware.chips import cores_together, is_tpu
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, device_of
 from hlo_cli.analysis.hardware.measured_times import matmul_time
 from hlo_cli.analysis.hardware.time_model import (
@@ -45,7 +45,6 @@ from hlo_cli.analysis.hardware.time_model import (
     TPU_MATMUL_MOST,
     TPU_TOUCHED_BAND,
     TPU_TOUCHED_FACTOR,
-    TWO_CORES,
     UNMEASURED_CONVOLUTIONS,
     Band,
     Estimate,
@@ -343,7 +342,7 @@ def _estimate_of_tpu(
     if matmuls:
         seconds, most = seconds * TPU_MATMUL_FACTOR, TPU_MATMUL_MOST / TPU_MATMUL_FACTOR
     elif touched := _touched_bytes(instruction):
-        rate = chip.memory.per_second / (2 if chip.chip in TWO_CORES else 1)
+        rate = chip.memory.per_second / cores_together(chip.chip)  # one core updates slices, as on v5p
         tiles = TPU_TOUCHED_FACTOR * touched / rate
         if tiles > seconds:
             seconds, most = tiles, TPU_TOUCHED_BAND[1]

@@ -249,7 +249,7 @@ def own_times_in_words(throughput: ChipSpec) -> str:
     return f"measured times of {counted} from {own.source}"
 
 
-_LEFT_OUT: Final = "their range is that of a measured chip that was left out of the fit"
+_LEFT_OUT: Final = "their range is that of a measured chip that the fit did not include"
 
 
 def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:

@@ -13,7 +13,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import IntervalTime, Link, TimeEstimate, TransferTime, sum_if_known, sum_known
 from hlo_cli.commands.modules.instruction_tables import loops_of
-from hlo_cli.commands.modules.loading import Loaded, input_facts, stage_of
+from hlo_cli.commands.modules.loading import Loaded, input_facts, not_partitioned, stage_of
 from hlo_cli.commands.options.chips import kernel_times_in_words, time_model, time_notes
 from hlo_cli.commands.schedule.messages import count_synchronous, is_or_are, pair_noun, quantified_noun
 from hlo_cli.ir.instruction import Instruction
@@ -83,7 +83,7 @@ def share_in_words(module: ModuleTime) -> str:
     from hlo_cli.analysis.sharding.partitioning import groups_in_words  # large imports that only such modules need
 
     work, exchange = module.estimate.seconds - share.exchange.seconds, format_seconds(share.exchange.seconds)
-    words = f"the module is not partitioned, so times are those of one of {share.devices:,} devices, as predicted: "
+    words = f"the module is {not_partitioned(share.devices)}, but times are those of one device, as predicted: "
     words += f"1/{share.divisor:.3g} of the work of {format_seconds(share.undivided.seconds)} in {format_seconds(work)}"
     if not share.collectives:
         return f"{words}, and no collectives"
