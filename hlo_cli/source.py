@@ -279,7 +279,8 @@ def did_you_mean(word: str | None) -> str | None:
 
 FORMER_NAMES: Final = {"exposed": "unoverlapped", "exposed_bytes": "unoverlapped_bytes"}
 """Names that fields and columns had, and those that they have: files of assertions and scripts outlive a release."""
-_LEAST_ALIKE: Final = 0.65  # by the 0.6 of difflib, `nosuch` is like `cosh`, and `nosuchthing` like `launching`
+_SHORT: Final = 8  # letters; in shorter words a few in common are chance: `nosuch` is like `cosh` by 0.6
+_LEAST_ALIKE: Final = 0.61  # by the 0.6 of difflib, `nosuchthing` is like `launching`
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -291,7 +292,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     similar = (other for other in known if abs(len(other) - len(word)) <= 1 + len(word) // 4)
-    close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1, _LEAST_ALIKE)
+    least = 0.65 if len(word) < _SHORT else _LEAST_ALIKE
+    close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1, least)
     return close[0] if close else None
 
 
