@@ -76,3 +76,32 @@ def test_each_digest_alone_is_the_one_of_both() -> None:
     text = text_of(random_program(Random(3)))
     both = tuple(digests_of_text(text))
     assert both == (digest_of_text(text, with_names=True), digest_of_text(text, with_names=False))
+
+
+def write_modules(folder: Path, hosts: Mapping[str, str]) -> list[str]:
+    """Dumps of hosts, each with small modules of the given letters; their directories."""
+    for host, letters in hosts.items():
+        (folder / host).mkdir()
+        for number, letter in enumerate(letters):
+            text = f"HloModule jit_{letter}\n\nENTRY e {{\n  ROOT c = f32[] constant({ord(letter)})\n}}\n"
+            (folder / host / f"module_000{number}.jit_{letter}.after_optimizations.txt").write_text(text)
+    return [f"{host}/" for host in hosts]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "sentence", "code"),
+    [
+        ({"h0": "a", "h1": "b", "h2": "c"}, "Nothing in common: no module is on more than one host", 1),
+        ({"h0": "ax", "h1": "ax", "h2": "b"}, "h2 has no module in common with h0 and h1", 1),
+        ({"h0": "a", "h1": "b", "h2": "a", "h3": "b"}, "h1 and h3 have no module in common with h0 and h2", 1),
+        ({"h0": "a", "h1": "ab", "h2": "b"}, "jit_a, which has no collectives, is not on h2", 1),
+        ({"h0": "ax", "h1": "a", "h2": "a"}, "Same program on 3 hosts (1 module); 1 module without collectives", 0),
+    ],
+)
+def test_hosts_that_run_other_programs(tmp_path: Path, hosts: Mapping[str, str], sentence: str, code: int) -> None:
+    directories = write_modules(tmp_path, hosts)
+    out, _, found = run(["diff", *directories, "--format", "screen"], folder=tmp_path, settings={})
+    assert (found, out.startswith(sentence)) == (code, True), out
+    report, _ = answer(tmp_path, *directories)
+    lonely = any(row["effect"] == "other program" for row in rows(report))
+    assert lonely == ("in common" in sentence)

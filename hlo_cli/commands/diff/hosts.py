@@ -257,11 +257,13 @@ def _module_of(source: _Source, reading: InputOptions) -> Module:
 # --- divergences ---
 
 
-Effect = Literal["hang", "results", "missing", "compilation", "flags", "extra"]
-_SEVERITY: Final[tuple[Effect, ...]] = ("hang", "missing", "results", "compilation", "flags", "extra")
-"""Effects, the worst first. `missing`: a module without collectives that most hosts have; `extra`: that few have."""
+Effect = Literal["hang", "program", "results", "missing", "compilation", "flags", "extra"]
+_SEVERITY: Final[tuple[Effect, ...]] = ("hang", "program", "missing", "results", "compilation", "flags", "extra")
+"""Effects, the worst first. `missing`: a module without collectives that most hosts have; `extra`: that few have, and
+`program` if some hosts have no module in common with the others."""
 _EFFECT_WORDS: Final[Mapping[Effect, str]] = {
     "hang": "hang",
+    "program": "other program",
     "missing": "missing module",
     "results": "other results",
     "compilation": "other code",
@@ -321,13 +323,16 @@ def report_of_hosts(
     for module, same in classes.by_module.items():
         found += _differing(module, same, names, reading, ignored)
         found += _on_some(module, same, names, classes.unread.get(module, frozenset()), reading)
+    groups = _groups_with_modules_in_common(hosts)
+    if len(groups) > 1:
+        found = [replace(each, effect="program") if each.effect == "extra" else each for each in found]
     found += _other_orders(hosts, classes.by_module, reading)
     found += _other_flags(hosts)
     found.sort(key=lambda each: (_SEVERITY.index(each.effect), -len(each.others)))
     diverging = [each for each in found if each.effect != "extra"]
     report = Report(
         "diff-hosts",
-        _answer(found, len(hosts), len(classes.by_module)),
+        _answer(found, groups, len(classes.by_module)),
         numbers={
             "hosts": len(hosts),
             "modules": len(classes.by_module),
@@ -496,6 +501,25 @@ def _on_some(
     )
 
 
+def _groups_with_modules_in_common(hosts: Sequence[Host]) -> list[tuple[str, ...]]:
+    """The hosts in groups between which no module is shared, the largest group first; one group for a job.
+
+    >>> hosts = [Host(name, dict.fromkeys(modules)) for name, modules in (("a", "xy"), ("b", "z"), ("c", "yw"))]
+    >>> _groups_with_modules_in_common(hosts)
+    [('a', 'c'), ('b',)]
+    """
+    groups: list[tuple[set[str], tuple[str, ...]]] = []
+    for host in hosts:
+        joined = [each for each in groups if not each[0].isdisjoint(host.modules)]
+        modules = set(host.modules)
+        names: tuple[str, ...] = (host.name,)
+        for group in reversed(joined):
+            groups.remove(group)
+            modules, names = modules | group[0], group[1] + names
+        groups.append((modules, names))
+    return sorted((names for _, names in groups), key=lambda names: -len(names))
+
+
 # --- the order of modules ---
 
 
@@ -591,13 +615,16 @@ def _counted(hosts: Sequence[str]) -> str:
     return _listed(hosts) if len(hosts) < 3 else f"{len(hosts):,} hosts"
 
 
-def _answer(found: Sequence[_Finding], hosts: int, modules: int) -> str:
+def _answer(found: Sequence[_Finding], groups: Sequence[tuple[str, ...]], modules: int) -> str:
+    hosts = sum(map(len, groups))
     count = f"{hosts:,} hosts"
+    if len(groups) == hosts > 1:
+        return f"Nothing in common: no module is on more than one host ({count}, {format_count(modules, 'modules')})"
     diverging = [each for each in found if each.effect != "extra"]
     extra = [each for each in found if each.effect == "extra"]
     if not diverging:
         more = f"; {format_count(len(extra), 'modules')} without collectives only on some" if extra else ""
-        return f"Same program on {count} ({format_count(modules, 'modules')}){more}"
+        return f"Same program on {count} ({format_count(modules - len(extra), 'modules')}){more}"
     worst = diverging[0]
     rest = f"; {format_count(len(diverging) - 1, 'more divergences')}" if len(diverging) > 1 else ""
     names, plural = _listed(worst.hosts), len(worst.hosts) != 1
@@ -619,6 +646,10 @@ def _answer(found: Sequence[_Finding], hosts: int, modules: int) -> str:
             )
             what += f" at {place}" if worst.instruction != worst.collective else ""
             what += f": {worst.difference}"
+        case "program":
+            what = f"{_listed(groups[-1])} {verb(len(groups[-1]), 'has', 'have')} no module in common with "
+            what += f"{_counted([name for group in groups[:-1] for name in group])}"
+            rest = ""  # the modules of both sides are no more than that
         case "results":
             what = (
                 f"No hang, but {names} {'compute' if plural else 'computes'} other results than {others}, from {place}"
