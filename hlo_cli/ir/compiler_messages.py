@@ -19,7 +19,8 @@ class ErrorRule:
     empty; what stands after `|` in it takes its place.
 
     `shapes` are the fields that hold shapes to compare, the first of which is the expected one. `is_program` tells that
-    the program or its options are wrong, not the compiler; `is_about_hlo` that a dump shows more.
+    the program or its options are wrong, not the compiler; `is_about_hlo` that a dump shows more; `is_certain` that the
+    words of the message are in no other text.
 
     >>> ErrorRule("reshape", "A reshape keeps the number of elements.", is_program=True).key
     'reshape'
@@ -32,6 +33,7 @@ class ErrorRule:
     shapes: tuple[str, ...] = ()
     is_program: bool | None = None
     is_about_hlo: bool = True
+    is_certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.compiler_messages.causes import CAUSES, HARMLESS
 from hlo_cli.syntax.compiler_messages.compiler_errors import essential_text, parse_compiler_errors
 from hlo_cli.syntax.compiler_messages.compiler_warnings import parse_slow_operations
+from hlo_cli.syntax.compiler_messages.evidence import is_severe
 from hlo_cli.syntax.compiler_messages.message_facts import (
     STATUS_WORDS,
     System,
@@ -70,7 +71,7 @@ def message_report(pasted: PastedText) -> Report | None:
     [first, *_] = parse_compiler_errors(pasted.text) or (None,)
     if first is None:
         return None
-    is_message = bool(telling_line(pasted.text)) and system_of(pasted.text) is not None
+    is_message = is_severe(telling_line(pasted.text)) and system_of(pasted.text) is not None
     return compiler_error_report(pasted) if first.rule is not None or is_message else None
 
 

@@ -1,8 +1,9 @@
 """What does a message mean that no rule of one message knows? Causes by the words that systems have for them.
 
 A cause stands for all messages with its words: of schedulers, networks, processes, devices, Python, and frameworks.
-They are asked last, the most specific first; a harmless one only if nothing else is in the text. In the patterns, a
-space stands for any white space.
+They are asked last, the most specific first; a harmless one only if nothing else is in the text. The words alone are no
+message: unless a rule `is_certain`, its line reports a failure (`evidence.py`). In the patterns, a space stands for any
+white space.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from hlo_cli.ir.compiler_messages import ErrorRule
 _FIRST: Final = "Look for the first error in the logs of all processes: later ones follow from it."
 _NO_HLO: Final = "No HLO is involved."
 _REST: Final = r"(?P<why>[^\n]{1,240})"
-_HOST: Final = r"(?P<host>\[?[\w.\-]{1,120}\]?(?:[:<]\d{1,5}>?)?)"
+_HOST: Final = r"(?P<host>(?=[^\s:<]{0,120}[\d.:<])\[?[\w.\-]{1,120}\]?(?:[:<]\d{1,5}>?)?)"
 
 
-def _cause(key: str, rule: str, violated: str, fix: str, *, is_program: bool | None = None) -> ErrorRule:
-    return ErrorRule(key, rule, violated, fix, is_program=is_program, is_about_hlo=False)
+def _cause(
+    key: str, rule: str, violated: str, fix: str, *, is_program: bool | None = None, is_certain: bool = False
+) -> ErrorRule:
+    return ErrorRule(key, rule, violated, fix, is_program=is_program, is_about_hlo=False, is_certain=is_certain)
 
 
 # --- schedulers and machines ---
@@ -28,7 +31,7 @@ def _cause(key: str, rule: str, violated: str, fix: str, *, is_program: bool | N
 _CLUSTER: Final = (
     (
         (
-            r"(?P<nodes>\d{1,6}/\d{1,6}) nodes are available: (?P<why>[^\n]{1,300}?)"
+            r"(?P<nodes>0/\d{1,6}) nodes are available: (?P<why>[^\n]{1,300}?)"
             r"(?:\. (?:preemption|no new claims)[^\n]*|\.?)(?=\n|$)"
         ),
         _cause(  # FitError of kube-scheduler; what follows `preemption:` repeats the counts
@@ -37,6 +40,7 @@ _CLUSTER: Final = (
             "{nodes} nodes fit: {why}.",
             "Compare the pod's limits and its nodeSelector with the nodes (`kubectl describe node`): the type of the "
             f"accelerator, its topology, free devices, taints, and quotas. {_NO_HLO}",
+            is_certain=True,
         ),
     ),
     (
@@ -50,6 +54,7 @@ _CLUSTER: Final = (
             "job {job} on {host} was ended: {why}.",
             "TIME LIMIT: raise --time, or save checkpoints and submit again. PREEMPTION: use --requeue. NODE FAILURE: "
             f"submit again with --exclude. The program itself did not fail. {_NO_HLO}",
+            is_certain=True,
         ),
     ),
     (
@@ -111,9 +116,13 @@ _CLUSTER: Final = (
     ),
     (
         (
-            r"(?P<why>(?:The node was low on resource|Evicted|Preempted|preempted "
-            r"by|TerminationByKubernetes|NodeNotReady"
-            r"|node is not ready|spot instance|Instance was preempted|maintenance event|NodeShutdown)[^\n]{0,240})"
+            r"(?P<why>(?:The node was low on resource|(?:(?:Warning|Normal) |[Rr]eason[:=] ?\"?|\d/\d )"
+            r"(?:Evicted|Preempted|Preempting|NodeShutdown|Terminated)\b|TerminationByKubernetes|NodeNotReady"
+            r"|[Nn]ode \S{0,60} ?is not ready|(?:[Ii]nstance|VM|[Nn]ode|[Pp]od|[Jj]ob) "
+            r"(?:was|is being|will be|has been) (?:preempted|evicted|reclaimed)|[Pp]reempted by \w"
+            r"|spot instance (?:termination|interruption|reclaim)"
+            r"|(?:due to|received|detected|for) (?:an? |the )?(?:host |planned |scheduled |upcoming )?maintenance "
+            r"event)[^\n]{0,240})"
         ),
         _cause(  # events of kubelet, of the node controller, and of preemptible machines
             "end of a node",
@@ -145,7 +154,7 @@ _PROCESSES: Final = (
     (
         (
             r"(?:exit(?:ed)?(?: with)?(?: error)? (?:code|status)|exitcode|exit_code|ExitCode|Exit Code|returncode"
-            r"|return code)[ :=]{1,4}(?P<exit_status>-?\d{1,4})(?!\d)"
+            r"|return code)[ :=]{1,12}(?P<exit_status>-?[1-9]\d{0,3})(?![\d.])"
         ),
         _cause(  # the status may be written by a shell, by Python (negative), by Slurm, or by Kubernetes
             "exit of a process",
@@ -199,7 +208,8 @@ _RESOURCES: Final = (
         (
             r"(?P<call>\w{3,40}[Cc]onnect\w{0,20}|\b[Cc]onnect(?:ion|ing)?)(?:[: ]{1,2}[Cc]onnect)?"
             rf"(?: to| with| from)?(?: peer| remote)?(?: peer)? {_HOST}[^\n]{{0,60}}?"
-            r"(?P<why>refused|failed[^\n]{0,100}|timed out|reset by peer|aborted|closed[^\n]{0,60}|unreachable)"
+            r"(?P<why>refused|failed[^\n]{0,100}|timed out|reset by peer|aborted|unreachable"
+            r"|closed(?! cleanly)[^\n]{0,60})"
         ),
         _cause(
             "connection",
@@ -382,6 +392,12 @@ _DEVICES: Final = (
 
 # Words of Python's own exceptions and of several frameworks; rules of one framework are in the other tables.
 
+_NOT_A_NUMBER: Final = "A value became infinite or not a number."
+_NOT_A_NUMBER_FIX: Final = (
+    "Run with jax_debug_nans=True (JAX_DEBUG_NANS=1) to find the operation; look at the learning rate, at logarithms "
+    "and divisions near 0, and at float16, whose largest value is 65,504 (bfloat16 has the range of float32)."
+)
+
 _PROGRAMS: Final = (
     (
         r"KeyReuseError: (?P<why>[^\n]{1,200})",
@@ -444,10 +460,9 @@ _PROGRAMS: Final = (
     ),
     (
         (
-            r"(?P<why>(?:[Uu]nexpected key\(s\) in state_dict|[Mm]issing key\(s\) in state_dict|[Mm]issing "
-            r"keys?|[Uu]nexpected "
-            r"keys?|not found in checkpoint|checkpoint (?:structure|tree|does not)|tree structures? (?:do|does) not "
-            r"match"
+            r"(?P<why>(?:[Uu]nexpected key\(s\) in state_dict|[Mm]issing key\(s\) in state_dict"
+            r"|\b[Mm]issing keys?\b(?!: (?:\[\]|0\b)|, 0)|\b[Uu]nexpected keys?\b(?!: (?:\[\]|0\b))"
+            r"|not found in checkpoint|checkpoint (?:structure|tree|does not)|tree structures? (?:do|does) not match"
             r"|do not have the same structure)[^\n]{0,240})"
         ),
         _cause(  # load_state_dict of PyTorch, from_state_dict of Flax, and tree_map of JAX
@@ -461,20 +476,28 @@ _PROGRAMS: Final = (
         ),
     ),
     (
+        r"(?P<why>\b[Ll]oss[ =:]{1,3}[-+]?(?:nan|NaN|inf)\b(?![.\-])[^\n]{0,160})",
+        _cause(  # a line of a training loop has it among its other values
+            "not a number",
+            _NOT_A_NUMBER,
+            "{why}.",
+            _NOT_A_NUMBER_FIX,
+            is_program=True,
+            is_certain=True,
+        ),
+    ),
+    (
         (
-            r"(?P<why>(?:[Ll]oss is (?:nan|NaN|inf)|(?:nan|NaN|inf|Inf) (?:loss|gradient|detected|found|values? "
-            r"(?:found|detected))"
-            r"|[Nn]on-finite (?:loss|gradient|value)|Gradient overflow|loss scale "
-            r"(?:of|to)|[Ll]oss[ =:]{1,3}(?:nan|NaN|inf))"
+            r"(?P<why>(?:[Ll]oss is (?:nan|NaN|inf)\b|\b(?:nan|NaN|inf|Inf) (?:loss|gradient|detected|found|values? "
+            r"(?:found|detected))\b(?!: ?0| so far)"
+            r"|[Nn]on-finite (?:loss|gradient|value)|Gradient overflow|(?:[Rr]educing|[Ll]owering) loss scale)"
             r"[^\n]{0,160})"
         ),
         _cause(  # words of training loops, which no library fixes
             "not a number",
-            "A value became infinite or not a number.",
+            _NOT_A_NUMBER,
             "{why}.",
-            "Run with jax_debug_nans=True (JAX_DEBUG_NANS=1) to find the operation; look at the learning rate, at "
-            "logarithms and divisions near 0, and at float16, whose largest value is 65,504 (bfloat16 has the range of "
-            "float32).",
+            _NOT_A_NUMBER_FIX,
             is_program=True,
         ),
     ),
@@ -511,7 +534,7 @@ _PROGRAMS: Final = (
         (
             r"(?:requires?|needs?|expects?|depends on) (?P<package>[A-Za-z][\w\-]{1,40}) ?(?P<wanted_release>"
             r"(?:[<>=!~]=?|version) ?[\d.]{1,20}\w*)[^\n]{0,60}?(?:but|found|installed|got|have|you)[^\n]{0,60}?"
-            r"(?P<found_release>\d[\w.+\-]{0,30})"
+            r"(?P<found_release>\d\w{0,9}(?:[.+\-]\w{1,20}){0,6})"
         ),
         _cause(  # Python says the same of a name that was never there
             "version of a package",
@@ -529,7 +552,11 @@ _PROGRAMS: Final = (
 
 _TIMES: Final = (
     (
-        r"timed out|[Tt]imeout|[Dd]eadline [Ee]xceeded|DEADLINE_EXCEEDED|did not respond|heartbeat",
+        (
+            r"timed out|\b[Tt]imeout\b(?! ?[=:(]? ?\d|\.\w)|[Dd]eadline [Ee]xceeded|DEADLINE_EXCEEDED|did not respond"
+            r"|\w(?:Timeout|TimedOut)\w*: |\b(?:no|missed|missing|lost|without) heartbeats?\b"
+            r"|\bheartbeats? (?:timeout|failed|lost|missed)"
+        ),
         _cause(  # absl's DEADLINE_EXCEEDED, Gloo, NCCL's watchdog, and gRPC
             "time limit",
             "One process waited for another one, or for the network, and gave up.",

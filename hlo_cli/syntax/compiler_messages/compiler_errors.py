@@ -13,7 +13,8 @@ from typing import Final
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.syntax.compiler_messages.causes import CAUSES
+from hlo_cli.syntax.compiler_messages.causes import CAUSES, HARMLESS
+from hlo_cli.syntax.compiler_messages.evidence import is_report
 from hlo_cli.syntax.compiler_messages.framework_errors import FRAMEWORK_RULES
 from hlo_cli.syntax.compiler_messages.library_errors import LIBRARY_RULES
 from hlo_cli.syntax.compiler_messages.message_facts import code_meanings, comparison_of, sentence_of, telling_line
@@ -408,6 +409,10 @@ SHAPE_RULES: Final = (
 # The messages of XLA's parser, of StableHLO, of kernel compilers, and of the runtime, and what they mean.
 
 
+_MLIR_PLACE: Final = (  # compilers and checkers of languages write places in the same form, before other words
+    r"(?<![\w./\-])(?![\w./\-]{1,200}\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|m|rs|go|java|js|jsx|ts|tsx|swift|kt|scala|py|pyi|tex|proto|ya?ml|sh|md|css)"
+    r":\d++:\d++:(?: error:)? (?!'[a-z_]++\.))[\w./\-]{1,200}:\d++:\d++"
+)
 PROGRAM_RULES: Final = (
     (
         r"was parsing (?P<row>\d++):(?P<column>\d++): error: instruction does not exist: (?P<name>\S++)",
@@ -610,8 +615,8 @@ PROGRAM_RULES: Final = (
     ),
     (
         (
-            r"(?:error: (?:loc\([^)\n]{0,200}\): |\"[^\"\n]{0,300}\": |[\w./\-]{1,200}:\d++:\d++: )"
-            r"|(?:loc\([^)\n]{0,200}\)|\"|[\w./\-]{1,200}:\d++:\d++): error: |error: (?='[a-z_]++\.[\w.]++' op ))"
+            rf"(?:error: (?:loc\([^)\n]{{0,200}}\): |\"[^\"\n]{{0,300}}\": |{_MLIR_PLACE}: )"
+            rf"|(?:loc\([^)\n]{{0,200}}\)|\"|{_MLIR_PLACE}): error: |error: (?='[a-z_]++\.[\w.]++' op ))"
             r"(?:'(?P<operation>[a-z_]++\.[\w.]++)' op )?+(?!was parsing|expects opcode|custom "
             r"call)(?P<why>[^\n]{3,400})"
         ),
@@ -663,6 +668,7 @@ _MARK: Final = re.compile(
 _WINDOW: Final = 1 << 14
 _LEAD: Final = 1 << 12  # the traceback and the log lines before the first mark
 _MOST_ERRORS: Final = 10  # the first errors cause the rest; a log that repeats one has thousands
+_MOST_TRIED: Final = 1000  # a log has thousands of lines with a word such as `heartbeat` that report no failure
 _BEFORE: Final = 2000  # the context of a status, such as `Context: hlo verifier`, is written within some lines of it
 
 
@@ -794,8 +800,13 @@ def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
 def _causes(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
     """The first message of each cause, in the order of the causes: the most specific first."""
     seen = set[str]()
+    harmless = {rule for _, rule in HARMLESS}
     for pattern, rule in _cause_patterns():
-        match = pattern.search(text)
+        is_certain = rule.is_certain or rule in harmless
+        matches = islice(pattern.finditer(text), _MOST_TRIED)
+        match = next(
+            (each for each in matches if is_report(text, each.start(), each.end(), is_certain=is_certain)), None
+        )
         if match is not None and rule.key not in seen:
             seen.add(rule.key)
             yield rule, match
