@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import Profile, parse_module, profile
+from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.profile.step_budget import step_budget
 from hlo_cli.analysis.profile.utilization import Utilization, utilization_by_step, utilization_of
 from hlo_cli.cli import main
@@ -57,7 +58,7 @@ ONE = 2 * 64**3
 PEAKS = {"tf32": 1e12, "bf16": 4e12}
 
 
-def traced(folder: Path, *ops: str, end: int = 1000) -> Profile:
+def traced(folder: Path, *ops: str, end: int = 1000, module: str = MODULE) -> Profile:
     """Two steps of so many nanoseconds on one device, each with these operations; a third one is partial."""
     ran = [
         Ran(op, end * step + 10 * at, 10, run=step + 1)
@@ -66,7 +67,7 @@ def traced(folder: Path, *ops: str, end: int = 1000) -> Profile:
     ]  # fmt: skip
     path = folder / "t.xplane.pb"
     steps = [(step, end * step, end * (step + 1)) for step in range(2)]
-    path.write_bytes(cpu_file(ran, parse_module(MODULE), steps))
+    path.write_bytes(cpu_file(ran, parse_module(module), steps))
     return profile(path)
 
 
@@ -97,6 +98,88 @@ def test_a_loop_counts_once_a_trip(tmp_path: Path) -> None:
     assert used_by(traced(tmp_path, "loop", *["hh"] * 5)).model_flops == 2 * 5 * ONE
 
 
+BRANCHES = f"""HloModule jit_f
+small {{
+  a = f32[64,64] parameter(0)
+  ROOT dx = f32[64,64] dot(a, a), {BOTH}
+}}
+big {{
+  b = f32[64,64] parameter(0)
+  d1 = f32[64,64] dot(b, b), {BOTH}
+  ROOT d2 = f32[64,64] dot(d1, b), {BOTH}
+}}
+wrapped {{
+  v = f32[64,64] parameter(0)
+  ROOT dv = f32[64,64] dot(v, v), {BOTH}
+}}
+ENTRY e {{
+  a = f32[64,64] parameter(0)
+  p = pred[] parameter(1)
+  w = f32[64,64] dot(a, a), {BOTH}
+  c = f32[64,64] conditional(p, w, w), true_computation=small, false_computation=big
+  even = f32[64,64] conditional(p, w, w), true_computation=small, false_computation=small
+  start = ((f32[64,64]), f32[64,64], u32[]) async-start(c), calls=wrapped
+  middle = ((f32[64,64]), f32[64,64], u32[]) async-update(start), calls=wrapped
+  ROOT done = f32[64,64] async-done(middle), calls=wrapped
+}}"""
+
+
+def test_a_branch_that_did_not_run_does_not_count(tmp_path: Path) -> None:
+    used = used_by(traced(tmp_path, "w", "c", "dx", module=BRANCHES))
+    assert (used.model_flops, used.operations, used.guesses) == (2 * 2 * ONE, 2, ())
+    used = used_by(traced(tmp_path, "c", "d1", "d2", module=BRANCHES))
+    assert (used.model_flops, used.guesses) == (2 * 2 * ONE, ())
+
+
+def test_a_conditional_without_events_inside_counts_as_its_least_branch(tmp_path: Path) -> None:
+    used = used_by(traced(tmp_path, "c", module=BRANCHES))
+    assert used.model_flops == 2 * ONE
+    assert used.guesses == ("which branch of c ran, counted as that of fewest flops",)
+    used = used_by(traced(tmp_path, "even", module=BRANCHES))
+    assert (used.model_flops, used.guesses) == (2 * ONE, ()), "branches of equal work leave nothing open"
+
+
+@pytest.mark.parametrize(
+    "ops", [("start", "middle", "done"), ("start", "done"), ("start",), ("middle", "done"), ("done",)]
+)
+def test_an_asynchronous_matmul_counts_once(ops: tuple[str, ...], tmp_path: Path) -> None:
+    assert used_by(traced(tmp_path, *ops, module=BRANCHES)).model_flops == 2 * ONE
+    assert used_by(traced(tmp_path, *ops, "dv", module=BRANCHES)).model_flops == 2 * ONE, "by its own events"
+
+
+@pytest.mark.parametrize(("trips", "flops", "is_known"), [("7", 7, True), ("0", 0, True), (None, 1, False)])
+def test_trip_counts_are_those_of_the_costs(trips: str | None, flops: int, is_known: bool, tmp_path: Path) -> None:
+    """A loop without events of its body counts as often as the executions that costs multiply with."""
+    text = MODULE.replace('"n":"5"', f'"n":"{trips}"')
+    if trips is None:
+        text = MODULE.replace(', backend_config={"known_trip_count":{"n":"5"}}', "").replace(
+            "direction=LT", "direction=EQ"
+        )
+    module = parse_module(text)
+    assert executions_of(module)[module.computation("body")].count == flops
+    used = used_by(traced(tmp_path, "x", "loop", module=text))
+    assert used.model_flops == 2 * (1 + flops) * ONE
+    assert used.guesses == (() if is_known else ("the trip count of loop, counted as 1",))
+
+
+def test_a_utilization_above_one_is_a_contradiction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traced(tmp_path, "x", "c", module=BRANCHES.replace("w = f32", "x = f32").replace("(p, w, w)", "(p, x, x)"))
+    chips = tmp_path / "chips.toml"
+    chips.write_text("[chip.mine]\nflops = { f32 = 1e12 }\nmemory = 1e9\n")
+    words = ["profile", str(tmp_path / "t.xplane.pb"), "--chip", "mine", "--chip-file", str(chips)]
+    assert main([*words, "--format", "screen"], standalone=False) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "MFU about 105%" in shown
+    assert (
+        "MFU is above 100%, which is impossible: matmuls need fewer flops than XLA counts, the guess is too high"
+        in shown
+    )
+    assert "or the peak rate is too low, such as that of another chip than mine." in shown
+    assert "Flops of matmuls are a guess where no events show it: which branch of c ran" in shown
+    assert main([*words, "--json"], standalone=False) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["flops_are_estimated"] is True
+
+
 def test_unknown_work_is_named_and_unknown_peaks_have_no_mfu(tmp_path: Path) -> None:
     found = traced(tmp_path, "x", "own")
     assert used_by(found).unknown == ("own",)
@@ -124,9 +207,10 @@ def test_the_screen_says_what_counts(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["profile", path, *chip, "--format", "screen"], standalone=False) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "MFU 52% · HFU 105%" in shown
-    assert "MFU: 2 operations with matmuls, 524,288 flops per step, against 1 Tflop/s in tf32" in shown
-    assert "50% of all that ran is computed again, which only HFU counts. Elementwise work is not counted" in shown
-    assert "own" in shown
+    assert "MFU: 2 operations with matmuls, 524,288 flops per step, against 1 Tflop/s in f32" in shown
+    assert "50% of the flops of matmuls are of rematerialization, which only HFU counts." in shown
+    assert "Elementwise work is not counted; custom calls of unknown work: own." in shown
+    assert "HFU is above 100%, which is impossible: matmuls need fewer flops than XLA counts" in shown
     assert main(["profile", path, *chip, "--json"], standalone=False) == 0
     numbers = json.loads(capsys.readouterr().out)["answer"]
     assert (numbers["model_flops"], numbers["hardware_flops"]) == (ONE, 2 * ONE)

@@ -338,12 +338,20 @@ def _executions(module: Module) -> Mapping[Computation, Executions]:
         for caller in computation.instructions:
             for called in caller.called_computations:
                 before = executions.get(called, NO_EXECUTIONS)
-                executions[called] = before if _continues(caller) else _with_runs_of(before, around, caller, called)
+                executions[called] = (
+                    before if continues_async(caller) else _with_runs_of(before, around, caller, called)
+                )
     return {computation: executions[computation] for computation in module.computations if computation in executions}
 
 
-def _continues(caller: Instruction) -> bool:
-    """Returns whether a caller names the computation that its async-start runs."""
+def continues_async(caller: Instruction) -> bool:
+    """Returns whether an instruction is the update or the done of an async-start, which runs the computation for it.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "s = (s8[], s8[], u32[]) async-start(s8[] p), calls=f  ROOT d = s8[] async-done(s), calls=f"
+    >>> [continues_async(each) for each in parse_module(text).entry.instructions if each.operands]
+    [False, True]
+    """
     opcode = caller.opcode
     return opcode in ASYNC_CONTINUATIONS or (opcode.endswith(("-update", "-done")) and bool(wrapped_opcode(opcode)))
 

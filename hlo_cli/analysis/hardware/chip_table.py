@@ -168,6 +168,16 @@ class ChipSpec:
         """
         return _rate_of(self.flops, element_type)
 
+    def rated_type(self, element_type: str) -> str:
+        """Returns the type whose rate `flops_of` returns, as data sheets name it; the same type if there is none.
+
+        >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+        >>> [chip_spec(name).rated_type("tf32") for name in ("v5e", "h100", "t4")]
+        ['bf16', 'tf32', 'f32']
+        """
+        rate = self.flops_of(element_type)
+        return next((name for name, each in self.flops.items() if each is rate), element_type)
+
     def at_most(self, element_type: str) -> Rate | None:
         """Returns the upper bound of the rate: the peak, or the measured rate if that is higher."""
         peak, measured = self.flops_of(element_type), self.fastest.get(_plain(element_type))

@@ -260,6 +260,11 @@ class Measured:
         """The peak FLOP/s of a device for matmuls of a type; None if unknown."""
         return self.roofs.matmul_peak(kind, None if self.profile.peaks is None else self._chip_of_trace)
 
+    def matmul_peak_type(self, kind: str) -> str:
+        """The type of which `matmul_peak` is the peak, such as bf16 for f32 on TPUs."""
+        chip = self.roofs.chip or self._chip_of_trace
+        return kind if chip is None else chip.rated_type(kind)
+
     @cached_property
     def utilization(self) -> Utilization | None:
         """The part of the peak that matmuls use; None without any, and where only some operations are selected."""

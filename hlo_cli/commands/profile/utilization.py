@@ -21,9 +21,13 @@ def utilization_facts(used: Utilization | None) -> list[str]:
     if used is None:
         return []
     if used.mfu is None or used.hfu is None:
-        return [f"matmuls at {format_rate(used.model_flop_rate, 'flop')}"]
-    facts = [f"MFU {format_percent(used.mfu)}%"]
-    return [*facts, f"HFU {format_percent(used.hfu)}%"] if used.recomputed_flops else facts
+        return [f"{_about(used)}{format_rate(used.model_flop_rate, 'flop')} of matmuls, idle time included"]
+    facts = [f"MFU {_about(used)}{format_percent(used.mfu)}%"]
+    return [*facts, f"HFU {_about(used)}{format_percent(used.hfu)}%"] if used.recomputed_flops else facts
+
+
+def _about(used: Utilization) -> str:
+    return "about " if used.guesses else ""
 
 
 def utilization_numbers(measured: Measured) -> dict[str, Cell]:
@@ -38,28 +42,47 @@ def utilization_numbers(measured: Measured) -> dict[str, Cell]:
         "model_flops": used.model_flops / steps,
         "hardware_flops": used.hardware_flops / steps,
         "model_flop_rate": used.model_flop_rate,
+        "flops_are_estimated": bool(used.guesses),
     }
 
 
 def utilization_words(measured: Measured) -> Iterator[str]:
-    """A sentence on what MFU counts, and what not."""
+    """What MFU counts, and what not; why it may be wrong if it is above 100%."""
     used = measured.utilization
-    if used is None or used.mfu is None:
+    if used is None:
+        return
+    if used.guesses:
+        yield f"Flops of matmuls are a guess where no events show it: {list_first(used.guesses, _MAX_NAMED)}."
+    if used.mfu is None or used.hfu is None:
         return
     devices = max(len(measured.profile.devices), 1)
     per = "in the trace" if measured.budget is None else "per step"
     amount = f"{format_flops(round(used.model_flops / _steps(measured) / devices))} {per}"
     amount += f" and {measured.device_noun}" if devices > 1 else ""
-    rates = [
-        f"{format_rate(peak, 'flop')} in {kind}"
+    rates = dict.fromkeys(
+        f"{format_rate(peak, 'flop')} in {measured.matmul_peak_type(kind)}"
         for kind, _ in sorted(used.flops_of_type.items(), key=lambda each: -each[1])
         if (peak := measured.matmul_peak(kind))
-    ]
+    )
     words = f"MFU: {format_count(used.operations, 'operations')} with matmuls, {amount}, against {', '.join(rates)}"
     if used.recomputed_flops:
         share = format_percent(used.recomputed_flops / used.hardware_flops)
-        words += f"; {share}% of all that ran is computed again, which only HFU counts"
+        words += f"; {share}% of the flops of matmuls are of rematerialization, which only HFU counts"
     yield f"{words}. Elementwise work is not counted{_unknown_words(used)}."
+    parts = (("MFU", used.mfu), *((("HFU", used.hfu),) if used.recomputed_flops else ()))
+    above = [name for name, part in parts if part > 1]
+    if above:
+        verb = "is" if len(above) == 1 else "are"
+        yield f"{' and '.join(above)} {verb} above 100%, which is impossible: {_reasons(measured, used)}."
+
+
+def _reasons(measured: Measured, used: Utilization) -> str:
+    """Why a utilization may be above 100%, in words."""
+    rate = "the peak rate is too low"
+    if measured.roofs.chip is not None:
+        rate += f", such as that of another chip than {measured.roofs.chip.chip}"
+    unsure = ", a trip count in the HLO is not that of the run" if not used.guesses else ", the guess is too high"
+    return f"matmuls need fewer flops than XLA counts{unsure}, events are missing, or {rate}"
 
 
 def _unknown_words(used: Utilization) -> str:
