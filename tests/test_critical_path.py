@@ -91,7 +91,7 @@ def test_by_device_names_the_late_one(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["profile", path, "--by", "device", "--format", "screen"], standalone=False) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.startswith(
-        "The others wait until CPU:2 comes to sum: 1.7 µs in all, 435.0 ns per step; it takes longer"
+        "CPU:2 is late at sum: other devices wait 1.7 µs in all, 435.0 ns per step; it takes longer for x"
     )
     assert main(["profile", path, "--by", "device", "--json"], standalone=False) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
@@ -101,3 +101,130 @@ def test_by_device_names_the_late_one(tmp_path: Path, capsys: pytest.CaptureFixt
     first = tables["late_devices"]["rows"][0]
     assert (first["device"], first["instruction"], first["late_times"], first["late_cause"]) == ("CPU:2", "sum", 3, "x")
     assert first["late_reason"] == "x, 1.8 µs more"
+
+
+ALL = "replica_groups={{0,1,2,3}}, channel_id=1, use_global_device_ids=true, to_apply=add"
+
+
+def computed(folder: Path, operations: str, rows: dict[str, list[tuple[int, int]]], steps: range) -> Profile:
+    """Three executions of 1,000 ns, each with the begin and the end of each operation on each device."""
+    text = f"""HloModule jit_f, num_partitions={DEVICES}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }}
+ENTRY e {{
+  p = f32[256] parameter(0)
+  x = f32[256] exponential(p)
+  {operations}
+}}"""
+    ran = [
+        Ran(name, 1000 * run + begin, end - begin, run + 1, device, f"tf_XLAEigen/{device}")
+        for run in range(3)
+        for name, times in rows.items()
+        for device, (begin, end) in enumerate(times)
+    ]
+    path = folder / "t.xplane.pb"
+    path.write_bytes(cpu_file(ran, parse_module(text), [(n, 1000 * n, 1000 * n + 1000) for n in steps]))
+    return profile(path)
+
+
+def names_of(found: Profile) -> list[tuple[str, str, str | None, int]]:
+    """The late devices: at which collective, because of which operation, and by how many nanoseconds."""
+    return [
+        (
+            found.devices[each.device],
+            found.operations[each.operation].name,
+            None if each.cause is None else found.operations[each.cause].name,
+            round(each.delay * 1e9),
+        )
+        for each in late_devices(found, waits_of(found))
+    ]
+
+
+def test_what_runs_after_a_collective_is_not_its_cause(tmp_path: Path) -> None:
+    begins = [300 if device == 2 else 50 for device in range(DEVICES)]
+    rows = {
+        "x": [(begin - 10, begin) for begin in begins],
+        "s1": [(begin, 310) for begin in begins],
+        "y": [(310, 810 if device == 2 else 350) for device in range(DEVICES)],
+    }
+    found = computed(tmp_path, f"s1 = f32[256] all-reduce(x), {ALL}\n  ROOT y = f32[256] sine(s1)", rows, range(3))
+    assert names_of(found) == [("CPU:2", "s1", None, 750)]
+    assert late_devices(found, waits_of(found))[0].starts_late
+
+
+def test_each_collective_has_the_cause_since_the_one_before(tmp_path: Path) -> None:
+    first = [300 if device == 2 else 50 for device in range(DEVICES)]
+    second = [560 if device == 2 else 350 for device in range(DEVICES)]
+    rows = {
+        "x": [(0, end) for end in first],
+        "s1": [(begin, 310) for begin in first],
+        "y": [(310, end) for end in second],
+        "sum": [(begin, 570) for begin in second],
+    }
+    other = ALL.replace("channel_id=1", "channel_id=2")
+    operations = (
+        f"s1 = f32[256] all-reduce(x), {ALL}\n  y = f32[256] sine(s1)\n  ROOT sum = f32[256] all-reduce(y), {other}"
+    )
+    found = computed(tmp_path, operations, rows, range(3))
+    assert names_of(found) == [("CPU:2", "s1", "x", 750), ("CPU:2", "sum", "y", 630)]
+    assert not any(each.starts_late for each in late_devices(found, waits_of(found)))
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("collective-permute(x), channel_id=1, source_target_pairs={{0,1},{1,0}}", [("CPU:1", "sum", "x", 30)]),
+        (f"all-reduce(x), {ALL}", []),
+    ],
+)
+def test_who_ends_before_the_last_begins_does_not_wait(
+    operation: str, expected: list[tuple[str, str, str | None, int]], tmp_path: Path
+) -> None:
+    """Devices 2 and 3 take no part in the permute; the events of the sum contradict one another."""
+    begins = (100, 110, 140, 700)
+    rows = {"x": [(0, begin) for begin in begins], "sum": [(begin, begin + 20) for begin in begins]}
+    assert names_of(computed(tmp_path, f"ROOT sum = f32[256] {operation}", rows, range(3))) == expected
+
+
+def test_a_delay_outside_of_steps_is_in_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ends = [300 if device == 2 else 100 for device in range(DEVICES)]
+    rows = {"x": [(0, end) for end in ends], "sum": [(end, 310) for end in ends]}
+    found = computed(tmp_path, f"ROOT sum = f32[256] all-reduce(x), {ALL}", rows, range(1, 3))
+    (first,) = late_devices(found, waits_of(found))
+    assert (round(first.delay * 1e9), round(first.step_delay * 1e9), first.times, first.steps) == (600, 400, 3, 2)
+    assert (
+        main(["profile", str(tmp_path / "t.xplane.pb"), "--by", "device", "--format", "screen"], standalone=False) == 0
+    )
+    assert "other devices wait 600.0 ns in all, 200.0 ns per step" in " ".join(capsys.readouterr().out.split())
+
+
+def test_groups_that_no_module_states_are_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = [
+        Ran(name, begin, end - begin, 1, device, f"tf_XLAEigen/{device}")
+        for device, late in enumerate((100, 110, 300))
+        for name, begin, end in (("fusion", 0, late), ("all-reduce.1", late, 310))
+    ]
+    path = tmp_path / "t.xplane.pb"
+    words = "Replica groups are unknown without HLO: each collective counts as one of all devices."
+    for devices, is_said in ((3, True), (2, False)):
+        path.write_bytes(cpu_file([each for each in ran if each.device < devices], steps=[(0, 0, 1000)]))
+        assert main(["profile", str(path), "--by", "device", "--format", "screen"], standalone=False) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "all-reduce.1" in shown
+        assert (words in shown) == is_said
+
+
+def test_hosts_with_other_clocks_are_to_be_read_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traced(tmp_path, [[100, 110, 700, 120]])
+    content = (tmp_path / "t.xplane.pb").read_bytes()
+    for host in ("a", "b"):
+        (tmp_path / f"{host}.xplane.pb").write_bytes(content)
+    (tmp_path / "t.xplane.pb").unlink()
+    assert main(["profile", str(tmp_path), "--by", "device", "--format", "screen"], standalone=False) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "the clocks of hosts differ. For those within a host, pass its trace alone." in shown
+    assert (
+        main(["profile", str(tmp_path / "a.xplane.pb"), "--by", "device", "--format", "screen"], standalone=False) == 0
+    )
+    assert "CPU:2 is late at sum" in " ".join(capsys.readouterr().out.split())

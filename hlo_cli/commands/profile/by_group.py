@@ -9,10 +9,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, By, Key, Keys, keys_of
-from hlo_cli.analysis.profile.critical_path import LateDevice, has_one_clock, late_devices, waits_of
+from hlo_cli.analysis.profile.critical_path import LateDevice, has_one_clock, has_unknown_groups, late_devices, waits_of
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, measures
 from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, rows_of, sums_by, window_of
-from hlo_cli.analysis.profile.profile import NO_STEP, MeasuredProgram, Step
+from hlo_cli.analysis.profile.profile import NO_STEP, MeasuredProgram, Profile, Step
 from hlo_cli.analysis.query.fields import NO_AXES
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, where_key
 from hlo_cli.commands.options.declaring import cause_of
@@ -369,11 +369,22 @@ def report_of_devices(measured: Measured) -> Report:
         words = _late_answer(measured, late)
     report = _report_of_table(measured, words, table)
     if late:
-        return replace(report, parts=(*report.parts, _late_table(measured, late)))
-    if devices > 1 and not has_one_clock(profile):
-        words = "Waits of devices for each other are unknown: their clocks differ."
-        return replace(report, parts=(*report.parts, Passage("remarks", (words,))))
+        words = "Replica groups are unknown without HLO: each collective counts as one of all devices."
+        remarks = [Passage("remarks", (words,))] if has_unknown_groups(profile) else []
+        return replace(report, parts=(*report.parts, _late_table(measured, late), *remarks))
+    if remark := _clock_words(profile):
+        return replace(report, parts=(*report.parts, Passage("remarks", (remark,))))
     return report
+
+
+def _clock_words(profile: Profile) -> str:
+    """Why it is unknown how long devices wait for each other; empty if it is known."""
+    if len(profile.devices) < 2 or has_one_clock(profile):
+        return ""
+    if len(profile.traces) == 1:
+        return "Wait times of devices are unknown: each device has its own clock."
+    words = "Wait times of devices are unknown: the clocks of hosts differ"
+    return f"{words}." if profile.platform == "TPU" else f"{words}. For those within a host, pass its trace alone."
 
 
 _WORTH_NAMING: Final = 0.02
@@ -381,14 +392,15 @@ _WORTH_NAMING: Final = 0.02
 
 
 def _late_answer(measured: Measured, late: Sequence[LateDevice]) -> str:
-    """Which device the others wait for most, where, and because of what."""
+    """Which device others wait for most, at which collective, and the cause."""
     profile, first = measured.profile, late[0]
     own = [each for each in late if each.device == first.device]
     delay = sum(each.delay for each in own)
-    words = f"The others wait until {profile.devices[first.device]} comes to {profile.operations[first.operation].name}"
-    words += f": {format_seconds(delay)} in all"
+    words = f"{profile.devices[first.device]} is late at {profile.operations[first.operation].name}"
+    words += f": other devices wait {format_seconds(delay)} in all"
     if steps := _whole_steps(measured):
-        words += f", {format_seconds(delay / steps)} per {step_noun(measured).removesuffix('s')}"
+        in_steps = sum(each.step_delay for each in own)
+        words += f", {format_seconds(in_steps / steps)} per {step_noun(measured).removesuffix('s')}"
     return words + (f"; it takes longer for {profile.operations[first.cause].name}" if first.cause is not None else "")
 
 
@@ -410,19 +422,19 @@ def _late_table(measured: Measured, late: Sequence[LateDevice]) -> Table:
 
     columns: tuple[Column[LateDevice], ...] = (
         Column("late_seconds", "late", "seconds", total="sum", role="waste", of=lambda each: each.delay),
-        Column("late_seconds_per_step", "per step", "seconds", total="sum", of=lambda each: each.delay / steps),
-        Column("waited_seconds", "others wait", "seconds", total="sum", rank=6, of=lambda each: each.waited),
+        Column("late_seconds_per_step", "per step", "seconds", total="sum", of=lambda each: each.step_delay / steps),
+        Column("waited_seconds", "wait time", "seconds", total="sum", rank=6, of=lambda each: each.waited),
         Column("late_times", "times", "count", rank=5, of=lambda each: each.times),
         Column("late_steps", "steps", "count", rank=4, of=lambda each: each.steps),
         Column("device", "late device", of=lambda each: profile.devices[each.device]),
         Column("instruction", "at", "name", of=lambda each: profile.operations[each.operation].name),
-        Column("late_reason", "because of", of=reason),
-        Column("late_cause", "because of", "name", person=False, of=cause_name),
-        Column("late_cause_seconds", "because of", "seconds", person=False,
+        Column("late_reason", "cause", of=reason),
+        Column("late_cause", "cause", "name", person=False, of=cause_name),
+        Column("late_cause_seconds", "cause", "seconds", person=False,
                of=lambda each: each.cause_seconds if each.cause is not None else None),
     )  # fmt: skip
     rows = rows_from(columns, late)
-    return Table("late_devices", columns, rows, title="devices that others wait for", noun="rows", main=False, limit=10)
+    return Table("late_devices", columns, rows, title="late devices", noun="rows", main=False, limit=10)
 
 
 def _report_of_table(measured: Measured, answer: str, table: Table) -> Report:
