@@ -322,9 +322,12 @@ def _read_file(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
     try:
         trace = _read_one_file(path, stdin, maximum_bytes)
     except HloError:
-        if other is None or not os.path.getsize(path):
+        if other is None:
             raise
-        return replace(_read_one_file(other, stdin, maximum_bytes), notes=(f"{path} cannot be read; using {other}",))
+        with suppress(HloError):  # that of the named file counts, if both are damaged
+            events = _read_one_file(other, stdin, maximum_bytes)
+            return replace(events, notes=(f"{path} cannot be read; using {other}", *events.notes))
+        raise
     if other is None or trace.is_whole:
         return trace
     with suppress(HloError):
@@ -336,9 +339,12 @@ def _read_file(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> Trace:
 
 
 def _readable_events(trace: Trace) -> int:
-    """The events of a damaged trace; 0 if they are damaged, too."""
+    """The events of a damaged trace that have their names and statistics; 0 if they cannot be read.
+
+    The names of a plane follow its events, so that those of the last plane before the damage have lost some.
+    """
     with suppress(HloError):
-        return trace.event_count
+        return replace(trace, planes=trace.planes[:-1]).event_count
     return 0
 
 

@@ -202,7 +202,7 @@ def test_kernels_without_a_valid_time_are_counted(tmp_path: Path) -> None:
         for each in tool["buffer_records"]["kernel_dispatch"]:
             each["end_timestamp"] = each["start_timestamp"] - 1
 
-    with pytest.raises(HloError, match="no kernel with a valid time: 4 rows without one"):
+    with pytest.raises(HloError, match="no kernels with a valid time: 4 rows without one"):
         read_trace(changed(tmp_path / "1_results.json", change))
 
 

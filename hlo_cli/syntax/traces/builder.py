@@ -301,7 +301,7 @@ class KernelTrace:
         if not self._count:
             reason = f" ({self.notes[0]})" if self.notes else ""
             if self._skipped:
-                kernels = f"{self.name} contains no kernel with a valid time"
+                kernels = f"{self.name} contains no kernels with a valid time"
                 hint = "each needs a begin and an end in whole nanoseconds, and the end must not be before the begin"
                 raise HloError(f"{kernels}: {counted(self._skipped, 'rows')} without one{reason}", hint=hint)
             raise HloError(f"{self.name} contains no kernels{reason}", hint="record it while a program runs")
