@@ -100,6 +100,13 @@ def test_what_is_written_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "wide" in path.read_text(), "classes of few kernels say so"
 
 
+def test_a_trace_of_another_kind_of_chip_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", STEPS, "--calibrate", "-o", str(tmp_path / "m.toml")]
+    for chip, is_noted in (("v5e", True), ("", False)):
+        assert main([*words, *(["--chip", chip] if chip else [])], standalone=False) == 0
+        assert ("v5e is a TPU, but the trace is of a CPU" in capsys.readouterr().err) == is_noted
+
+
 def test_the_measured_program_gets_about_its_time() -> None:
     """In the sum of the kernels of a trace, whose best times the factors are of."""
     profile = load_profile(STEPS, (), InputOptions()).profile

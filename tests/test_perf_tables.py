@@ -190,3 +190,17 @@ def test_other_chips_keep_their_times(tmp_path: Path) -> None:
     with pytest.raises(HloError, match="no times of mi350x"):
         chosen_throughput("mi350x", str(tmp_path / "own.txtpb"))
     assert chosen_throughput("h100", str(tmp_path / "own.txtpb")) == chip_spec("h100"), "rates are those of the chip"
+
+
+def test_tables_of_the_same_types_add_up(tmp_path: Path) -> None:
+    """A TOML file names two tables; a shape in both has the time of the last one."""
+    own, more, both = (1, 256, 256, 512), (1, 512, 512, 512), (1, 128, 128, 128)
+    (tmp_path / "a.txtpb").write_text(matmul_text({own: 4e-6, both: 1e-6}) + collective_text({256: 1e-5}))
+    (tmp_path / "b.txtpb").write_text(matmul_text({more: 5e-6, both: 2e-6}) + collective_text({512: 2e-5}))
+    toml = tmp_path / "chips.toml"
+    toml.write_text('[chip.mi350x]\nflops = { bf16 = 1e15 }\nmemory = 1e12\ntables = ["a.txtpb", "b.txtpb"]\n')
+    chip = chosen_throughput("mi350x", str(toml))
+    assert chip is not None
+    assert chip.measured is not None
+    assert chip.measured.matmuls[TYPES] == pytest.approx({own: 4e-6, more: 5e-6, both: 2e-6}, rel=1e-3)
+    assert chip.measured.collectives["all-to-all"][1, 8] == pytest.approx({1024: 1e-5, 2048: 2e-5}, rel=1e-3)

@@ -17,7 +17,7 @@ from hlo_cli.source import Diagnostic, HloError, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
-    from hlo_cli.analysis.hardware.chip_table import Chip, MatmulTimes, MeasuredTimes, Series
+    from hlo_cli.analysis.hardware.chip_table import Chip, MeasuredTimes
     from hlo_cli.commands.options.declaring import Rules
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.module import Module
@@ -103,13 +103,16 @@ def _chips_of_tables(source: Source, chip: str | None) -> Mapping[str, ChipSpec]
 
 
 def _measured(sources: Sequence[Source], name: str) -> MeasuredTimes:
-    """The measured times of a chip in tables of XLA; HloError if a table is of other chips."""
+    """The measured times of a chip in tables of XLA; HloError if a table is of other chips.
+
+    A shape that several tables have has the time of the last one.
+    """
     from hlo_cli.analysis.hardware.chip_table import MeasuredTimes
     from hlo_cli.analysis.hardware.gpu_devices import chips_of_table, gpu_devices
     from hlo_cli.syntax.compiler_files.perf_tables import read_perf_tables
 
-    matmuls: dict[str, MatmulTimes] = {}
-    collectives: dict[str, Series] = {}
+    matmuls: dict[str, dict[tuple[int, int, int, int], float]] = {}
+    collectives: dict[str, dict[tuple[int, int], dict[int, float]]] = {}
     for source in sources:
         tables = read_perf_tables(source)
         matching = [table for device, table in tables.items() if name in chips_of_table(device)]
@@ -120,8 +123,11 @@ def _measured(sources: Sequence[Source], name: str) -> MeasuredTimes:
         if not matching:
             raise HloError(f"{source.name}: no times of {name}", hint=f"it has times of {', '.join(tables)}")
         for table in matching:
-            matmuls.update(table.matmuls)
-            collectives.update(table.collectives)
+            for types, shapes in table.matmuls.items():
+                matmuls.setdefault(types, {}).update(shapes)
+            for opcode, series in table.collectives.items():
+                for groups, times in series.items():
+                    collectives.setdefault(opcode, {}).setdefault(groups, {}).update(times)
     return MeasuredTimes(matmuls, collectives, ", ".join(source.name for source in sources))
 
 

@@ -723,7 +723,8 @@ def write_calibration(measured: Measured, output: OutputOptions) -> int:
     source = f"measured in {measured.loaded.path}: {names}" if names else f"measured in {measured.loaded.path}"
     chip, samples = calibrate(measured.profile, known, measured.profile.platform.lower(), source)
     write([calibration_text(chip, is_known=known is not None)], output.path)
-    notes = tuple(Diagnostic("note", words) for words in _calibration_words(chip, len(samples), output.path))
+    words = [measured.other_chip_words, *_calibration_words(chip, len(samples), output.path)]
+    notes = tuple(Diagnostic("note", each) for each in words if each)
     return print_diagnostics((*notes, *measured.loaded.notes), (), replace(output, verbose=True))
 
 

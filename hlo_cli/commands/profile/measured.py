@@ -312,7 +312,7 @@ class Measured:
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
         """Notes on the selection, the peak rates, a chip of another kind than the trace, and the reading."""
-        texts = (self.roofs.words, self._other_chip)
+        texts = (self.roofs.words, self.other_chip_words)
         noted = (Diagnostic("note", text) for text in texts if text)
         return (*self._selection[1], *self.time_notes, *noted, *self.loaded.notes)
 
@@ -334,7 +334,7 @@ class Measured:
         return f"{words}; time that several share is divided between them"
 
     @property
-    def _other_chip(self) -> str:
+    def other_chip_words(self) -> str:
         """A note if the chip is of another kind than the devices of the trace; empty if not."""
         name, platform = self.roofs.chip.chip if self.roofs.chip else "", self.profile.platform
         chip = next((each for each in known_chips() if each.name == name), None)
