@@ -10,6 +10,7 @@ import pytest
 
 from hlo_cli import Profile, profile
 from hlo_cli.analysis.profile.step_budget import PARTS, Part, StepBudget, step_budget
+from hlo_cli.cli import main
 from share import every
 from traces_writing import Event, PlaneWriter, Statistic, file_of
 
@@ -22,7 +23,7 @@ class Planted:
     """A trace of steps of 1 ms by the clock of the host: 700 µs load a batch, 200 µs run on the cores.
 
     The profiler places the events of core `k` `errors[k]` µs too late on the time of the host. Of the runtime, there
-    are events if `has_runtime`; by their own clock, the cores are 5 s, 7 s, … behind.
+    are events if `has_runtime`, those with the name `only` if it has one; by their own clock, the cores are 5 s, 7 s, … behind.
     """
 
     errors: tuple[int, ...] = (0,)
@@ -31,6 +32,7 @@ class Planted:
     latency: int = 10
     has_ordinals: bool = True
     has_infeed: bool = False
+    only: str = ""
 
     def write(self, path: Path) -> Profile:
         host = PlaneWriter("/host:CPU", 1)
@@ -49,7 +51,8 @@ class Planted:
                 runtime.append(Event(host.kind("CompleteCallbacks"), begin + done - 3 * US, 3 * US, own))
         host.line("python", python, id=1)
         if self.has_runtime:
-            host.line("tpu runtime", runtime, id=2)
+            kind = host.kind(self.only) if self.only else 0
+            host.line("tpu runtime", [each for each in runtime if not kind or each.kind == kind], id=2)
         planes = [self._core(core, error) for core, error in enumerate(self.errors)]
         path.write_bytes(file_of([host, *planes]))
         return profile(path)
@@ -144,3 +147,29 @@ def test_infeeds_are_waiting_for_input(tmp_path: Path) -> None:
     assert is_near(microseconds(budget, "compute"), 150, 0)
     words = {cause.words: round(cause.seconds * 1e6) for cause in budget.causes if cause.part == "input"}
     assert words["infeed infeed.1"] == 50 * STEPS
+
+
+@pytest.mark.parametrize(
+    ("has_event", "error", "condition"),
+    [("DoEnqueueProgram", -289, "after they are enqueued"), ("CompleteCallbacks", 4_000, "before they are reported")],
+)
+def test_a_bound_on_one_side_is_called_the_least(has_event: str, error: int, condition: str, tmp_path: Path) -> None:
+    """The runtime has events of the one kind alone: the true distance may be any beyond."""
+    traced = Planted((error,), only=has_event).write(tmp_path / "t.xplane.pb")
+    (note,) = [note for note in traced.notes if "the clock of the host is corrected" in note]
+    milliseconds = float(note.partition("corrected by at least ")[2].partition(" ms")[0])
+    assert milliseconds == pytest.approx((abs(error) - 10) / 1000, abs=0.0015)
+    assert note.endswith(f"so that {STEPS} programs run {condition}")
+    assert "±" not in note
+
+
+def test_the_time_to_the_next_step_is_not_called_that_of_a_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cores mark steps of 200 µs, one in each ms: the parts add up to more than the steps at the head."""
+    Planted().write(tmp_path / "t.xplane.pb")
+    assert main(["profile", str(tmp_path / "t.xplane.pb"), "--format", "screen"], standalone=False) == 0
+    shown = capsys.readouterr().out
+    assert "6 steps of 200.0 µs (median)" in shown
+    assert "where the mean time from one step to the next goes" in shown
+    assert "where a mean step goes" not in shown

@@ -34,13 +34,22 @@ class HostClock:
     """How far the host is ahead of the clock of a core: `ahead_ps`, None if it cannot be known.
 
     `corrected_ps` is how much of it is due to the `runs` of the runtime, because the profiler contradicts them;
-    `error_ps` is how far the true value may be from it, None if no run bounds it.
+    `error_ps` is how far the true value may be from it, None if the runs have only begins (`is_enqueued`) or only ends
+    (`is_reported`): then the correction is the least one.
     """
 
     ahead_ps: int | None
     corrected_ps: int = 0
     error_ps: int | None = None
     runs: int = 0
+    is_enqueued: bool = False
+    is_reported: bool = False
+
+    @property
+    def condition(self) -> str:
+        """What holds for the runs by this clock, in words."""
+        parts = (("after they are enqueued", self.is_enqueued), ("before they are reported", self.is_reported))
+        return " and ".join(words for words, is_known in parts if is_known)
 
 
 def hosts_of_cores(trace: Trace, host: str, devices: Sequence[str]) -> tuple[Mapping[str, HostWork], Sequence[str]]:
@@ -72,9 +81,12 @@ def _notes(clocks: Mapping[str, HostClock]) -> Iterator[str]:
     if moved:
         core, clock = max(moved.items(), key=lambda each: abs(each[1].corrected_ps))
         error = "" if clock.error_ps is None else f" (± {clock.error_ps * PS * 1e6:,.0f} µs)"
+        least = "at least " if clock.error_ps is None else ""
         milliseconds = abs(clock.corrected_ps) * PS * 1e3
-        words = f"the clock of the host is corrected by {milliseconds:.3g} ms{error} for {core}{_more(list(moved))}"
-        yield f"{words}, so that {clock.runs} programs run after they are enqueued and before they are reported"
+        words = (
+            f"the clock of the host is corrected by {least}{milliseconds:.3g} ms{error} for {core}{_more(list(moved))}"
+        )
+        yield f"{words}, so that {clock.runs} programs run {clock.condition}"
 
 
 def _more(names: Sequence[str]) -> str:
@@ -97,8 +109,9 @@ def _host_clock(plane: Plane, launched: _Runs, completed: _Runs, span: tuple[int
         first, last = int(clock.host_begins.min()), int(clock.host_begins.max())
         return HostClock(ahead if span[0] <= first and last <= span[1] else None)
     corrected = min(max(0, least), most)
-    error = (most - least) if least > -_FAR and most < _FAR else None
-    return HostClock(ahead + corrected, corrected, error, runs)
+    is_enqueued, is_reported = least > -_FAR, most < _FAR
+    error = most - least if is_enqueued and is_reported else None
+    return HostClock(ahead + corrected, corrected, error, runs, is_enqueued, is_reported)
 
 
 def _bounds(plane: Plane, number: int, launched: _Runs, completed: _Runs) -> tuple[int, int, int]:
@@ -111,8 +124,9 @@ def _bounds(plane: Plane, number: int, launched: _Runs, completed: _Runs) -> tup
         ids = integers(line.statistic("run_id"), np.arange(len(begins)), NO_RUN).tolist()
         for id, begin, duration in zip(ids, begins.tolist(), durations.tolist(), strict=True):
             enqueued, reported = launched.first(id, number), completed.last(id, number)
+            runs += enqueued is not None or reported is not None
             if enqueued is not None:
-                least, runs = max(least, enqueued - begin), runs + 1
+                least = max(least, enqueued - begin)
             if reported is not None:
                 most = min(most, reported - begin - duration)
     return least, most, runs

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Final
 
 from hlo_cli.analysis.profile.step_budget import PARTS, Cause, Part, PartTimes, StepBudget
 from hlo_cli.commands.profile.measured import Measured
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.numbers import format_percent, format_seconds
 from hlo_cli.report.table import Cell, Column, Table, rows_from
 
@@ -56,13 +58,19 @@ def budget_table(measured: Measured) -> Table | None:
         Column("main_cause", "mostly", of=lambda row: _cause_words(row.cause, len(set(budget.steps.tolist())))),
         Column("main_cause_seconds", "mostly", "seconds", person=False, of=lambda row: row.cause_seconds or None),
     )
-    words = (
-        "where the time from one execution to the next goes" if _has_no_steps(measured) else "where a mean step goes"
-    )
-    title = f"{words}{f', per {measured.device_noun}' if several else ''}"
+    title = f"{_budget_words(measured, budget)}{f', per {measured.device_noun}' if several else ''}"
     return Table(
         "step_parts", columns, rows_from(columns, rows), title=title, noun="parts", main=False, limit=len(PARTS)
     )
+
+
+def _budget_words(measured: Measured, budget: StepBudget) -> str:
+    """What the parts add up to: mean steps, or the time to the next one where that is longer than the steps are."""
+    if _has_no_steps(measured):
+        return "where the time from one execution to the next goes"
+    durations = [step.duration_ps * PS for step in measured.profile.steps if step.is_whole]
+    is_longer = budget.step_seconds > (1 + _WORTH_NAMING) * (fmean(durations) if durations else 0.0)
+    return "where the mean time from one step to the next goes" if is_longer else "where a mean step goes"
 
 
 _WORTH_NAMING: Final = 0.05
