@@ -116,7 +116,7 @@ def test_the_measured_program_gets_about_its_time() -> None:
     for each in samples:
         found = chip.calibration.classes.get(each.kind) or chip.calibration.of("small")
         predicted += each.calls * (found.seconds + found.factor * each.modeled)
-    assert predicted == pytest.approx(sum(each.total for each in samples), rel=0.5)
+    assert predicted == pytest.approx(sum(each.total for each in samples), rel=0.1)
 
 
 def test_every_command_takes_it_as_a_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -180,6 +180,15 @@ def test_a_utilization_above_one_is_a_contradiction(tmp_path: Path, capsys: pyte
     assert json.loads(capsys.readouterr().out)["answer"]["flops_are_estimated"] is True
 
 
+def test_without_steps_flops_are_per_execution(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = [Ran("x", 1000 * run, 10, run=run + 1) for run in range(2)]
+    (tmp_path / "t.xplane.pb").write_bytes(cpu_file(ran, parse_module(MODULE)))
+    assert (
+        main(["profile", str(tmp_path / "t.xplane.pb"), "--chip", "h100", "--format", "screen"], standalone=False) == 0
+    )
+    assert "524,288 flops per execution," in " ".join(capsys.readouterr().out.split())
+
+
 def test_unknown_work_is_named_and_unknown_peaks_have_no_mfu(tmp_path: Path) -> None:
     found = traced(tmp_path, "x", "own")
     assert used_by(found).unknown == ("own",)

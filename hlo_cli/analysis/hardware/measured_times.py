@@ -453,9 +453,9 @@ TABLE_FITS: Final[Mapping[tuple[str, str], TableFit]] = MappingProxyType(
 # --- how good is a table ---
 
 
-_LEAST_LEFT_OUT: Final = 8  # fewer errors have no 10% quantile
+_MIN_LEFT_OUT: Final = 8  # fewer errors have no 10% quantile
 _FAR: Final = 0.3  # an error of a step between two kernels: larger ones say nothing more of a method
-_MOST_LEFT_OUT: Final = 80
+_MAX_LEFT_OUT: Final = 80
 """Shapes of a table of the user that are left out, each in turn; more take longer than a command may."""
 
 
@@ -479,10 +479,10 @@ def fit_of(
             method: [error for seconds, error in found if (seconds >= LARGE_SECONDS) == is_large]
             for method, found in by_method.items()
         }
-        if len(errors[METHODS[0]]) < _LEAST_LEFT_OUT:
+        if len(errors[METHODS[0]]) < _MIN_LEFT_OUT:
             errors = {method: [error for _, error in found] for method, found in by_method.items()}
         best = min(METHODS, key=lambda method: sum(min(abs(error), _FAR) for error in errors[method]))
-        is_known = len(errors[best]) >= _LEAST_LEFT_OUT
+        is_known = len(errors[best]) >= _MIN_LEFT_OUT
         parts.append(Interpolation(best, band_of(errors[best]) if is_known else SHAPE_BAND))
     return TableFit(*parts)
 
@@ -653,10 +653,10 @@ def sizes_of(types: str) -> tuple[float, float]:
 def _bytes_of(name: str) -> int:
     # The first number of a type's name is its bits: f8e4m3fn, bf16, s32.
     digits = "".join(each if each.isdigit() else " " for each in name).split()
-    return max(int(digits[0]) // 8, 1) if digits and len(digits[0]) < _MOST_DIGITS else 4
+    return max(int(digits[0]) // 8, 1) if digits and len(digits[0]) < _MAX_DIGITS else 4
 
 
-_MOST_DIGITS: Final = 4  # c128 has three: a longer number is no width of a type
+_MAX_DIGITS: Final = 4  # c128 has three: a longer number is no width of a type
 
 
 # A chip has tens of columns, and a command asks for one chip.
@@ -671,7 +671,7 @@ def _shipped_table(chip: str, types: str) -> _Table:
 @lru_cache(maxsize=64)
 def _own_table(own: MeasuredTimes, types: str, unit: Unit, model: MatmulModel) -> _Table:
     times = own.matmuls[types]
-    return _table_of(times, types, unit, model, fit_of(times, sizes_of(types), unit, model, most=_MOST_LEFT_OUT))
+    return _table_of(times, types, unit, model, fit_of(times, sizes_of(types), unit, model, most=_MAX_LEFT_OUT))
 
 
 def _table_of(times: MatmulTimes, types: str, unit: Unit, model: MatmulModel, fit: TableFit) -> _Table:

@@ -239,7 +239,7 @@ def _others_run(
         yield "waiting_for_devices", "other devices still run", union(begins, ends)
 
 
-_MOST_CAUSES: Final = 20
+_MAX_CAUSES: Final = 20
 """The causes of a kind of work that are told apart; each takes a pass over the steps."""
 
 
@@ -247,7 +247,7 @@ def _of_host(part: _HostPart, host: HostWork) -> Iterable[tuple[Part, str, Inter
     """The intervals of a kind of work, one layer for each of its main causes."""
     chosen = host.codes == WORKS.index(part)
     lengths = np.bincount(host.causes[chosen], (host.ends_ps - host.begins_ps)[chosen], minlength=len(host.labels))
-    for cause in np.argsort(-lengths, kind="stable")[:_MOST_CAUSES].tolist():
+    for cause in np.argsort(-lengths, kind="stable")[:_MAX_CAUSES].tolist():
         if lengths[cause]:
             own = chosen & (host.causes == cause)
             yield part, host.labels[cause], union(host.begins_ps[own], host.ends_ps[own])

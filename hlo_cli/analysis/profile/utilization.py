@@ -67,7 +67,7 @@ class _MatmulFlops:
 
     kind: str
     flops: float
-    is_again: bool
+    is_recomputed: bool
 
 
 def utilization_of(profile: Profile, budget: StepBudget | None, peak_of: PeakOf) -> Utilization | None:
@@ -87,24 +87,24 @@ def utilization_of(profile: Profile, budget: StepBudget | None, peak_of: PeakOf)
         rows = np.isin(profile.step_codes, np.unique(budget.steps))
     matmuls, unknown = _matmuls_of_operations(profile)
     calls = _calls(profile, np.where(rows, profile.codes, -1), len(profile.operations))
-    counted = [(work, calls[number]) for number, each in matmuls.items() for work in each if calls[number]]
+    counted = [(each, calls[number]) for number, several in matmuls.items() for each in several if calls[number]]
     if not counted or not seconds:
         return None
     of_type: dict[str, float] = {}
-    for work, count in counted:
-        of_type[work.kind] = of_type.get(work.kind, 0.0) + work.flops * count
+    for each, count in counted:
+        of_type[each.kind] = of_type.get(each.kind, 0.0) + each.flops * count
     peaks = {kind: peak_of(kind) for kind in of_type}
     model, hardware = (
-        sum(work.flops * count for work, count in counted if not (is_model and work.is_again))
+        sum(each.flops * count for each, count in counted if not (is_model and each.is_recomputed))
         for is_model in (True, False)
     )
     mfu = hfu = None
     if all(peaks.values()):
         mfu, hfu = (
             sum(
-                work.flops * count / (peaks[work.kind] or 1.0)
-                for work, count in counted
-                if not (is_model and work.is_again)
+                each.flops * count / (peaks[each.kind] or 1.0)
+                for each, count in counted
+                if not (is_model and each.is_recomputed)
             )
             / seconds
             for is_model in (True, False)
@@ -126,11 +126,11 @@ def utilization_by_step(
     count = len(profile.steps)
     matmuls, _ = _matmuls_of_operations(profile)
     model, at_peak = [0.0] * len(profile.operations), [0.0] * len(profile.operations)
-    for number, each in matmuls.items():
-        for work in each:
-            if not work.is_again:
-                model[number] += work.flops
-                at_peak[number] += work.flops / (peak_of(work.kind) or float("nan"))
+    for number, several in matmuls.items():
+        for each in several:
+            if not each.is_recomputed:
+                model[number] += each.flops
+                at_peak[number] += each.flops / (peak_of(each.kind) or float("nan"))
     weights = _row_calls(profile)
     inside = profile.step_codes != NO_STEP
     steps = profile.step_codes[inside]
@@ -202,13 +202,16 @@ def _matmuls_of_operation(operation: Operation, events: _Events) -> tuple[Sequen
         if not operation.flops or not operation.category.startswith(_MATMUL_CATEGORIES):
             return (), ""
         model = operation.flops if operation.model_flops is None else operation.model_flops
-        again = max(operation.flops - model, 0.0)
-        is_again = "rematted_computation/" in operation.op_name
-        parts = (_MatmulFlops(_BF16, operation.flops - again, is_again), _MatmulFlops(_BF16, again, True))
+        recomputed = max(operation.flops - model, 0.0)
+        is_recomputed = "rematted_computation/" in operation.op_name
+        parts = (
+            _MatmulFlops(_BF16, operation.flops - recomputed, is_recomputed),
+            _MatmulFlops(_BF16, recomputed, True),
+        )
         return [part for part in parts if part.flops], ""
     runs, doubt = _matmuls_of_call(instruction, events)
     found = [
-        _MatmulFlops(matmul_type(matmul), matmul.flops * times, _is_again(matmul.instruction, instruction))
+        _MatmulFlops(matmul_type(matmul), matmul.flops * times, _is_recomputed(matmul.instruction, instruction))
         for matmul, times in runs
     ]
     # Attention and other kernels of libraries have the work that they declare.
@@ -217,7 +220,7 @@ def _matmuls_of_operation(operation: Operation, events: _Events) -> tuple[Sequen
     return found, doubt
 
 
-def _is_again(matmul: Instruction, around: Instruction) -> bool:
+def _is_recomputed(matmul: Instruction, around: Instruction) -> bool:
     """Whether a matmul is computed again; a fusion has the op_name of its root, which may be another operation's."""
     if is_rematerialized(matmul):
         return True

@@ -24,7 +24,6 @@ from hlo_cli.commands.profile.by_operation import (
     numbers_of,
     plural_of_kind,
     rate_columns,
-    step_noun,
     time_columns,
 )
 from hlo_cli.commands.profile.measured import Measured
@@ -400,7 +399,7 @@ def _late_answer(measured: Measured, late: Sequence[LateDevice]) -> str:
     words += f": other devices wait {format_seconds(delay)} in all"
     if steps := _whole_steps(measured):
         in_steps = sum(each.step_delay for each in own)
-        words += f", {format_seconds(in_steps / steps)} per {step_noun(measured).removesuffix('s')}"
+        words += f", {format_seconds(in_steps / steps)} per {measured.step_noun.removesuffix('s')}"
     return words + (f"; it takes longer for {profile.operations[first.cause].name}" if first.cause is not None else "")
 
 
@@ -460,7 +459,7 @@ def _steps_answer(measured: Measured, durations: Sequence[float]) -> str:
         return "No steps in this trace"
     if not durations:
         return f"No whole step: {format_count(len(steps), 'partial steps')}"
-    words = f"{format_count(len(durations), step_noun(measured))} of {format_seconds(median(durations))}"
+    words = f"{format_count(len(durations), measured.step_noun)} of {format_seconds(median(durations))}"
     if len(durations) > 1:
         words += f" (median), {format_seconds(min(durations))} to {format_seconds(max(durations))}"
     if partial := len(steps) - len(durations):

@@ -144,13 +144,8 @@ def facts_of(measured: Measured) -> Passage:
     return Passage("facts", (" · ".join(facts),))
 
 
-def step_noun(measured: Measured) -> str:
-    """What the steps of a trace are: `steps` that the program or the device marks, or `executions` of its program."""
-    return "executions" if measured.profile.step_source == "executions" else "steps"
-
-
 def _steps_words(measured: Measured) -> list[str]:
-    steps, noun = measured.profile.steps, step_noun(measured)
+    steps, noun = measured.profile.steps, measured.step_noun
     durations = [step.duration_ps * PS for step in steps if step.is_whole]
     words = []
     if durations:
@@ -319,7 +314,7 @@ def _byte_rate(work: Timed | Sum) -> float | None:
 # `hlo profile TRACE`: one row for each instruction, those that take most time first.
 
 
-_LONGEST_ROWS: Final = 10
+_MAX_ROWS_CHECKED: Final = 10
 """If names of so many instructions are not unique, their modules are shown on narrow screens, too."""
 
 
@@ -371,7 +366,7 @@ def _operations_table(measured: Measured) -> Table:
         # All kernels without an instruction are one row, where their sum belongs in the order.
         rows.insert(sum(each.measure.busy_time >= kernels.busy_time for each in timed), kernels)
     has_modules = len({each.operation.program for each in timed}) > 1
-    longest = [each.operation.name for each in timed[:_LONGEST_ROWS]]
+    longest = [each.operation.name for each in timed[:_MAX_ROWS_CHECKED]]
     is_unique = len(set(longest)) == len(longest)
 
     def per_step(work: Timed | Sum) -> float:
@@ -464,7 +459,7 @@ def _has_kernels(timed: Sequence[Timed]) -> bool:
     return any(each.measure.events != each.measure.calls for each in timed)
 
 
-_MOST_NEXT: Final = 2  # the lines of a screen that name commands
+_MAX_NEXT: Final = 2  # the lines of a screen that name commands
 
 
 def _next_of_operations(measured: Measured) -> tuple[str, ...]:
@@ -473,7 +468,7 @@ def _next_of_operations(measured: Measured) -> tuple[str, ...]:
     if not command or not timed:
         return ()
     longest = min(timed, key=rank)
-    return (*next_of_budget(measured), f"{command} --by source", f"{command} {longest.operation.name}")[:_MOST_NEXT]
+    return (*next_of_budget(measured), f"{command} --by source", f"{command} {longest.operation.name}")[:_MAX_NEXT]
 
 
 # --- --exposed: transfers that wait ---

@@ -20,7 +20,7 @@ from hlo_cli.source import HloError
 # `hlo profile TRACE --by stack`: the calls of the user's program as a tree, each with the time of all that it made.
 
 
-_MOST_FRAMES: Final = 200  # of a stack; deeper ones are recursion, whose outer calls say nothing more
+_MAX_FRAMES: Final = 200  # of a stack; deeper ones are recursion, whose outer calls say nothing more
 _JOINED: Final = " > "
 """What stands between calls that only lead to the next one."""
 
@@ -85,7 +85,7 @@ def _path_of(timed: Timed) -> Sequence[tuple[str, str]]:
     program = operation.program
     if operation.instruction is None or program is None or program.module is None:
         return ((NO_INSTRUCTION, ""),)
-    stack = origins_of(program.module).of(operation.instruction).stack[:_MOST_FRAMES]
+    stack = origins_of(program.module).of(operation.instruction).stack[:_MAX_FRAMES]
     if not stack:
         return ((UNKNOWN_KEY, ""),)
     path: list[tuple[str, str]] = []

@@ -709,7 +709,7 @@ def _next_of_predicted(measured: Measured, predictions: _Predictions, chip: str)
 # `hlo profile TRACE --calibrate -o FILE`: measured times of classes of kernels, as a file for `--chip-file`.
 
 
-_MOST_NAMED: Final = 4  # classes in a note, which is one line
+_MAX_NAMED: Final = 4  # classes in a note, which is one line
 
 
 def write_calibration(measured: Measured, output: OutputOptions) -> int:
@@ -739,16 +739,16 @@ def _calibration_words(chip: ChipSpec, kernels: int, path: str | None) -> list[s
         f"{name} {format_count(found.kernels, 'kernels')} ({found.low:.2f} to {found.high:.2f})"
         for name, found in calibration.classes.items()
         if found.kernels >= FEW_KERNELS
-    ][:_MOST_NAMED]
+    ][:_MAX_NAMED]
     words = [f"{format_count(kernels, 'kernels')} in {format_count(len(calibration.classes), 'classes')}"]
     words[0] += f", {format_seconds(calibration.seconds_per_kernel)} for each kernel"
     if listed:
         words.append(f"8 of 10 of the measured time is in these ranges around the fit: {'; '.join(listed)}")
     few = [name for name, found in calibration.classes.items() if found.kernels < FEW_KERNELS]
     if few:
-        more = f", and {len(few) - _MOST_NAMED} more" if len(few) > _MOST_NAMED else ""
+        more = f", and {len(few) - _MAX_NAMED} more" if len(few) > _MAX_NAMED else ""
         words.append(
-            f"fewer than {FEW_KERNELS} kernels, so their range is a factor of 2: {'; '.join(few[:_MOST_NAMED])}{more}"
+            f"fewer than {FEW_KERNELS} kernels, so their range is a factor of 2: {'; '.join(few[:_MAX_NAMED])}{more}"
         )
     if path is not None:
         words.append(f"to use it: hlo schedule DUMP --chip-file {path}")

@@ -384,6 +384,11 @@ class Measured:
         return _DEVICE_NOUNS[self.profile.platform]
 
     @property
+    def step_noun(self) -> str:
+        """What steps of a trace are: `steps` that the program or the device marks, or `executions` of its program."""
+        return "executions" if self.profile.step_source == "executions" else "steps"
+
+    @property
     def whole_words(self) -> str:
         """The time of one device, such as `the 488.0 ms per core`; of the only device, without the noun."""
         devices = len(self.profile.devices)

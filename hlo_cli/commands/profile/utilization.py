@@ -56,7 +56,7 @@ def utilization_words(measured: Measured) -> Iterator[str]:
     if used.mfu is None or used.hfu is None:
         return
     devices = max(len(measured.profile.devices), 1)
-    per = "in the trace" if measured.budget is None else "per step"
+    per = "in the trace" if measured.budget is None else f"per {measured.step_noun.removesuffix('s')}"
     amount = f"{format_flops(round(used.model_flops / _steps(measured) / devices))} {per}"
     amount += f" and {measured.device_noun}" if devices > 1 else ""
     rates = dict.fromkeys(

@@ -39,8 +39,8 @@ INTEGERS: Final = frozenset(
 """Statistics that are integers in an xplane; formats that have texts alone write them in digits."""
 FLOATS: Final = frozenset(("occupancy_pct", "theoretical_occupancy_pct", "time_scale_multiplier"))
 _LIMIT: Final = 1 << 63  # times and values are int64 in the columns of a trace
-_LONGEST_INTEGER: Final = 21  # 2^64 has 20 digits; more is text
-_MOST_NUMBERS: Final = 1 << 16  # a bound on the memory of values that do not recur, such as correlation ids
+_MAX_DIGITS: Final = 21  # 2^64 has 20 digits; more is text
+_MAX_NUMBERS: Final = 1 << 16  # a bound on the memory of values that do not recur, such as correlation ids
 
 
 def number_of(name: str, text: str) -> Value:
@@ -50,7 +50,7 @@ def number_of(name: str, text: str) -> Value:
     (-7, '7')
     """
     try:
-        if name in INTEGERS and len(text) < _LONGEST_INTEGER and text.isascii():
+        if name in INTEGERS and len(text) < _MAX_DIGITS and text.isascii():
             return int(text)
         if name in FLOATS:
             return float(text)
@@ -129,7 +129,7 @@ class Texts:
         if code is None:
             code = len(self._ids)
             number = number_of(name, value) if isinstance(value, str) else value
-            if isinstance(number, str) or len(known) < _MOST_NUMBERS:
+            if isinstance(number, str) or len(known) < _MAX_NUMBERS:
                 known[name, value] = code
             tag, bits = _bits(number, self)
             self._ids.append(self.id_of(name))

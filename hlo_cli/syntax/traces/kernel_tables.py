@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_PREAMBLE: Final = 50
 """The most lines before the header; nsys writes what it does there."""
 # Names of C++ templates have thousands of characters; a file without quotes at its end would be one cell.
-_LONGEST_CELL: Final = 1 << 20
+_MAX_CELL_CHARACTERS: Final = 1 << 20
 _PIECE: Final = 1 << 20  # decoded at once: files of many GB are read without a copy of them
 # the units that nsys has for columns of times: by default ns, as chosen otherwise
 _PS_PER_UNIT: Final = {"ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
@@ -80,7 +80,7 @@ def _read_table(data: Buffer) -> tuple[Header, Iterator[Sequence[str]]]:
 
 
 def _rows(lines: Iterator[str], width: int) -> Iterator[Sequence[str]]:
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL_CHARACTERS)
     try:
         for row in csv.reader(lines):
             if row:
@@ -124,7 +124,7 @@ def _lines(data: Buffer) -> Iterator[str]:
         *lines, rest = rest.split(b"\n")
         for line in lines:
             yield _clean(line) + "\n"
-        if len(rest) > _LONGEST_CELL:
+        if len(rest) > _MAX_CELL_CHARACTERS:
             raise ValueError
     if rest:
         yield _clean(rest)
@@ -146,7 +146,7 @@ MODULE, THUNK = "XlaModule", "Thunk"
 _RANGE: Final = re.compile(r"(?:TSL:)?(XlaModule|Thunk|XlaLauncher):#([^#]*+)#?")
 _ITEM: Final = re.compile(r"(?:^|,)(prefix|hlo_module|program_id|name|hlo_op|unique_hlo_op_id|global|local|process)=")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_MOST_ITEMS: Final = 20  # a step has two or three; ranges of other tools may have any number of commas
+_MAX_ITEMS: Final = 20  # a step has two or three; ranges of other tools may have any number of commas
 _INTEGERS: Final = frozenset(("program_id", "unique_hlo_op_id", "global", "local", "process"))
 
 
@@ -181,7 +181,7 @@ def step_of(text: str) -> tuple[str, Mapping[str, Value]] | None:
         return None
     name, _, content = text.removeprefix("TSL:").rstrip("#").partition("#")
     values: dict[str, Value] = {}
-    for item in content.split(",")[:_MOST_ITEMS]:
+    for item in content.split(",")[:_MAX_ITEMS]:
         key, _, value = item.partition("=")
         values[key] = int(value) if _INTEGER.fullmatch(value) else value
     return (name, values) if isinstance(values.get("step_num"), int) else None

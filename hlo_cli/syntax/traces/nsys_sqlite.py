@@ -103,7 +103,7 @@ class Ranges:
 
 _PROCESS: Final = ~0xFFFFFF
 """The bits of a thread's number that are its process."""
-_MOST_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
+_MAX_COPIES: Final = 24  # nodes of graphs are clones of clones; in a damaged table they may go round in a circle
 # `CUpti_ActivityMemcpyKind` of cupti_activity.h; the names are those of XLA's profiler
 _COPIES: Final = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D", 10: "MemcpyP2P"}
 _KERNELS, _COPY, _SET = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
@@ -238,7 +238,7 @@ class _Reading:
         strings = {}
         for node in made:
             origin = node
-            for _ in range(_MOST_COPIES):
+            for _ in range(_MAX_COPIES):
                 origin = originals.get(origin, origin)
             strings[node] = made.get(origin, made[node])
         return strings

@@ -34,7 +34,7 @@ _MARGIN: Final = 24
 """Bytes before the end of the file in which no eight bytes are loaded."""
 _FEW: Final = 24
 """With fewer messages left, reading them one by one is faster."""
-_MOST_ROUNDS: Final = 64
+_MAX_ROUNDS: Final = 64
 """Fields of a message that are read in rounds; the few messages that have more are read one by one."""
 MAX_FIELDS: Final = 1 << 22
 """The most fields of messages that are read one by one at once: those of files that are not hostile are few."""
@@ -97,7 +97,7 @@ class Reader:
         owners = np.flatnonzero((starts < ends) & ~odd)
         rounds: list[Fields] = []
         at = starts[owners]
-        while len(owners) > _FEW and len(rounds) < _MOST_ROUNDS:
+        while len(owners) > _FEW and len(rounds) < _MAX_ROUNDS:
             fields, is_good = self._round(owners, at, ends[owners])
             if not is_good.all():
                 odd[owners[~is_good]] = True
