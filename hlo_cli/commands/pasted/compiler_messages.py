@@ -391,8 +391,8 @@ def _advice_on(
     advice = list[str]()
     if error.rule is not None and error.rule.fix:
         advice.append(error.rule.fix.format_map(defaultdict(str, error.fields)))
-    if error.rule is None and _is_about_shapes(error):
-        advice.append(_SHAPE_ADVICE)
+    if error.rule is None:
+        advice += _advice_on_difference(comparison_of(sentence_of(error.message)))
     if system := _system_of(error, text):
         advice.append(system.next_step)
     if blame := _blame(error):
@@ -404,8 +404,11 @@ def _advice_on(
     return tuple(advice)
 
 
-def _is_about_shapes(error: CompilerError) -> bool:
-    return comparison_of(sentence_of(error.message)).startswith(("dimension", "the shapes", "the summed", "the types"))
+def _advice_on_difference(difference: str) -> tuple[str, ...]:
+    """Where two shapes or types that differ come from."""
+    if difference.startswith("the types") and "dimension" not in difference:
+        return ("Look for a missing cast, or for a constant or an input of the other type.",)
+    return (_SHAPE_ADVICE,) if difference.startswith(("dimension", "the shapes", "the summed", "the types")) else ()
 
 
 _SHAPE_ADVICE: Final = (

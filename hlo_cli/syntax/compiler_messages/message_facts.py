@@ -13,6 +13,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.syntax.byte_sizes import parse_size
 from hlo_cli.syntax.compiler_messages.tracing_errors import size_difference
 
 # --- the sentence of a message ---
@@ -22,7 +23,7 @@ _LOG_PREFIX: Final = lazy_regex(
     r"|ERROR|FATAL|CRITICAL|[\w/.\-]{1,120}\.(?:cc|cu|h|cpp|py|go):\d{1,6}[\])]?|external/xla/\S{1,160})[: \-]{1,4})+"
 )
 _RAISED_AS: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception|Warning)(?: \w{1,3})?: ?)+")
-_LONGEST_SENTENCE: Final = 240
+_MAX_SENTENCE: Final = 240
 """Three lines of 80 columns."""
 
 
@@ -33,9 +34,9 @@ def sentence_of(message: str) -> str:
     'no such axis'
     """
     words = _RAISED_AS.sub("", _LOG_PREFIX.sub("", message)).strip() or message
-    if len(words) <= _LONGEST_SENTENCE:
+    if len(words) <= _MAX_SENTENCE:
         return words.rstrip(".")
-    return words[:_LONGEST_SENTENCE].rpartition(" ")[0] + " …"
+    return words[:_MAX_SENTENCE].rpartition(" ")[0] + " …"
 
 
 _SEVERE: Final = lazy_regex(
@@ -104,11 +105,7 @@ _SYSTEMS: Final[tuple[tuple[str, re.Pattern[str], str, str], ...]] = (
         "Kubernetes",  # events quote the scheduler and the kubelet
         lazy_regex(r"\bkube\w*|\b[Pp]ods?\b|\bJobSet\b|\bGKE\b|container runtime|default-scheduler"),
         "Kubernetes runs containers in pods on nodes.",
-        (
-            "`kubectl describe pod POD` has events and exit codes, `kubectl logs POD --previous` the output of the "
-            "last "
-            "run."
-        ),
+        "`kubectl describe pod POD` has events and exit codes; `kubectl logs POD --previous` has the last output.",
     ),
     (
         "Megascale",  # MXLA is its name in messages of 2023
@@ -273,11 +270,12 @@ def system_of(message: str) -> System | None:
 _TYPE: Final = (
     r"(?:pred|bf16|[fsuc]\d{1,3}|f8e\d\w{1,12}|b?float\d{1,2}\w{0,12}|u?int\d{1,2}|complex\d{2,3}|bool|tensor)"
 )
+_DTYPE: Final = r"(?:bfloat16|float(?:16|32|64|8_\w{1,12})|u?int(?:4|8|16|32|64)|complex(?:64|128)|bool_?)"
 _VALUE: Final = lazy_regex(
     rf"(?P<array>{_TYPE}\[[\d, ]{{0,100}}\])"
     rf"|(?P<tuple>(?<!\w)[(\[](?:None|\?|\d{{1,12}})(?:, ?(?:None|\?|\d{{1,12}})){{0,8}},?[)\]])"
     r"|(?<![\w.])(?P<size>\d{1,15}(?:\.\d{1,6})? ?(?:[KMGT]i?B|[KMGT]|bytes|B)\b)"
-    r"|\b(?P<dtype>bfloat16|float(?:16|32|64|8_\w{1,12})|u?int(?:4|8|16|32|64)|complex(?:64|128)|bool_?)\b"
+    rf"|\b(?P<dtype>{_DTYPE})\b"
 )
 _RELATION: Final = lazy_regex(
     r"\b(?:but|vs\.?|versus|instead|expected|got|mismatch\w*|differ\w*|match\w*|not equal|compatible|incompatible"
@@ -286,8 +284,14 @@ _RELATION: Final = lazy_regex(
     r"|required?s?|requested|needs?|must|should)\b|!=|>=?|<=?",
     re.IGNORECASE,
 )
+_ARE_COMPARED: Final = lazy_regex(
+    rf"\b{_DTYPE}\b[^\n;]{{0,80}}(?:\b(?:but|vs\.?|versus|instead|expected|got|mismatch\w*|differ\w*|not equal"
+    rf"|incompatible|inconsistent|found|received|and|not)\b|!=)[^\n;]{{0,80}}\b{_DTYPE}\b",
+    re.IGNORECASE,
+)
+"""Two types of one clause, of which one was expected or is unlike the other."""
 # A comparison needs a word that relates two values: a log that only lists them says nothing of their difference.
-_MOST_VALUES: Final = 12  # a message that quotes a module has thousands
+_MAX_VALUES: Final = 12  # a message that quotes a module has thousands
 
 
 def comparison_of(message: str) -> str:
@@ -302,13 +306,15 @@ def comparison_of(message: str) -> str:
         return ""
     found: dict[str, list[str]] = {}
     for at, match in enumerate(_VALUE.finditer(message)):
-        if at >= _MOST_VALUES:
+        if at >= _MAX_VALUES:
             break
         kind = match.lastgroup or ""
         if match[0] not in found.setdefault(kind, []):
             found[kind].append(match[0])
     for kind in ("array", "tuple", "size", "dtype"):
         values = found.get(kind, [])
+        if kind == "dtype" and not _ARE_COMPARED.search(message):
+            continue  # a message about speed, memory, or a setting names types, too
         if kind == "tuple" and not _SHAPES.search(message):
             continue  # coordinates of devices, versions, and places are written in this form, too
         if len(values) == 2:
@@ -351,7 +357,7 @@ def _difference(kind: str, one: str, other: str) -> str:
         words = f"the types are {types[0]} and {types[1]}" if types[0] != types[1] else ""
         return ", ".join(filter(None, (words, sizes)))
     if kind == "size":
-        numbers = [_bytes_of(value) for value in (one, other)]
+        numbers = [parse_size(value.removesuffix("bytes")) for value in (one, other)]
         if min(numbers) <= 0 or numbers[0] == numbers[1]:
             return ""
         (large, more), (small, less) = sorted(zip(numbers, (one, other), strict=True), reverse=True)
@@ -359,18 +365,6 @@ def _difference(kind: str, one: str, other: str) -> str:
             f"{more} is {(large - small) / small:.1%} more than {less}"
         )  # fmt: skip
     return f"the types are {one} and {other}"
-
-
-_FACTORS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def _bytes_of(size: str) -> float:
-    """The bytes of a size as messages write it, approximately where it is rounded: 1 GB is 2^30 bytes in most of "
-    "them."""
-    number = re.match(r"[\d.]+", size)
-    unit = size[number.end() :].strip() if number else ""
-    factor = 1 if unit in ("B", "bytes") else _FACTORS.get(unit[:1], 1)
-    return float(number[0]) * factor if number else 0.0
 
 
 # --- codes ---
@@ -518,7 +512,7 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "EXTERNAL_DEVICE": ("a device outside of CUDA failed", _DEVICE),
     "CONTAINED": ("an error of the memory of the GPU was contained, which ended the process", _DEVICE),
     "NVLINK_UNCORRECTABLE": ("a link between GPUs has an error that cannot be corrected", _DEVICE),
-    "UNKNOWN": ("the driver does not know the cause", f"{_FIRST} {_DEVICE}"),
+    "UNKNOWN": ("the driver reports no cause", f"{_FIRST} {_DEVICE}"),
     "OPERATING_SYSTEM": ("a call of the operating system failed", "Look at the limits of the process and at `dmesg`."),
     "TIMEOUT": ("an operation of the device did not end in time", _FIRST),
     "FILE_NOT_FOUND": ("a file with code for the GPU is missing", _VERSIONS),
@@ -549,8 +543,8 @@ _NCCL: Final[dict[str, tuple[str, str]]] = {
     "IN_PROGRESS": ("the operation has not ended, which is not an error by itself", _FIRST),
 }  # fmt: skip
 _LIBRARY: Final[dict[str, tuple[str, str]]] = {
-    "NOT_INITIALIZED": ("the library could not get its memory, or the driver does not fit it", (f"{_MEMORY} "
-    "{_VERSIONS}")),
+    "NOT_INITIALIZED": ("the library could not get its memory, or the driver does not fit it",
+                        f"{_MEMORY} {_VERSIONS}"),
     "ALLOC_FAILED": ("no memory is free for the library's workspace", _MEMORY),
     "BAD_PARAM": ("the call has a parameter that the library refuses", _CALL),
     "INVALID_VALUE": ("the call has a parameter that the library refuses", _CALL),
@@ -569,7 +563,7 @@ _LIBRARY: Final[dict[str, tuple[str, str]]] = {
                                   "Keep one cuDNN: that of pip (nvidia-cudnn-cu12) or one on LD_LIBRARY_PATH."),
     "RUNTIME_PREREQUISITE_MISSING": ("a library that cuDNN loads at run time is missing", _VERSIONS),
     "RUNTIME_IN_PROGRESS": ("the operation has not ended", _FIRST),
-    "UNKNOWN_ERROR": ("the library does not know the cause", f"{_FIRST} {_VERSIONS}"),
+    "UNKNOWN_ERROR": ("the library reports no cause", f"{_FIRST} {_VERSIONS}"),
 }  # fmt: skip
 """Statuses of cuBLAS, cuDNN, cuSOLVER, cuFFT, cuSPARSE, hipBLAS, rocBLAS, and MIOpen, without their prefix."""
 
@@ -662,7 +656,7 @@ STATUS_WORDS: Final = {
     "OUT_OF_RANGE": "an index or a value is outside of what is allowed",
     "ALREADY_EXISTS": "a thing of this name exists already",
     "PERMISSION_DENIED": "the process may not do this",
-    "UNAUTHENTICATED": "the service does not know who asks",
+    "UNAUTHENTICATED": "the request has no valid credentials",
     "DATA_LOSS": "data is damaged or truncated",
     "RESOURCE_EXHAUSTED": "memory, a quota, or another limit is used up",
     "UNKNOWN": "another library failed",
