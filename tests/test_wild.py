@@ -326,7 +326,7 @@ def test_programs_get_the_numbers_of_a_text(name: str, capsys: pytest.CaptureFix
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
         (["profile", "rocprof.csv"], 0, "67% of the 30.0 µs"),
         (["profile", "nsys_api.txt"], 2, "is not a profiler trace"),
-        (["parse", "nsys_api.txt"], 2, "no HLO found"),
+        (["parse", "nsys_api.txt"], 0, "1 function, 90.0 µs: cuLaunchKernel 3 × 30.0 µs"),
         (["parse", "model_check.txt"], 2, "no HLO found"),
         (["parse", "numpy_print.txt"], 2, "no HLO found"),
         (["parse", "prose_stablehlo.txt"], 2, "no HLO found"),

@@ -292,7 +292,7 @@ _STEPS: Final = (
     Column("step", "step", "count", of=lambda each: each.number),
     Column("seconds", "time", "seconds", of=lambda each: each.seconds),
     Column("tflops", "Tflop/s a device", "number", of=lambda each: each.tflops),
-    Column("tokens", "tokens/s a device", "number", of=lambda each: each.tokens),
+    Column("tokens", "tokens/s", "number", of=lambda each: each.tokens),
 )
 
 
@@ -305,7 +305,62 @@ def _steps(text: str) -> list[_Step]:
         rate, tokens = (float(match[name].replace(",", "")) if match[name] else None for name in ("rate", "tokens"))
         if number not in found or seconds > found[number].seconds:
             found[number] = _Step(number, seconds, rate, tokens)
-    return list(found.values())
+    return list(found.values()) or list(_loose_steps(text))
+
+
+# --- steps in the form of any training loop: a number of a step, and a time or a rate with its unit ---
+
+_NUMBER_OF_STEP: Final = lazy_regex(
+    r"(?<![\w/])(?:global[_ ]?step|train[_ ]?step|steps?|iter(?:ation)?s?|it|batch)\b['\"]? ?[:=#\[ ]{1,3}"
+    r"(?P<step>\d[\d,]{0,12})(?![\d.])",
+    re.IGNORECASE,
+)
+_TIME_OF_STEP: Final = lazy_regex(
+    r"(?<![\w.])(?P<value>\d{1,9}(?:\.\d{1,12})?) ?(?P<unit>ms|us|µs|s|secs?|seconds|minutes?|mins?)(?: ?/ "
+    r"?(?:it|iter(?:ation)?"
+    r"|step|batch))?(?![\w/])"
+    r"|(?<![\w.])(?P<rate>\d{1,9}(?:\.\d{1,12})?) ?(?:it|iters?|iterations?|steps?|batches)(?:/| per "
+    r")(?:s|sec|second)\b"
+    r"|\b(?P<key>(?:step|iter|iteration|batch|elapsed|train)?_?(?:time|dt|duration|elapsed|seconds|secs)(?:_per_step)?"
+    r"(?:_(?P<key_unit>ms|s|sec|secs|seconds|us))?)['\"]? ?[:=] "
+    r"?(?P<keyed>\d{1,9}(?:\.\d{1,12})?(?:e-?\d{1,3})?)(?![\w:.])"
+    r"|\b(?:steps|iters?|iterations)_per_sec(?:ond)?['\"]? ?[:=] ?(?P<keyed_rate>\d{1,9}(?:\.\d{1,12})?)",
+    re.IGNORECASE,
+)
+_TOKENS_OF_STEP: Final = lazy_regex(
+    r"(?P<tokens>\d[\d,.]{0,15})(?P<thousand>k?) ?(?:tok(?:en)?s?)(?:/| per )(?:s|sec|second)\b"
+    r"|tokens?_per_sec(?:ond)?(?:_per_\w+)?['\"]? ?[:=] ?(?P<keyed_tokens>\d[\d,.]{0,15})",
+    re.IGNORECASE,
+)
+_UNITS_OF_STEP: Final = {"ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0, "minute": 60.0}
+_FEWEST_STEPS: Final = 2
+"""One line with a step and a time may be of anything; a training logs many."""
+
+
+def _loose_steps(text: str) -> Iterator[_Step]:
+    """The steps of a log in another form: lines with the number of a step and a time, a rate, or a key of a time."""
+    found = list[_Step]()
+    for line in text.split("\n"):
+        number, time = _NUMBER_OF_STEP.search(line), _TIME_OF_STEP.search(line)
+        if number is None or time is None:
+            continue
+        if rate := time["rate"] or time["keyed_rate"]:
+            seconds = 1 / float(rate) if float(rate) else 0.0
+        else:
+            unit = (time["unit"] or time["key_unit"] or "s").lower()
+            value = float(time["value"] or time["keyed"])
+            seconds = value * next((each for name, each in _UNITS_OF_STEP.items() if unit.startswith(name)), 1.0)
+        tokens = _TOKENS_OF_STEP.search(line)
+        count = (tokens["tokens"] or tokens["keyed_tokens"]).rstrip(".,").replace(",", "") if tokens else ""
+        per_second = float(count) * (1000 if tokens and tokens["thousand"] else 1) if _is_number(count) else None
+        if seconds:
+            found.append(_Step(int(number["step"].replace(",", "")), seconds, None, per_second))
+    if len({each.number for each in found}) >= _FEWEST_STEPS:
+        yield from found
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"\d{1,15}(?:\.\d{1,15})?", text))
 
 
 def step_times_report(pasted: PastedText) -> Report | None:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Final, NamedTuple
@@ -22,9 +23,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.report.numbers import format_bytes, format_count, format_rate, format_seconds
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_rate, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuples
+from hlo_cli.report.text import Passage
 
 _MOST_NAMED: Final = 3  # the answer is one line
 _LARGEST: Final = 1e30
@@ -441,9 +443,26 @@ def kernel_times_report(pasted: PastedText) -> Report | None:
             ("instances", "calls", "count"),
         )
     )
-    return _times_report(pasted, found, "kernels", "kernel") if found else None
+    return _times_report(pasted, found, "kernels", "kernel") if found else _api_calls(pasted)
 
 
+def _api_calls(pasted: PastedText) -> Report | None:
+    """The report on calls of the CUDA or the operating system's API, which are the host's; None if it has none."""
+    if not _OTHER_SECTION.search(pasted.text):
+        return None
+    found = list(_timed(_cells(pasted.text), ("total time",), ("num calls", "calls")))
+    if not found:
+        return None
+    report = _times_report(pasted, found, "functions", "function")
+    total = sum(each.total for each in found)
+    waits = sum(each.total for each in found if "ynchronize" in each.name or each.name in _HOST_WAITS)
+    share = f" {format_percent(waits / total)}% of the time the host waits." if waits and total else ""
+    means = f"These are calls of the host, not kernels: a synchronization waits for the device.{share}"
+    return replace(report, parts=(Passage("text", (means,)), *report.parts))
+
+
+_HOST_WAITS: Final = ("poll", "sem_wait", "sem_timedwait", "pthread_cond_wait", "pthread_cond_timedwait", "epoll_wait")
+"""Functions of the operating system in which a thread waits (osrt_sum of Nsight Systems)."""
 _SECTION: Final = lazy_regex(r"^[ \t]*\*\* ([^\n]{1,200}?)(?: \((\w{1,80})\))?:[ \t]*$", re.MULTILINE)
 _OTHER_SECTION: Final = lazy_regex(r"^[^\n]*\bNum Calls\b", re.MULTILINE)
 """A head of calls of an API, which are not kernels."""

@@ -320,6 +320,66 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         has_times=True,  # how busy devices are is measured, and a table with commas is given to `hlo profile`
     ),
     Envelope(
+        "device-metrics",
+        "a table of device metrics",
+        "prints.runtime_prints.device_metrics_report",
+        ("Entity",),
+        words(r"^#\s*Entity[ \t]+\w{2,8}"),
+        is_document=True,
+        has_times=True,
+    ),
+    Envelope(
+        "stacks",
+        "a dump of stacks",
+        "prints.runtime_prints.stacks_report",
+        ("Thread ", "most recent call first", ";"),
+        lazy_regex(
+            r"^Thread \S{1,20} \((?:idle|active)[\w+]{0,12}\)(?:: \"[^\"\n]{0,80}\")?[ \t]*\n[ \t]+[\w<>]"
+            r"|^(?:Current thread|Thread) 0x[0-9a-f]{6,16}[^\n]{0,40}\(most recent call first\):"
+            r"|\A(?=[^\n]{0,600}? \([\w./<>\-]{1,200}:\d{1,7}\))[^\n;]{1,300}(?:;[^\n;]{1,300}){1,200} \d{1,9}$",
+            re.MULTILINE,
+        ),
+        is_document=True,
+    ),
+    Envelope(
+        "kv-cache",
+        "lines on the cache of a server",
+        "prints.runtime_prints.cache_report",
+        ("KV cache", "max_total_num_tokens", "KV Cache"),
+        words(
+            r"Available KV cache memory[:=]|KV cache size[:=] ?\d[\d,]* tokens|max_total_num_tokens=\d"
+            r"|KV Cache is allocated|GPU KV cache[:=]"
+        ),
+        is_beside_hlo=True,
+    ),
+    Envelope(
+        "shards",
+        "a print of shards",
+        "prints.runtime_prints.shards_report",
+        ("Shard(device=",),
+        is_document=True,
+    ),
+    Envelope(
+        "format",
+        "a layout of JAX",
+        "prints.runtime_prints.format_report",
+        ("major_to_minor=",),
+        words(r"\A\s*(?:>>> [^\n]*\s*)?(?:\w{1,40} ?[=:] ?)?(?:Format|Layout|DeviceLocalLayout)\("),
+        is_document=True,
+    ),
+    Envelope(
+        "arrays",
+        "a print of arrays",
+        "prints.runtime_prints.arrays_report",
+        ("Array(", "array("),
+        lazy_regex(
+            r"\A\s*(?:>>> [^\n]*\s+)?(?:\w{1,40} ?= "
+            r"?)?(?:[\[({]|[A-Z]\w{0,60}\()(?=[\s\S]{0,100000}?\b(?:Device)?Array\((?:\[|shape=|-?[\d.]|True|False|nan|inf))"
+            r"(?=[\s\S]{0,100000}?dtype=\w)|\A\s*(?:Device)?Array\((?:\[|-?[\d.])(?=[\s\S]{0,100000}?dtype=\w)"
+        ),
+        is_document=True,
+    ),
+    Envelope(
         "schedule-statistics",
         "statistics of a schedule",
         "prints.device_tables.schedule_statistics_report",

@@ -98,6 +98,12 @@ PastedKind = Literal[
     "traceback",
     "step-times",
     "environment",
+    "arrays",
+    "shards",
+    "format",
+    "stacks",
+    "device-metrics",
+    "kv-cache",
     "mentions",
 ]
 

@@ -531,10 +531,15 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         "step-times",
         "a log of training steps",
         "prints.device_tables.step_times_report",
-        ("completed step", "step_time", "step time"),
-        words(
+        ("step", "Step", "iter", "Iter", "it/s", "STEP"),
+        lazy_regex(
             r"\bstep[: =]{1,3}\d[\d,]*:? +(?:\w{2,20}[=:] ?[\d.e+\-]{1,20},? +){0,4}"
             r"(?:seconds|step_time|step_time_s|time|sec)[: =]{1,3}[\d.]+"
+            r"|(?<![A-Za-z/])(?:[Ss]teps?|STEP|[Ii]ter(?:ation)?s?|it|batch)\b['\"]? ?"
+            r"[:=#\[ ]{1,3}\d[^\n]{0,300}?"
+            r"(?:\d ?(?:ms|us|µs|s|secs?|seconds|min)\b|\d ?(?:it|steps?|iters?)/s"
+            r"|(?:time|dt|duration|elapsed|secs|per_sec\w{0,4})(?:_\w{1,8})?['\"]? ?[:=])",
+            re.MULTILINE,
         ),
         is_document=True,
         is_beside_hlo=True,
