@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from hlo_cli.commands.pasted.compiler_messages import message_report
+from hlo_cli.commands.pasted.figures import figures_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.report.report import Report
 from hlo_cli.syntax.compiler_messages.causes import CAUSES
@@ -143,9 +144,80 @@ def test_a_rule_comes_before_a_cause() -> None:
     assert found.rule.key == "operand shapes"
 
 
+@pytest.mark.parametrize("text", ["step 3 went well on two machines", "ValueError: the hat does not fit"])
+def test_text_without_a_known_message_is_not_answered(text: str) -> None:
+    assert message_report(PastedText("mentions", "-", text)) is None
+
+
 @pytest.mark.parametrize("word", ["connect ", "index ", "Error: ", "a", "(1, ", "GPU ", "[a] "])
 def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
     def work(size: int) -> Callable[[], object]:
         return partial(parse_compiler_errors, word * (size // len(word)))
 
     assert is_linear(work, 5_000, 20_000), f"{len(CAUSES)} causes are not linear in {word!r}"
+
+
+# --- messages of later rounds: the words are those of PyTorch, libtpu, rocBLAS, MIOpen, JAX, and vLLM ---
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, xla:0 and cpu!",
+            "one is on xla:0, another one on cpu",
+        ),
+        ("RuntimeError: GET was unable to find an engine to execute this computation", "it found none that works"),
+        (
+            "rocBLAS error: Cannot read TensileLibrary.dat: No such file or directory for GPU arch : gfx1036",
+            "it has none for gfx1036",
+        ),
+        ("Solver <X>, workspace required: 2097152, provided ptr: 0 size: 0", "it needs 2 MiB (2,097,152 bytes)"),
+        (
+            "ABORTED: The remote task: /job:jax_worker/replica:0/task:12 was restarted (incarnation changed)",
+            "task:12 was restarted (incarnation changed)",
+        ),
+        ("ALREADY_EXISTS: Config key jax/cuda/3 already exists.", "jax/cuda/3 exists already"),
+        ("Slice builder: worker 6 reported topology 4x4x4, expected 4x4x8", "worker 6 has 4x4x4, the slice 4x4x8"),
+        ("NotImplementedError: Differentiation rule for 'k_p' not implemented", "k_p has none for Differentiation"),
+        ("TypeError: Cannot differentiate through an integer input; got int32[32]", "an argument is int32[32]"),
+        ("ValueError: max seq len (131072) is larger than the cache (96416)", "131,072 is 34,656 more than 96,416"),
+        ("ValueError: Cannot shard axis 2: 20 is not a multiple of 8", "pad it to 24"),
+        (
+            (
+                "TypeError: cond branches must have equal output types but they differ.\n\nThe output of branch 0 at path "
+                "['c'] has type bfloat16[8] but the corresponding output of branch 1 has type float32[8], so"
+            ),
+            "['c'] is bfloat16[8] in branch 0, float32[8] in branch 1",
+        ),
+    ],
+)
+def test_messages_of_other_systems_are_answered(text: str, answer: str) -> None:
+    assert answer in explained(text).answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            (
+                "  op             occurrences   self time (us)\n  fusion.1            12          90.0\n"
+                "  all-gather.7        12          10.0\n"
+            ),
+            "A table of 2 rows: the largest by self time (us) is fusion.1, 90.0, 90% of the sum",
+        ),
+        (
+            "| name | # params |\n|---|---|\n| a | 1,000 |\n| b | 3,000 |\n| total | 4,000 |\n",
+            "is b, 3,000, 75% of the sum",
+        ),
+        ("peak memory 14.2GB (arguments 6.1GB, temps 8.1GB)", "Peak memory 13.2 GiB: arguments 5.7 GiB, temps 7.5 GiB"),
+        (
+            "2025-02-03 10:00:11.2: I a.cc:1] Compiling\n2025-02-03 10:04:40.2: I a.cc:2] Done\n",
+            "the longest time between lines is 269.0 s, after: Compiling",
+        ),
+    ],
+)
+def test_figures_are_read(text: str, answer: str) -> None:
+    report = figures_report(PastedText("mentions", "-", text, given=text))
+    assert report is not None
+    assert answer in report.answer

@@ -325,7 +325,7 @@ def test_programs_get_the_numbers_of_a_text(name: str, capsys: pytest.CaptureFix
         (["profile", "nsys_kernels.txt"], 0, "2 kernels, 28.3 ms"),
         (["profile", "decoded.xplane.pb"], 2, "not a trace any more: bytes were replaced by U+FFFD"),
         (["profile", "rocprof.csv"], 0, "67% of the 30.0 µs"),
-        (["profile", "nsys_api.txt"], 2, "is not a profiler trace"),
+        (["profile", "nsys_api.txt"], 0, "These are calls of the host, not kernels"),
         (["parse", "nsys_api.txt"], 0, "1 function, 90.0 µs: cuLaunchKernel 3 × 30.0 µs"),
         (["parse", "model_check.txt"], 2, "no HLO found"),
         (["parse", "numpy_print.txt"], 2, "no HLO found"),

@@ -164,8 +164,9 @@ def _report_of(pasted: PastedText) -> Report:
         note = Diagnostic("note", f"the text also has {' and '.join(more)}; paste it alone to explain it")
         return replace(report, notes=(*report.notes, note)) if more else report
     from hlo_cli.commands.pasted.compiler_messages import message_report  # most texts are of a kind
+    from hlo_cli.commands.pasted.figures import figures_report
 
-    if (found := message_report(pasted)) is not None:
+    if (found := message_report(pasted) or figures_report(pasted)) is not None:
         return found
     if pasted.kind == _UNRECOGNIZED and (mentioned := mentions_report(pasted)).numbers["mentions"]:
         return mentioned

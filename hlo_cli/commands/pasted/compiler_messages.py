@@ -35,6 +35,7 @@ from hlo_cli.syntax.compiler_messages.message_facts import (
     STATUS_WORDS,
     System,
     comparison_of,
+    is_certain_message,
     sentence_of,
     system_of,
     telling_line,
@@ -71,7 +72,9 @@ def message_report(pasted: PastedText) -> Report | None:
     [first, *_] = parse_compiler_errors(pasted.text) or (None,)
     if first is None:
         return None
-    is_message = is_severe(telling_line(pasted.text)) and system_of(pasted.text) is not None
+    # an echo of the words is no answer: without a rule, the system or the difference of two values is
+    is_of_system = is_severe(telling_line(pasted.text)) and system_of(pasted.text) is not None
+    is_message = is_of_system or (is_certain_message(pasted.text) and bool(comparison_of(sentence_of(first.message))))
     return compiler_error_report(pasted) if first.rule is not None or is_message else None
 
 
@@ -119,7 +122,7 @@ def compiler_error_report(pasted: PastedText) -> Report:
             "user_line": first.user_line or None,
         },
         parts=tuple(parts),
-        next=("hlo help dump",) if first.rule is None or first.rule.is_about_hlo else (),
+        next=("hlo help dump",) if _is_about_hlo(first) else (),
         notes=tuple(_verifier_notes(found)),
         input={"path": pasted.name, "line": first.line},
     )

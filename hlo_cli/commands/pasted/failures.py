@@ -329,6 +329,12 @@ def library_launch_report(pasted: PastedText) -> Report | None:
         answer = f"{library} could not be initialized{code} when the program ran"
     else:
         answer = f"{library} could not start {subject or 'a call'}{of}{code} when the program ran"
+    meaning = meaning_of(status[0]) if status else None
+    instruction = _INSTRUCTION_NAME.search(text)
+    subject = subject or (instruction[0] if instruction else "")
+    if not (match and match["handle"]):
+        answer = f"{library} could not start {subject or 'a call'}{of}{code} when the program ran"
+    answer += f": {meaning.words}" if meaning else ""
     is_full = status is None or status[0].upper().endswith(_NO_MEMORY)
     advice = [
         (
@@ -343,6 +349,8 @@ def library_launch_report(pasted: PastedText) -> Report | None:
             "of the driver, CUDA, and the library."
         )
     ]
+    if meaning and not is_full:
+        advice.append(meaning.fix)
     if scope:
         advice.append(
             "The program was compiled, so its dump exists: set XLA_FLAGS=--xla_dump_to=DIR and run "
@@ -362,6 +370,10 @@ def library_launch_report(pasted: PastedText) -> Report | None:
     )
 
 
+_INSTRUCTION_NAME: Final = lazy_regex(
+    r"(?<![\w./])(?:cublas-(?:lt-)?(?:gemm|matmul)|cudnn-\w{2,20}|custom-call|convolution|dot|fft)[\w\-]{0,40}\.\d{1,9}\b"
+)
+"""The name of an instruction that calls a library."""
 _NO_MEMORY: Final = ("_ALLOC_FAILED", "_NOT_INITIALIZED", "_INTERNAL_ERROR")
 """Statuses that libraries return if they find no memory for their handle or workspace."""
 _VERSIONS: Final = lazy_regex(

@@ -134,6 +134,7 @@ def compile_options_report(pasted: PastedText) -> Report | None:
             *_partitions(read_text_message(pasted.text)),
             *_entry_layout(pasted),
             *_unknown_flags(settings),
+            *_other_variable(pasted.text),
             "Defaults are those of jaxlib 0.10.2 and 0.12.0.1, as JAX sets them, and of libtpu 0.0.52.",
         ),
         tables=(replace(table, limit=len(changed), person=bool(changed)),),
@@ -147,6 +148,20 @@ def _unknown_flags(settings: Settings) -> Iterator[str]:
     for name in islice(unknown, _MOST_NAMED):
         near = nearest(name, compiler_flags())
         yield f"--{name} is not a flag of XLA or libtpu{f'; the nearest is --{near}' if near else ''}."
+
+
+def _other_variable(text: str) -> Iterator[str]:
+    """A sentence on each flag in a variable that is not read for it: XLA or libtpu ends the process at the first."""
+    for line in _VARIABLE.finditer(text):
+        is_libtpu = "LIBTPU_INIT_ARGS" in line[0]
+        for name, _ in _FLAG_IN_LINE.findall(line[0]):
+            flag = compiler_flags().get(name)
+            if flag is None or flag.status in ("removed", "field"):
+                continue
+            if is_libtpu and not flag.status.startswith("tpu"):
+                yield f"--{name} is a flag of XLA: it belongs in XLA_FLAGS, not in LIBTPU_INIT_ARGS."
+            elif not is_libtpu and flag.status.startswith("tpu"):
+                yield f"--{name} is a flag of libtpu: it belongs in LIBTPU_INIT_ARGS, not in XLA_FLAGS."
 
 
 def _settings_in_bytes(pasted: PastedText) -> Settings:

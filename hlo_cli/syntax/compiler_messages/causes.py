@@ -31,6 +31,48 @@ def _cause(
 _CLUSTER: Final = (
     (
         (
+            r"task(?:s)?:? ?(?P<task>/job:\S{1,60}/task:\d{1,6}|\d{1,6})[^\n]{0,40} (?:was|were) "
+            r"(?P<why>restarted|removed|reset)"
+            r"(?: \((?P<more>[^)\n]{1,120})\))?"
+        ),
+        _cause(  # the service sees another incarnation of the same task
+            "restarted process",
+            "The coordination service ends a job if one of its processes starts again: the others have state of the "
+            "old one.",
+            "{task} was {why}[[ ({more})]].",
+            "Look in the log of that task for why its first run ended (out-of-memory killer, preemption, an "
+            "exception); "
+            "start all processes again.",
+        ),
+    ),
+    (
+        r"(?P<what>[Cc]onfig key|[Kk]ey|[Nn]ode|[Tt]ask|[Bb]arrier) (?P<key>[\w/.\-:]{1,120}) already exists",
+        _cause(  # a second process with one number writes the same key
+            "number of a process",
+            "Each process of a job has a number of its own, under which it announces itself.",
+            "{key} exists already.",
+            "Two processes have one process_id, or an old one still runs: look at "
+            "jax.distributed.initialize(process_id=…), "
+            "SLURM_PROCID, or JOB_COMPLETION_INDEX.",
+        ),
+    ),
+    (
+        (
+            r"(?P<why>TPU worker process \(index \d{1,6}\) crashed or was preempted|worker (?:process|node)? "
+            r"?\(?(?:index )?\d{1,6}\)? "
+            r"(?:crashed|was preempted|died)[^\n]{0,80})"
+        ),
+        _cause(  # the client only sees that the connection ended
+            "dead process",
+            "The processes of a job watch each other; if one ends, the others end too.",
+            "{why}.",
+            "Look in the log of that worker, in dmesg for the out-of-memory killer, and in the events of the cluster "
+            "for a "
+            "preemption; the last program that the message names need not be the cause.",
+        ),
+    ),
+    (
+        (
             r"(?P<nodes>0/\d{1,6}) nodes are available: (?P<why>[^\n]{1,300}?)"
             r"(?:\. (?:preemption|no new claims)[^\n]*|\.?)(?=\n|$)"
         ),
@@ -303,6 +345,69 @@ _RESOURCES: Final = (
 _DEVICES: Final = (
     (
         (
+            r"(?:TensileLibrary|Tensile|rocBLAS|hipBLASLt|MIOpen)[^\n]{0,200}?(?:GPU arch|architecture|device)[ :]{1,4}"
+            r"(?P<target>gfx\w{3,6})"
+        ),
+        _cause(  # rocBLAS has files for the architectures that it was built for
+            "architecture of a GPU",
+            "rocBLAS has kernels for the architectures that it was built for.",
+            "it has none for {target}.",
+            "Use a build with {target}, or hide that GPU (HIP_VISIBLE_DEVICES), which is often one inside of the "
+            "processor; "
+            "HSA_OVERRIDE_GFX_VERSION makes it pass for a similar one, without guarantee.",
+        ),
+    ),
+    (
+        (
+            r"[Uu]nable to find (?:an?|any) (?:valid )?(?:engine|algorithm|plan)[^\n]{0,120}|No valid engine configs|"
+            r"no (?:engine|algorithm) (?:worked|found)"
+        ),
+        _cause(  # cuDNN's frontend, as PyTorch and XLA print it
+            "engine of cuDNN",
+            "cuDNN looks for an engine that supports the sizes, types, and layout of a convolution or attention.",
+            "it found none that works.",
+            "Usually memory for its workspace is missing, or the type or layout is unsupported on this GPU: free "
+            "memory, use "
+            "another type, or a newer cuDNN.",
+        ),
+    ),
+    (
+        r"HSA_STATUS_ERROR_(?P<hsa>\w{4,60})(?:[^\n]{0,400}?Available Free mem : (?P<free>[\d.]{1,12} ?[KMG]?B))?",
+        _cause(  # the runtime below HIP
+            "error of the ROCm runtime",
+            "The runtime of ROCm needs memory, threads, and queues for each process.",
+            "{hsa}[[; {free} of the GPU's memory are free]].",
+            "OUT_OF_RESOURCES: free memory of the GPU and of the host, or use fewer processes and streams. Others: "
+            "look at "
+            "dmesg | grep amdgpu.",
+        ),
+    ),
+    (
+        r"workspace required: (?P<needed_bytes>\d{1,15}), provided[^\n]{0,60}?size: (?P<given_bytes>\d{1,15})",
+        _cause(  # MIOpen goes on with a slower solver
+            "workspace of a convolution",
+            "A solver of MIOpen needs memory of its own; without it, a slower one is used.",
+            "it needs {needed_bytes}, and was given {given_bytes}.",
+            "Results do not change. Free memory, or tune once (MIOPEN_FIND_ENFORCE=search_db_update).",
+        ),
+    ),
+    (
+        (
+            r"(?:[Ss]lice builder|SliceBuilder)[^\n]{0,80}?worker (?P<worker>\d{1,6})[^\n]{0,60}?topology "
+            r"(?P<found_topology>[\dx]{3,20})"
+            r"[^\n]{0,40}?expected (?P<wanted_topology>[\dx]{3,20})"
+        ),
+        _cause(  # all hosts of a slice are started with one topology
+            "topology of a slice",
+            "All hosts of a TPU slice are given the same topology when they start.",
+            "worker {worker} has {found_topology}, the slice {wanted_topology}.",
+            "Compare TPU_TOPOLOGY, TPU_HOST_BOUNDS, and the node's labels on that worker; a pod of another node pool "
+            "in the "
+            "job is the usual cause.",
+        ),
+    ),
+    (
+        (
             r"(?P<code>(?:CUDA_ERROR_|HIP_ERROR_)[A-Z0-9_]+|(?:cuda|hip)Error[A-Z]\w+|nccl[A-Z][a-z]\w*Error|ncclInvalid\w+"
             r"|ncclRemoteError|ncclSystemError|(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE|HIPBLAS|ROCBLAS|CUFFT)_(?:STATUS_)?[A-Z_]{4,60}"
             r"|(?:cublas|cudnn|hipblas|rocblas|miopen)(?:_s|S)tatus_?\w{4,60})"
@@ -399,6 +504,75 @@ _NOT_A_NUMBER_FIX: Final = (
 )
 
 _PROGRAMS: Final = (
+    (
+        (
+            r"(?:same device|at least two devices|different devices|is on (?:device )?\S{1,40},? "
+            r"(?:but|while|not))[^\n]{0,120}?"
+            r"(?P<one>\b(?:cuda|cpu|xla|tpu|gpu|mps|TPU|CPU|GPU|TFRT_CPU)[:_]?\d{0,4})\b[^\n]{0,40}?"
+            r"(?P<other>\b(?:cuda|cpu|xla|tpu|gpu|mps|TPU|CPU|GPU|TFRT_CPU)[:_]?\d{0,4})\b"
+        ),
+        _cause(  # PyTorch and JAX say it of arguments of one operation
+            "device of an argument",
+            "An operation takes arguments on one device.",
+            "one is on {one}, another one on {other}.",
+            "Move one of them first (x.to(y.device) in PyTorch, jax.device_put(x, y.sharding) in JAX): an input that "
+            "was "
+            "loaded, a constant, or a state that was made on another device is the usual one.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?P<rule>Differentiation|Transpose|Batching|MLIR translation|Abstract evaluation|Partial "
+            r"evaluation|JVP|vmap) rule "
+            r"(?:for|of) (?:primitive )?'?(?P<primitive>[\w.\-]{1,80})'? (?:is )?not (?:yet "
+            r")?(?:implemented|found|defined)"
+            r"(?: for platform (?P<platform>\w{1,20}))?"
+        ),
+        _cause(  # jax/_src/interpreters: each transformation has a rule for each primitive
+            "rule of a primitive",
+            "Each transformation of JAX needs a rule for each primitive in the function.",
+            "{primitive} has none for {rule}[[ on {platform}]].",
+            "Define one: jax.custom_vjp or custom_jvp for differentiation, jax.custom_batching.custom_vmap for vmap, "
+            "mlir.register_lowering for a platform; or leave the call outside of the transformed function.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:[Cc]annot differentiate|grad requires real|differentiat\w{1,8} (?:through|with respect "
+            r"to))[^\n]{0,120}?"
+            r"(?P<type>\b(?:bool|u?int\d{1,2})\b(?:\[[\d, ]{0,60}\])?)"
+        ),
+        _cause(  # only numbers with a fraction have a derivative
+            "type of a derivative",
+            "Derivatives exist with respect to floating-point and complex values.",
+            "an argument is {type}.",
+            "Leave it out of argnums (eqx.partition, jax.grad(f, argnums=0)), cast it to a float, or set "
+            "allow_int=True.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"Failed to parse (?:int|float|\w{1,12}) literal: (?P<literal>[^\s]{1,60})",
+        _cause(  # xla/hlo/parser/hlo_lexer.cc
+            "number in HLO text",
+            "Whole numbers of HLO have at most 64 bits.",
+            "{literal} is none that fits.",
+            "The text is damaged, or written by hand or by another tool: correct the number.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"\b(?:only|currently only|just) supports?\b",
+        _cause(  # the words that TensorFlow and cuDNN have for it
+            "unsupported operation",
+            "A library or a backend supports a subset of operations, types, and shapes.",
+            "{sentence}",
+            "Use the form that the message names as supported, or run the operation on another device or by another "
+            "library.",
+        ),
+    ),
     (
         r"KeyReuseError: (?P<why>[^\n]{1,200})",
         _cause(  # jax.experimental.key_reuse

@@ -183,6 +183,39 @@ FRAMEWORK_RULES: Final = (
             is_about_hlo=False,
         ),
     ),
+    (
+        (
+            r"(?P<what>cond|switch|custom_\w{3,20}) branch(?:es)? (?:outputs? )?must have (?:equal|the same) "
+            r"(?:output )?types?"
+            r"[\s\S]{0,300}?[Tt]he output of branch (?P<first_branch>\d{1,4})(?: at path (?P<path>\S{1,200}?))? has "
+            r"type "
+            r"(?P<one_type>\w{1,20}\[[\d, ]{0,200}\])[\s\S]{0,60}?output of branch (?P<second_branch>\d{1,4}) has type "
+            r"(?P<other_type>\w{1,20}\[[\d, ]{0,200}\])"
+        ),
+        ErrorRule(
+            "branches",
+            "All branches of a cond return the same structure, sizes, and types: HLO has one result for all.",
+            "{path} is {one_type} in branch {first_branch}, {other_type} in branch {second_branch}.",
+            "Cast or reshape the result of one branch, as in y.astype(x.dtype).",
+            is_program=True,
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
+            r"dot_general requires (?:equal|the same|lhs) batch dimension(?:s| sizes)?[^\n]{0,60}?got "
+            r"(?P<left>\([\d, ]{1,100}\)) and (?P<right>\([\d, ]{1,100}\))(?: with batch dimensions "
+            r"(?P<left_batch>[\d(), ]{1,20}?) and (?P<right_batch>[\d(), ]{1,20}?)(?=\.|\s|$))?"
+        ),
+        ErrorRule(
+            "batch dimensions of a dot",
+            "A dot pairs the batch dimensions of its operands, and both of a pair have the same size.",
+            "the operands are {left} and {right}[[, batch dimensions {left_batch} and {right_batch}]].",
+            "Pass arrays with equal batch sizes, or name the dimensions with jnp.einsum. No HLO exists yet.",
+            is_program=True,
+            is_about_hlo=False,
+        ),
+    ),
     # --- TensorFlow and PyTorch/XLA ---
     (
         (

@@ -206,6 +206,20 @@ LIBRARY_RULES: Final = (
         _rule("keys of a checkpoint", _CHECKPOINT, "{key} is {source} on one side and {target} on the other.", _STRICT),
     ),
     (
+        (
+            r"restore item and on-disk value metadata tree structures do not match:[\s\S]{0,2000}?"
+            r"(?P<keys>(?:'[^'\n]{1,80}': ?\{ ?){0,12}'[^'\n]{1,80}': "
+            r"?)Diff\(lhs=(?P<left>None|[^()\n]{1,80}\([^\n]{0,160}?\)), "
+            r"rhs=(?P<right>None|\w{1,40}\([^\n]{0,160}?\)(?=\)))"
+        ),
+        _rule(
+            "keys of a checkpoint",
+            _CHECKPOINT,
+            "{keys} the tree to restore has {left}, the checkpoint {right}.",
+            _STRICT,
+        ),
+    ),
+    (
         r"restore item and on-disk value metadata tree structures do not match",
         _rule("keys of a checkpoint", _CHECKPOINT, "The tree to restore has other keys than the checkpoint.", _STRICT),
     ),

@@ -50,6 +50,25 @@ _SEVERE: Final = lazy_regex(
 _WARNED: Final = lazy_regex(r"^[^\n]{0,200}?(?:\bwarn(?:ing)?\b|Warning\b|(?<!\w)W\d{4} |: W \w)[^\n]*", re.MULTILINE)
 
 
+_CERTAIN: Final = lazy_regex(
+    r"^[ \t]*(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception|Warning)(?: \w{1,3})?: \S|(?:\[?[\w\-]{1,20}\]?:?)?[EF]\d{4} "
+    r"\d\d:"
+    r"|(?:ERROR|FATAL|CRITICAL)\b)|\b(?:ABORTED|ALREADY_EXISTS|CANCELL?ED|DATA_LOSS|DEADLINE_EXCEEDED|FAILED_PRECONDITION|INTERNAL"
+    r"|INVALID_ARGUMENT|NOT_FOUND|OUT_OF_RANGE|PERMISSION_DENIED|RESOURCE_EXHAUSTED|UNAUTHENTICATED|UNAVAILABLE|UNIMPLEMENTED"
+    r"|UNKNOWN): \S",
+    re.MULTILINE,
+)
+
+
+def is_certain_message(text: str) -> bool:
+    """Whether a text has the form of an error, whatever its words: an exception, a status, or a severity of a log.
+
+    >>> is_certain_message("RuntimeError: no engine"), is_certain_message("the error is 0.2")
+    (True, False)
+    """
+    return _CERTAIN.search(text) is not None
+
+
 def telling_line(text: str) -> str:
     r"""The line of a text that is an error, or else a warning; empty if none is.
 
@@ -311,6 +330,15 @@ def comparison_of(message: str) -> str:
         kind = match.lastgroup or ""
         if match[0] not in found.setdefault(kind, []):
             found[kind].append(match[0])
+    if multiple := _MULTIPLE.search(message):
+        size, parts = int(multiple["size"]), int(multiple["parts"])
+        if parts and size % parts:
+            return (
+                f"{size:,} = {size // parts:,} × {parts:,} + {size % parts:,}: pad it to {-(-size // parts) * parts:,}"
+            )
+    if (counts := _COUNTS.search(message)) and counts["one"] != counts["other"]:
+        one, other = (int(counts[name].replace(",", "")) for name in ("one", "other"))
+        return f"{one:,} is {abs(one - other):,} {'more' if one > other else 'less'} than {other:,}"
     for kind in ("array", "tuple", "size", "dtype"):
         values = found.get(kind, [])
         if kind == "dtype" and not _ARE_COMPARED.search(message):
@@ -325,6 +353,17 @@ def comparison_of(message: str) -> str:
     return ""
 
 
+_MULTIPLE: Final = lazy_regex(
+    r"(?<![\w.\-])(?P<size>\d{1,15})\)? (?:is|are|was) not (?:a multiple of|(?:evenly )?divisible by)"
+    r"[^\n\d]{0,60}(?P<parts>\d{1,12})(?![\w.])"
+)
+_COUNTS: Final = lazy_regex(
+    r"(?<![\w.\-])(?P<one>\d[\d,]{0,14})\)? (?:is|are|was|were|which is)? "
+    r"?(?:larger|greater|more|higher|less|smaller|lower|fewer)"
+    r" than[^\n\d]{0,90}(?P<other>\d[\d,]{0,14})(?![\w.])(?! ?[KMGT]?i?B\b)",
+    re.IGNORECASE,
+)
+"""Two plain numbers that a message relates."""
 _SHAPES: Final = lazy_regex(
     r"\b(?:shapes?|sizes?|dim(?:ension)?s?|axis|axes|rank|Size|In\[\d\])\b|\bSize\(", re.IGNORECASE
 )
