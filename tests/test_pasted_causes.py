@@ -181,6 +181,30 @@ def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
         ("Slice builder: worker 6 reported topology 4x4x4, expected 4x4x8", "worker 6 has 4x4x4, the slice 4x4x8"),
         ("NotImplementedError: Differentiation rule for 'k_p' not implemented", "k_p has none for Differentiation"),
         ("TypeError: Cannot differentiate through an integer input; got int32[32]", "an argument is int32[32]"),
+        (
+            (
+                "ShardingTypeError: PartitionSpec cannot contain axis names that are of type Auto or Manual. Got P('x') with axis "
+                "name: x of type: AxisType.Auto"
+            ),
+            "the axis x is AxisType.Auto",
+        ),
+        ("TypeError: unhashable type: 'jaxlib.xla_extension.ArrayImpl'", "ArrayImpl is not hashable"),
+        ("ValueError: too many values to unpack (expected 2)", "2 were expected"),
+        ("RuntimeError: Ninja is required to load extensions (pip install ninja to get it)", "Ninja is missing"),
+        ("plugin version mismatch: plugin implements PJRT API 0.54, expects at least 0.68", "0.54 meets 0.68"),
+        (
+            'ValueError: Layer "dense_7" expected 2 variables, but received 0 variables',
+            "dense_7 expects 2, the file has 0",
+        ),
+        ("WARNING: XPlane trace: 1,048,576 events dropped", "1,048,576 events are missing"),
+        (
+            "HloVerifier: dynamic-slice.9: Slice size 64 at dimension 1 exceeds operand size 48",
+            "exceeds operand size 48",
+        ),
+        (
+            "ValueError: The number of devices in the mesh (8) does not match the number of devices of the array (4).",
+            "8 is 4 more than 4",
+        ),
         ("ValueError: max seq len (131072) is larger than the cache (96416)", "131,072 is 34,656 more than 96,416"),
         ("ValueError: Cannot shard axis 2: 20 is not a multiple of 8", "pad it to 24"),
         (
@@ -211,6 +235,7 @@ def test_messages_of_other_systems_are_answered(text: str, answer: str) -> None:
             "is b, 3,000, 75% of the sum",
         ),
         ("peak memory 14.2GB (arguments 6.1GB, temps 8.1GB)", "Peak memory 13.2 GiB: arguments 5.7 GiB, temps 7.5 GiB"),
+        ("Peak HBM by module:\n  jit_step     27.31 GiB\n  jit_eval      9.02 GiB\n", "2 sizes: jit_step 27.3 GiB"),
         (
             "2025-02-03 10:00:11.2: I a.cc:1] Compiling\n2025-02-03 10:04:40.2: I a.cc:2] Done\n",
             "the longest time between lines is 269.0 s, after: Compiling",

@@ -84,6 +84,10 @@ def answer(text: str) -> str:
             "KV cache of 38.0 GiB for 311,248 tokens (128.0 KiB a token), 9.5 requests of 32,768 tokens at once",
         ),
         ("step 7/9 | loss 2.9 | 812.4 ms/it | 161,327 tok/s\nstep 8/9 | loss 2.9 | 810 ms/it", "2 steps, 810.0 ms"),
+        (
+            "Epoch 3: 12%| 122/1000 [01:42<12:15, 2.00it/s]\nEpoch 3: 13%| 130/1000 [01:49<12:10, 2.00it/s]",
+            "2 steps, 500.0 ms",
+        ),
         ("Iteration 10: loss 2.5, 4.0 it/s\nIteration 20: loss 2.4, 2.0 it/s\n", "2 steps, 250.0 ms at the median"),
         ('{"step": 1, "step_time_ms": 500}\n{"step": 2, "step_time_ms": 510}\n', "2 steps, 500.0 ms at the median"),
     ],

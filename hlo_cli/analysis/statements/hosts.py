@@ -48,7 +48,8 @@ _METADATA = re.compile(r',[ ]metadata=\{(?:[^{}"\\]++|"[^"\\]*+(?:\\.[^"\\]*+)*+
 # what the line of a computation says is said again by its parameters and its root
 _SIGNATURE = re.compile(r"(\n(?:ENTRY[ ])?%[\w.\-]++)[ ]\([^\n]*+(?<=\{)(?=\n)")
 _NAME = re.compile(r"%([A-Za-z_][\w.\-]*+)")
-_AFTER_DEFINITION: Final = (" = ", "\n")
+_DEFINED = re.compile(r"%([A-Za-z_][\w.\-]*+)(?: = |\n)")
+"""A name where it is defined: before its instruction, or alone on the line of its computation."""
 
 
 def digests_of_text(text: str) -> Iterator[bytes]:
@@ -82,16 +83,15 @@ def _without_metadata(text: str) -> str:
 
 
 def _digest_without_names(bare: str) -> bytes:
-    if any(mark in bare for mark in _NOISE_MARKS):
+    # one search tells for most texts that none of the marks is in them
+    if "time" in bare and any(mark in bare for mark in _NOISE_MARKS):
         bare = NOISE.sub("", bare)
-    parts = _NAME.split(_SIGNATURE.sub(r"\1", bare))
-    names, after = parts[1::2], parts[2::2]
+    bare = _SIGNATURE.sub(r"\1", bare)
     # a name that is not defined, such as `%d` in a string, stays
-    numbers: dict[str, int] = {}
-    for name, following in zip(names, after, strict=True):
-        if following.startswith(_AFTER_DEFINITION):
-            numbers.setdefault(name, len(numbers))
-    return digest_of_texts(("\0".join(parts[::2]), "\0".join([str(numbers.get(name, name)) for name in names])))
+    numbers = {name: str(number) for number, name in enumerate(dict.fromkeys(_DEFINED.findall(bare)))}
+    parts = _NAME.split(bare)
+    names = parts[1::2]
+    return digest_of_texts(("\0".join(parts[::2]), "\0".join(map(numbers.get, names, names))))
 
 
 def digest_of_texts(texts: Iterable[str]) -> bytes:

@@ -312,7 +312,7 @@ def _steps(text: str) -> list[_Step]:
 
 _NUMBER_OF_STEP: Final = lazy_regex(
     r"(?<![\w/])(?:global[_ ]?step|train[_ ]?step|steps?|iter(?:ation)?s?|it|batch)\b['\"]? ?[:=#\[ ]{1,3}"
-    r"(?P<step>\d[\d,]{0,12})(?![\d.])",
+    r"(?P<step>\d[\d,]{0,12})(?![\d.])|(?<![\w.])(?P<bar>\d{1,12})/\d{1,12} \[\d\d:\d\d",
     re.IGNORECASE,
 )
 _TIME_OF_STEP: Final = lazy_regex(
@@ -354,7 +354,7 @@ def _loose_steps(text: str) -> Iterator[_Step]:
         count = (tokens["tokens"] or tokens["keyed_tokens"]).rstrip(".,").replace(",", "") if tokens else ""
         per_second = float(count) * (1000 if tokens and tokens["thousand"] else 1) if _is_number(count) else None
         if seconds:
-            found.append(_Step(int(number["step"].replace(",", "")), seconds, None, per_second))
+            found.append(_Step(int((number["step"] or number["bar"]).replace(",", "")), seconds, None, per_second))
     if len({each.number for each in found}) >= _FEWEST_STEPS:
         yield from found
 

@@ -342,17 +342,6 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         is_document=True,
     ),
     Envelope(
-        "kv-cache",
-        "lines on the cache of a server",
-        "prints.runtime_prints.cache_report",
-        ("KV cache", "max_total_num_tokens", "KV Cache"),
-        words(
-            r"Available KV cache memory[:=]|KV cache size[:=] ?\d[\d,]* tokens|max_total_num_tokens=\d"
-            r"|KV Cache is allocated|GPU KV cache[:=]"
-        ),
-        is_beside_hlo=True,
-    ),
-    Envelope(
         "shards",
         "a print of shards",
         "prints.runtime_prints.shards_report",

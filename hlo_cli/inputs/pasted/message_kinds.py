@@ -528,6 +528,17 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         is_beside_hlo=True,
     ),
     Envelope(
+        "kv-cache",
+        "lines on the cache of a server",
+        "prints.runtime_prints.cache_report",
+        ("KV cache", "max_total_num_tokens", "KV Cache"),
+        words(
+            r"Available KV cache memory[:=]|KV cache size[:=] ?\d[\d,]* tokens|max_total_num_tokens=\d"
+            r"|KV Cache is allocated|GPU KV cache[:=]"
+        ),
+        is_beside_hlo=True,
+    ),
+    Envelope(
         "step-times",
         "a log of training steps",
         "prints.device_tables.step_times_report",
@@ -538,7 +549,8 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
             r"|(?<![A-Za-z/])(?:[Ss]teps?|STEP|[Ii]ter(?:ation)?s?|it|batch)\b['\"]? ?"
             r"[:=#\[ ]{1,3}\d[^\n]{0,300}?"
             r"(?:\d ?(?:ms|us|µs|s|secs?|seconds|min)\b|\d ?(?:it|steps?|iters?)/s"
-            r"|(?:time|dt|duration|elapsed|secs|per_sec\w{0,4})(?:_\w{1,8})?['\"]? ?[:=])",
+            r"|(?:time|dt|duration|elapsed|secs|per_sec\w{0,4})(?:_\w{1,8})?['\"]? ?[:=])"
+            r"|\d/\d{1,12} \[\d\d:\d\d<?[^\n]{0,60}?\d(?:it/s|s/it)",
             re.MULTILINE,
         ),
         is_document=True,

@@ -506,6 +506,98 @@ _NOT_A_NUMBER_FIX: Final = (
 _PROGRAMS: Final = (
     (
         (
+            r"cannot contain axis names that are of type (?P<types>[\w ]{2,40})[^\n]{0,200}?axis name: "
+            r"?(?P<axis>\w{1,40}) of type: ?"
+            r"(?P<type>[\w.]{1,40})"
+        ),
+        _cause(  # explicit sharding: a type has axes of its own kind only
+            "axes of a mesh",
+            "A sharding that is part of a type names axes of the type Explicit.",
+            "the axis {axis} is {type}.",
+            "Create the mesh with axis_types=(AxisType.Explicit, …), or use jax.lax.with_sharding_constraint for "
+            "Auto axes.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"unhashable type: '(?P<type>[\w.]{1,100})'",
+        _cause(  # arrays compare element by element, so they have no hash
+            "hash of a value",
+            "Keys of dicts and caches, and static arguments of jit, are hashable; arrays, lists, and dicts are not.",
+            "{type} is not hashable.",
+            "Pass arrays as arguments that are not static; use tuples and frozen dataclasses for settings.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:too many|not enough) values to unpack \(expected (?:at least )?(?P<wanted_count>\d{1,6})(?:, got "
+            r"(?P<got_count>\d{1,6}))?\)"
+        ),
+        _cause(  # a function of another release, or a model, returns another number of values
+            "unpacking of values",
+            "An assignment to several names needs that number of values.",
+            "{wanted_count} were expected[[, {got_count} came]].",
+            f"Print what the call on that line returns: a function that now returns one value more or less is usual. "
+            f"{_NO_HLO}",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?P<package>[A-Z]\w{1,40}|[\w\-]{2,40}) is (?:required|not installed)[^\n]{0,100}?pip install "
+            r"(?P<install>[\w\-\[\],]{1,60})"
+        ),
+        _cause(  # optional packages are asked for when they are used
+            "missing package",
+            "Some functions need packages that are not installed with the library.",
+            "{package} is missing.",
+            f"pip install {{install}}. {_NO_HLO}",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"[Vv]ersion mismatch[^\n]{0,120}?(?P<found_version>\d+\.\d[\w.]{0,20})[^\n]{0,80}?"
+            r"(?P<wanted_version>\d+\.\d[\w.]{0,20})"
+            r"|(?:implements|has|provides|uses) "
+            r"[^\n]{0,40}?(?P<has_version>\d+\.\d[\w.]{0,20})[^\n]{0,40}?(?:expects?|requires?|needs?)"
+            r"[^\n]{0,40}?(?P<needs_version>\d+\.\d[\w.]{0,20})"
+        ),
+        _cause(  # a plugin, a driver, or a library of another release
+            "version",
+            "Parts of one program have releases that fit each other.",
+            "{found_version}{has_version} meets {wanted_version}{needs_version}.",
+            "Install both from one release, such as by pip install -U 'jax[cuda12]' or 'jax[tpu]', and remove older "
+            "copies from "
+            "the environment (pip list | grep -i jax).",
+        ),
+    ),
+    (
+        (
+            r"[Ll]ayer \"?(?P<layer>[\w./\-]{1,80})\"? expected (?P<wanted_count>\d{1,6}) variables?, but received "
+            r"(?P<got_count>\d{1,6})"
+        ),
+        _cause(  # a layer that was never called has no variables
+            "variables of a layer",
+            "A layer is loaded into variables that it made when it was built.",
+            "{layer} expects {wanted_count}, the file has {got_count}.",
+            "Build the model before loading (call it once on a batch), and load the file of the same architecture "
+            "and release.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"(?P<dropped>\d[\d,]{0,14}) (?:events?|samples?|records?) (?:were |have been )?(?:dropped|lost|truncated)",
+        _cause(  # a profiler has buffers of a fixed size
+            "truncated recording",
+            "A profiler records into buffers of a limited size, and drops what comes later.",
+            "{dropped} events are missing, so times and counts of the recording are too low.",
+            "Record fewer steps, or fewer details (host_tracer_level=1, python_tracer_level=0).",
+        ),
+    ),
+    (
+        (
             r"(?:same device|at least two devices|different devices|is on (?:device )?\S{1,40},? "
             r"(?:but|while|not))[^\n]{0,120}?"
             r"(?P<one>\b(?:cuda|cpu|xla|tpu|gpu|mps|TPU|CPU|GPU|TFRT_CPU)[:_]?\d{0,4})\b[^\n]{0,40}?"
@@ -678,7 +770,8 @@ _PROGRAMS: Final = (
     (
         (
             r"is not (?:yet )?(?:implemented|supported)|not implemented (?:for|on|yet)|(?:is|are) unsupported"
-            r"|[Uu]nsupported (?:op|operation|dtype|type|data type|layout|device)\b|NotImplementedError: "
+            r"|[Uu]nsupported (?:op|operation|\w{1,12} "
+            r"type|dtype|type|layout|device|platform|shape|format|combination)\b|NotImplementedError: "
         ),
         _cause(  # also of backends whose messages begin with UNIMPLEMENTED
             "unsupported operation",
@@ -764,6 +857,21 @@ _TIMES: Final = (
 _HARMLESS_FIX: Final = "Nothing needs to be done: results do not change."
 
 HARMLESS: Final = (
+    (
+        (
+            r"Unexpectedly high number of iterations in HLO passes, exiting fixed point loop after (?P<limit>\d{1,6}) "
+            r"iterations"
+            r"(?: in (?P<pipeline>[\w\-]{1,80}))?"
+        ),
+        _cause(  # xla/hlo/pass/hlo_pass_fix.h
+            "passes that do not come to rest",
+            "XLA repeats a pipeline of passes until none changes the module, up to a limit.",
+            "{pipeline} was ended after {limit} iterations.",
+            "The program is right; compiling takes longer, and two passes may undo each other. A small dump helps "
+            "XLA's "
+            "developers: XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*",
+        ),
+    ),
     (
         r"Skipping the delay kernel, measurement accuracy will be reduced",
         _cause(  # xla/stream_executor/gpu/gpu_timer.cc

@@ -130,7 +130,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "value of a traced array",
             "While jit traces a function, its arrays have shapes and types but no values. No HLO exists yet.",
-            "{function} ({place}) uses the value of {shape}, which depends on {argument}.",
+            "{function} ({place}) uses the value of {shape}[[, which depends on {argument}]].",
             "Use jnp.where or jax.lax.cond for a choice, jax.lax.while_loop for a loop, or name the argument in "
             "static_argnums if it is a Python value that rarely changes.",
             is_program=True,
@@ -158,7 +158,8 @@ FRAMEWORK_RULES: Final = (
         (
             r"last two dimensions of your block shape are divisible by 8 and 128 respectively, or be equal to the "
             rf"respective dimensions of the overall array\.{_LONG}Block spec for (?P<name>\S++) in pallas_call "
-            r"(?P<kernel>\S++)(?: at (?P<place>\S++))? has block shape (?P<block>\([^)\n]{1,400}\)), array shape "
+            r"(?P<kernel>\S++)(?: at (?P<place>\S++))? has block shape "
+            r"(?P<block>\((?:[^()\n]|\([^()\n]{1,100}\)){1,400}\)), array shape "
             r"(?P<array>\([^)\n]{1,400}\))"
         ),
         ErrorRule(

@@ -244,7 +244,7 @@ _SYSTEMS: Final[tuple[tuple[str, re.Pattern[str], str, str], ...]] = (
     ),
     (
         "XLA's compiler",  # by the file that raised the error
-        lazy_regex(r"xla/(?:service|hlo|codegen|backends)\b|hlo_\w+\.cc|\bHLO\b|_compiler\.cc|\bHloModule"),
+        lazy_regex(r"xla/(?:service|hlo|codegen|backends)\b|hlo_\w+\.cc|\bHLO\b|_compiler\.cc|\bHlo[A-Z]\w+"),
         "XLA compiles HLO for a device.",
         _XLA_DUMP,
     ),
@@ -336,9 +336,14 @@ def comparison_of(message: str) -> str:
             return (
                 f"{size:,} = {size // parts:,} × {parts:,} + {size % parts:,}: pad it to {-(-size // parts) * parts:,}"
             )
-    if (counts := _COUNTS.search(message)) and counts["one"] != counts["other"]:
-        one, other = (int(counts[name].replace(",", "")) for name in ("one", "other"))
-        return f"{one:,} is {abs(one - other):,} {'more' if one > other else 'less'} than {other:,}"
+    if (counts := _COUNTS.search(message)) is not None:
+        values = [value for value in counts.groups() if value]
+        one, other = (int(value.replace(",", "")) for value in values[:2])
+        return (
+            ""
+            if one == other
+            else f"{one:,} is {abs(one - other):,} {'more' if one > other else 'less'} than {other:,}"
+        )
     for kind in ("array", "tuple", "size", "dtype"):
         values = found.get(kind, [])
         if kind == "dtype" and not _ARE_COMPARED.search(message):
@@ -358,6 +363,11 @@ _MULTIPLE: Final = lazy_regex(
     r"[^\n\d]{0,60}(?P<parts>\d{1,12})(?![\w.])"
 )
 _COUNTS: Final = lazy_regex(
+    r"(?<![\w.\-])(?P<above>\d[\d,]{0,14})\b[^\n\d]{0,60}\bexceeds?\b[^\n\d]{0,60}"
+    r"(?<![\w.\-])(?P<below>\d[\d,]{0,14})(?![\w.]| ?[KMGT]?i?B\b)"
+    r"|\((?P<left>\d[\d,]{0,14})\) (?:does not (?:match|equal)|differs from|is not (?:equal to|the same "
+    r"as))[^\n\d]{0,90}"
+    r"\((?P<right>\d[\d,]{0,14})\)|"
     r"(?<![\w.\-])(?P<one>\d[\d,]{0,14})\)? (?:is|are|was|were|which is)? "
     r"?(?:larger|greater|more|higher|less|smaller|lower|fewer)"
     r" than[^\n\d]{0,90}(?P<other>\d[\d,]{0,14})(?![\w.])(?! ?[KMGT]?i?B\b)",

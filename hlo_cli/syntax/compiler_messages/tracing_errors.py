@@ -499,7 +499,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"Non-hashable static arguments are not supported(?:[\s\S]{0,200}?object of type (?P<type><class "
+            r"Non-hashable static arguments are (?:not supported|used)(?:[\s\S]{0,200}?(?:object of type|got) "
+            r"(?P<type><class "
             r"'[^'\n]{1,100}'>))?"
         ),
         _rule(
