@@ -152,7 +152,7 @@ def _column_of_numbers(head: Sequence[str], rows: Sequence[Sequence[str]], names
 # --- sizes with names ---
 
 _NAMED_SIZE: Final = lazy_regex(
-    r"(?P<name>[A-Za-z][\w\-./]{0,60}(?: [A-Za-z][\w\-./]{0,40}){0,5}?) *(?:[:=]|\bis\b|\bof\b)? *"
+    r"(?P<name>[A-Za-z][\w\-./]{0,60}(?: [A-Za-z][\w\-./]{0,40}){0,5}?) *+(?:[:=]|\bis\b|\bof\b)? *+"
     r"(?P<size>\d{1,12}(?:[.,]\d{1,6})*) ?(?P<unit>[KMGT]i?B|bytes|B)(?![\w/])"
 )
 _WHOLE: Final = lazy_regex(r"\b(?:total|peak|limit|capacity|available|free|max(?:imum)?|budget)\b", re.IGNORECASE)

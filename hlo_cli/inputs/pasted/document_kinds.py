@@ -357,18 +357,6 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         is_document=True,
     ),
     Envelope(
-        "arrays",
-        "a print of arrays",
-        "prints.runtime_prints.arrays_report",
-        ("Array(", "array("),
-        lazy_regex(
-            r"\A\s*(?:>>> [^\n]*\s+)?(?:\w{1,40} ?= "
-            r"?)?(?:[\[({]|[A-Z]\w{0,60}\()(?=[\s\S]{0,100000}?\b(?:Device)?Array\((?:\[|shape=|-?[\d.]|True|False|nan|inf))"
-            r"(?=[\s\S]{0,100000}?dtype=\w)|\A\s*(?:Device)?Array\((?:\[|-?[\d.])(?=[\s\S]{0,100000}?dtype=\w)"
-        ),
-        is_document=True,
-    ),
-    Envelope(
         "schedule-statistics",
         "statistics of a schedule",
         "prints.device_tables.schedule_statistics_report",
@@ -431,6 +419,20 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         words(
             r"^[ \t]*[a-z]\w*(?:<\w+>)?\[[\d,]*\]\S* (?:from the argument|from a (?:literal|constant)|named '[^'\n]+' "
             r"from|output of (?:jitted function )?\S+ from)"
+        ),
+        is_document=True,
+    ),
+    Envelope(
+        "arrays",
+        "a print of arrays",
+        "prints.runtime_prints.arrays_report",
+        ("Array(", "array("),
+        lazy_regex(
+            # a tree of sizes has tuples of numbers as its leaves, and some arrays that are empty
+            r"\A(?![\s\S]{0,20000}?: ?\(\d{1,12},(?: ?\d{1,12},?){0,8}\))"
+            r"(?:\A\s*(?:>>> [^\n]*\s+)?(?:\w{1,40} ?= ?)?(?:[\[({]|[A-Z]\w{0,60}\()"
+            r"(?=[\s\S]{0,100000}?\b(?:Device)?Array\((?:\[|shape=|-?[\d.]|True|False|nan|inf))"
+            r"(?=[\s\S]{0,100000}?dtype=\w)|\A\s*(?:Device)?Array\((?:\[|-?[\d.])(?=[\s\S]{0,100000}?dtype=\w))"
         ),
         is_document=True,
     ),

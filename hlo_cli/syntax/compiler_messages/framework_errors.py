@@ -204,7 +204,7 @@ FRAMEWORK_RULES: Final = (
     ),
     (
         (
-            r"dot_general requires (?:equal|the same|lhs) batch dimension(?:s| sizes)?[^\n]{0,60}?got "
+            r"dot_general requires (?:equal|the same) batch dimension(?:s| sizes)?[^\n]{0,60}?got "
             r"(?P<left>\([\d, ]{1,100}\)) and (?P<right>\([\d, ]{1,100}\))(?: with batch dimensions "
             r"(?P<left_batch>[\d(), ]{1,20}?) and (?P<right_batch>[\d(), ]{1,20}?)(?=\.|\s|$))?"
         ),
