@@ -205,6 +205,27 @@ def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
             "ValueError: The number of devices in the mesh (8) does not match the number of devices of the array (4).",
             "8 is 4 more than 4",
         ),
+        ("NameError: unbound axis name: q", "no axis q is around the call"),
+        (
+            "TypeError: cond_fun must return a boolean scalar, but got output type(s) [ShapedArray(float32[3])].",
+            "it returns float32[3]",
+        ),
+        ("TypeError: Value 'a' with dtype <U1 is not a valid JAX array type.", "'a' has the type <U1"),
+        (
+            "ValueError: Arguments to sort must have equal shapes, got: (8, 16) (4, 3)",
+            "sort got (8, 16) and (4, 3): dimension 0 is 8 and 4, dimension 1 is 16 and 3",
+        ),
+        (
+            "ValueError: k argument to top_k must be no larger than size along axis; got k=99 with shape=[8, 16] and axis=1",
+            "k is 99, the shape [8, 16] along axis 1",
+        ),
+        (
+            "TypeError: jacfwd requires real-valued inputs (a sub-dtype of np.floating), but got int32.",
+            "jacfwd got int32",
+        ),
+        ("AttributeError: No VJP defined for custom_vjp function f using defvjp.", "f has none"),
+        ("AttributeError: Unrecognized config option: jax_foo", "jax_foo is not one of them"),
+        ("TypeError: unsupported operand type(s) for +: 'Array' and 'NoneType'", "Array + NoneType is not defined"),
         ("ValueError: max seq len (131072) is larger than the cache (96416)", "131,072 is 34,656 more than 96,416"),
         ("ValueError: Cannot shard axis 2: 20 is not a multiple of 8", "pad it to 24"),
         (

@@ -33,6 +33,107 @@ _NAME_STATIC: Final = (
 )
 
 TRACING_RULES: Final = (
+    # --- calls of jax.lax and jax.numpy ---
+    (
+        r"NameError: unbound axis name:? ?(?P<axis>\w{1,60})",
+        _rule(  # psum and the like name an axis of the vmap, pmap, or shard_map around them
+            "name of an axis",
+            "A collective names an axis of the vmap, pmap, or shard_map that it is called in.",
+            "no axis {axis} is around the call.",
+            "Call it inside of shard_map over a mesh with that axis, or give vmap the axis_name; in jit without "
+            "shard_map, "
+            "write jnp.sum: the partitioner adds collectives.",
+        ),
+    ),
+    (
+        (
+            r"cond_fun must return a boolean scalar, but got output type\(s\) "
+            r"\[?(?:ShapedArray\()?(?P<type>\w{1,20}(?:\[[\d, ]{0,80}\])?)"
+        ),
+        _rule(  # jax/_src/lax/control_flow/loops.py
+            "condition of a loop",
+            "The condition of a while_loop returns one truth value.",
+            "it returns {type}.",
+            "Reduce it, as in jnp.any(c) or jnp.all(c), and compare: c.sum() < n.",
+        ),
+    ),
+    (
+        r"Value (?P<value>[^\n]{1,80}) with dtype (?P<type>[^\s]{1,40}) is not a valid JAX array type",
+        _rule(  # jax/_src/dtypes.py
+            "type of an array",
+            "Arrays of JAX hold numbers and truth values.",
+            "{value} has the type {type}.",
+            "Keep strings and objects outside of the function, or number them first.",
+        ),
+    ),
+    (
+        (
+            r"Arguments to (?P<operation>\w{1,40}) must have equal shapes, got:? (?P<wanted>\([\d, ]{0,200}\)),? "
+            r"(?P<stored>\([\d, ]{0,200}\))"
+        ),
+        _rule(  # jax/_src/lax
+            "shapes of operands",
+            "The operands of this operation have equal shapes.",
+            "{operation} got {wanted} and {stored}[[: {difference}]].",
+            "Broadcast or slice one of them first.",
+        ),
+    ),
+    (
+        (
+            r"k argument to top_k must be no larger than size along axis; got k=(?P<k>\d{1,12}) with "
+            r"shape=(?P<shape>[\[(][\d, ]{0,200}[\])])"
+            r"(?: and axis=(?P<axis>-?\d{1,3}))?"
+        ),
+        _rule(  # jax/_src/lax/lax.py
+            "top_k",
+            "At most as many values are taken as the axis has.",
+            "k is {k}, the shape {shape}[[ along axis {axis}]].",
+            "Use a smaller k, such as min(k, x.shape[-1]).",
+        ),
+    ),
+    (
+        (
+            r"(?P<function>jacfwd|jacrev|grad|value_and_grad|hessian|linearize|vjp|jvp) requires "
+            r"(?:real|complex|float)[^\n]{0,120}?but got "
+            r"(?P<type>\w{1,20})"
+        ),
+        _rule(  # jax/_src/api.py
+            "type of a derivative",
+            "Derivatives exist with respect to floating-point and complex values.",
+            "{function} got {type}.",
+            "Cast the argument (x.astype(jnp.float32)), or differentiate with respect to another one (argnums).",
+        ),
+    ),
+    (
+        r"No VJP defined for custom_vjp function (?P<function>[\w<>.]{1,100})",
+        _rule(  # jax/_src/custom_derivatives.py
+            "custom gradient",
+            "A custom_vjp function has a forward and a backward function.",
+            "{function} has none.",
+            "Call {function}.defvjp(forward, backward) before it is used.",
+        ),
+    ),
+    (
+        r"(?:Unrecognized|Unknown) (?:JAX )?config(?:uration)? option:? '?(?P<option>\w{1,80})",
+        _rule(  # jax.config.update
+            "configuration option",
+            "jax.config has the options of its own release.",
+            "{option} is not one of them.",
+            "Compare the name with jax.config.values; options are renamed between releases. No HLO is involved.",
+        ),
+    ),
+    (
+        (
+            r"unsupported operand type\(s\) for (?P<operator>[^\s:]{1,12}): '(?P<left_type>[\w.]{1,80})' and "
+            r"'(?P<right_type>[\w.]{1,80})'"
+        ),
+        _rule(  # Python
+            "operands in Python",
+            "An operator takes operands of types that it knows.",
+            "{left_type} {operator} {right_type} is not defined.",
+            "Look where the {right_type} comes from: a function without a return gives None. No HLO is involved.",
+        ),
+    ),
     # --- sizes that do not fit ---
     (
         (
