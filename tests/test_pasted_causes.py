@@ -172,7 +172,10 @@ def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
             "rocBLAS error: Cannot read TensileLibrary.dat: No such file or directory for GPU arch : gfx1036",
             "it has none for gfx1036",
         ),
-        ("Solver <X>, workspace required: 2097152, provided ptr: 0 size: 0", "it needs 2 MiB (2,097,152 bytes)"),
+        (
+            "MIOpen(HIP): Warning [IsEnoughWorkspace] Solver <X>, workspace required: 2097152, provided ptr: 0 size: 0",
+            "it needs 2 MiB (2,097,152 bytes)",
+        ),
         (
             "ABORTED: The remote task: /job:jax_worker/replica:0/task:12 was restarted (incarnation changed)",
             "task:12 was restarted (incarnation changed)",
@@ -198,7 +201,7 @@ def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
         ),
         ("WARNING: XPlane trace: 1,048,576 events dropped", "1,048,576 events are missing"),
         (
-            "HloVerifier: dynamic-slice.9: Slice size 64 at dimension 1 exceeds operand size 48",
+            "INTERNAL: HloVerifier: dynamic-slice.9: Slice size 64 at dimension 1 exceeds operand size 48",
             "exceeds operand size 48",
         ),
         (

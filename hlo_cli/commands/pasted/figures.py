@@ -146,7 +146,8 @@ def _column_of_numbers(head: Sequence[str], rows: Sequence[Sequence[str]], names
         at: next((rank for rank, word in enumerate(_WANTED) if word in head[at].lower()), len(_WANTED))
         for at in numeric
     }
-    return min(numeric, key=lambda at: ranks[at])
+    best = min(numeric, key=lambda at: ranks[at])
+    return best if ranks[best] < len(_WANTED) else None  # numbers of jobs and codes are not what a table is about
 
 
 # --- sizes with names ---
@@ -216,6 +217,7 @@ _STAMP: Final = lazy_regex(
     re.MULTILINE,
 )
 _DAY: Final = 86_400  # seconds; a log goes on after midnight
+_SHORTEST_GAP: Final = 10.0  # seconds; a program that starts is silent for some
 _LONG_GAP: Final = 0.3  # of the whole: where a log is silent for so long, the time was spent
 
 
@@ -232,7 +234,7 @@ def _log_report(pasted: PastedText) -> Report | None:
     whole = times[-1] - times[0]
     gaps = [(later - sooner, at) for at, (sooner, later) in enumerate(itertools.pairwise(times))]
     gap, at = max(gaps)
-    if whole <= 0 or gap < max(1.0, _LONG_GAP * whole):
+    if whole <= 0 or gap < max(_SHORTEST_GAP, _LONG_GAP * whole):
         return None
     before, after = (_line_at(text, stamps[place].start()) for place in (at, at + 1))
     return text_report(
