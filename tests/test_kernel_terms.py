@@ -12,6 +12,7 @@ from hlo_cli.analysis.hardware.time_model import (
     LAUNCH_SECONDS,
     LOOP_LAUNCH_SECONDS,
     TPU_FLOOR_SECONDS,
+    TPU_VMEM_RATE,
     Estimate,
 )
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -130,6 +131,21 @@ def test_an_operation_of_a_tpu_takes_a_microsecond() -> None:
     small = time_of("r = f32[9] sine(f32[9] a)", "v5p")
     assert small.seconds == TPU_FLOOR_SECONDS
     assert small.low < 1e-9, "the bound of the roofline stays"
+
+
+def test_what_is_in_vmem_is_no_traffic_of_hbm() -> None:
+    """Only the bytes in HBM take its rate, but the band still ends where all of them would."""
+    array = "f32[4096,1024]{1,0:T(8,128)%s}"
+    texts = [f"r = {array % write} negate({array % read} a)" for read in ("", "S(1)") for write in ("", "S(1)")]
+    hbm, written, read, vmem = (time_of(text, "v5e") for text in texts)
+    size = 4096 * 1024 * 4
+    assert hbm.seconds == pytest.approx(2 * size / 819e9)
+    assert written.seconds == read.seconds == pytest.approx((1 + 1 / TPU_VMEM_RATE) * size / 819e9)
+    assert vmem.seconds == pytest.approx(max(2 * size / 819e9 / TPU_VMEM_RATE, TPU_FLOOR_SECONDS))
+    assert vmem.high == pytest.approx(hbm.high)
+    # on a GPU, S(1) is main memory that other GPUs can access
+    on_gpu = [time_of(text, "h100").seconds for text in texts]
+    assert on_gpu == [on_gpu[0]] * 4
 
 
 def test_a_slice_update_on_a_tpu_touches_whole_tiles() -> None:

@@ -264,6 +264,18 @@ def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) ->
     return (waste.bytes if waste.moved_bytes is None else waste.moved_bytes) * executions / rate.per_second
 
 
+def waste_of_array(size: int, array: Shape, target: str | None) -> Waste:
+    """Returns the waste of bytes of an array, which cross main memory unless a TPU has the array on the chip.
+
+    >>> from hlo_cli.syntax.scanning.shape_reader import parse_shape
+    >>> shape = parse_shape("f32[8,128]{1,0:T(8,128)S(1)}")
+    >>> [waste_of_array(9, shape, target).moved_bytes for target in ("tpu", "gpu")]
+    [0, None]
+    """
+    is_on_chip = target == "tpu" and isinstance(array, ArrayShape) and array.layout.memory_space not in _OFF_CHIP
+    return Waste(size, moved_bytes=0 if is_on_chip else None)
+
+
 def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
     """Returns what a copy wastes that changes a layout: what is saved if the array has the new layout from the start.
 

@@ -63,6 +63,12 @@ TPU_MATMUL_FACTOR: Final = 1.24
 """Measured time of matmuls and convolutions with what is fused into them, over their roofline: 1.08 to 1.42."""
 TPU_MATMUL_MOST: Final = 1.42
 """The upper end of that."""
+TPU_VMEM_RATE: Final = 22.0
+"""The rate of VMEM over that of HBM on v5e: https://jax-ml.github.io/scaling-book/roofline/; others have no source.
+
+What a kernel does with values in VMEM may take longer than to read them, so that its band ends at the rate of HBM:
+cycles that libtpu 0.0.52 writes for such kernels are between a seventh and seven times of that.
+"""
 TPU_TOUCHED_FACTOR: Final = 2.1
 """Measured time of updates of parts of tiles over that of reading and writing the whole tiles: 2.0, 2.0, and 2.3."""
 TPU_TOUCHED_BAND: Final[Band] = (0.8, 1.3)

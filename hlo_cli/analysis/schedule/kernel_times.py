@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_of_kernels
-from hlo_cli.analysis.cost.counting import BYTES, Cost
+from hlo_cli.analysis.cost.counting import BYTES, Cost, Number, output_key
 from hlo_cli.analysis.cost.matmuls import (
     MAY_BE_MATMULS,
     Matmul,
@@ -45,6 +45,7 @@ from hlo_cli.analysis.hardware.time_model import (
     TPU_MATMUL_MOST,
     TPU_TOUCHED_BAND,
     TPU_TOUCHED_FACTOR,
+    TPU_VMEM_RATE,
     UNMEASURED_CONVOLUTIONS,
     Band,
     Estimate,
@@ -57,7 +58,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ConvolutionDimensionNumbers
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import (
     ANNOTATIONS,
@@ -70,7 +71,7 @@ from hlo_cli.ir.operations import (
     MOVES,
     wrapped_opcode,
 )
-from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape import ArrayShape, Shape
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.gpu_kernels import GpuKernel, GpuKernels
@@ -141,12 +142,41 @@ def _needed_of(user: Instruction, number: int, count: float) -> float:
     return inf if count else 0.0
 
 
+# --- bytes in VMEM ---
+# A TPU kernel reads and writes what the compiler assigned to VMEM without the main memory.
+
+
+def vmem_bytes(instruction: Instruction, cost: Cost) -> Number:
+    """Those of the bytes that an operation of a TPU accesses that are in VMEM.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> text = "r = f32[1024]{0:T(1024)} negate(f32[1024]{0:T(1024)S(1)} a)"
+    >>> negate = parse_module(text).entry.root
+    >>> vmem_bytes(negate, cost_of(negate)), cost_of(negate).bytes_accessed
+    (4096, 8192)
+    """
+    found: Number = 0
+    for number in range(len(instruction.operands)):
+        if _is_in_vmem(instruction.operand_shape(number)):
+            found += cost.operand_bytes(number)
+    for index, leaf in instruction.shape.leaves:
+        if _is_in_vmem(leaf):
+            # A tuple without bytes of each leaf, such as that of a sort, writes its leaves.
+            found += cost.properties.get(output_key(index), leaf.logical_bytes if index else cost.output_bytes)
+    return min(found, cost.bytes_accessed)
+
+
+def _is_in_vmem(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and shape.layout.memory_space == TpuMemorySpace.VMEM
+
+
 # --- the roofline ---
-# The minimum time is the larger of flops at the peak rate and bytes at the bandwidth of the main memory. Mirrors the
-# bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc.
+# The minimum time is the larger of flops at the peak rate and bytes at the bandwidth of their memory. Mirrors the
+# bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc, which knows the main memory alone.
 
 
-Bound = Literal["compute", "memory", "free", "unknown"]
+Bound = Literal["compute", "memory", "VMEM", "free", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +184,8 @@ class Roofline:
     """Bound of an operation, and its times in seconds at the roofline; None if the rate is unknown.
 
     `ridge` is the intensity, in flops per byte, from which on operations of this type are compute bound.
-    `uncached_seconds` is the memory time if everything that fits in caches stays there.
+    `uncached_seconds` is the memory time if everything that fits in caches stays there, and `uniform_seconds` is that
+    of a TPU as if VMEM were main memory.
     """
 
     bound: Bound
@@ -162,10 +193,11 @@ class Roofline:
     memory_seconds: float
     ridge: float | None
     uncached_seconds: float = 0.0
+    uniform_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Larger of compute and memory time, if all bytes go through the main memory."""
+        """Larger of compute and memory time, if all bytes that are not in VMEM go through the main memory."""
         return max(self.compute_seconds or 0.0, self.memory_seconds)
 
     @property
@@ -174,8 +206,8 @@ class Roofline:
         return max(self.compute_seconds or 0.0, self.uncached_seconds)
 
 
-def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
-    """Roofline of a cost on a chip that computes in `element_type`.
+def roofline(cost: Cost, throughput: ChipSpec, element_type: str, in_vmem: Number = 0) -> Roofline:
+    """Roofline of a cost on a chip that computes in `element_type`; `in_vmem` of its bytes do not use main memory.
 
     The bound is `unknown` if a part of the cost or the rate of the chip is unknown, and `free` if the cost is zero.
 
@@ -186,18 +218,24 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
     >>> found = roofline(Cost({"flops": 1e9, "bytes accessed": 819e9}), v5e, "bf16")
     >>> found.bound, found.seconds, round(found.ridge)
     ('memory', 1.0, 241)
+    >>> roofline(Cost({"flops": 1e9, "bytes accessed": 819e9}), v5e, "bf16", in_vmem=819e9).bound
+    'VMEM'
     >>> roofline(Cost(), v5e, "bf16").bound, roofline(Cost({}, unknown=1), v5e, "bf16").bound
     ('free', 'unknown')
     """
     peak, flops = throughput.at_most(element_type), max(cost.flops, 0)
     bandwidth, accessed = throughput.memory.per_second, max(cost.bytes_accessed, 0)
-    memory, uncached = accessed / bandwidth, max(accessed - throughput.cache_bytes, 0) / bandwidth
+    main, vmem = (accessed - in_vmem) / bandwidth, in_vmem / (TPU_VMEM_RATE * bandwidth)
+    memory, uncached = main + vmem, max(accessed - throughput.cache_bytes, 0) / bandwidth
     if peak is None:  # nothing to calculate takes no time, whatever the chip
         # A rate that is unknown leaves only kernels without flops certain.
         compute, ridge = (None if flops else 0.0), None
     else:
         compute, ridge = flops / peak.per_second, peak.per_second / bandwidth
-    return Roofline(_bound_of(cost, compute, memory), compute, memory, ridge, uncached)
+    bound = _bound_of(cost, compute, memory)
+    if bound == "memory" and vmem > main:
+        bound = "VMEM"
+    return Roofline(bound, compute, memory, ridge, uncached, accessed / bandwidth)
 
 
 def compute_type(instruction: Instruction) -> str:
@@ -281,7 +319,8 @@ def _kernel_roofline(
     """
     matmuls = matmuls_within(instruction)
     needed = needed_cost(instruction, cost) if chip.cores else cost
-    return roofline(needed, chip, element_type or _type_among(instruction, matmuls)), matmuls
+    in_vmem = vmem_bytes(instruction, needed) if is_tpu(chip.chip) else 0
+    return roofline(needed, chip, element_type or _type_among(instruction, matmuls), in_vmem), matmuls
 
 
 def _kernel_estimate(
@@ -338,19 +377,22 @@ def _estimate_of_tpu(
     least, seconds, (_, most) = kernel_roofline.at_least_seconds, kernel_roofline.seconds, TPU_BAND
     if not is_tpu(chip.chip):
         return Estimate(least, seconds, seconds * most, frozenset(("roofline",)))
-    # Lower than the band: what stays in VMEM is no traffic of the main memory.
+    # The rate of VMEM is uncertain: the band ends where it would be that of the main memory.
+    slowest = max(seconds, kernel_roofline.uniform_seconds)
     if matmuls:
         seconds, most = seconds * TPU_MATMUL_FACTOR, TPU_MATMUL_MOST / TPU_MATMUL_FACTOR
+        slowest *= TPU_MATMUL_FACTOR
     elif touched := _touched_bytes(instruction):
         rate = chip.memory.per_second / cores_together(chip.chip)  # one core updates slices, as on v5p
         tiles = TPU_TOUCHED_FACTOR * touched / rate
         if tiles > seconds:
-            seconds, most = tiles, TPU_TOUCHED_BAND[1]
+            seconds = slowest = tiles
+            most = TPU_TOUCHED_BAND[1]
             least = max(least, tiles * TPU_TOUCHED_BAND[0])
     if seconds:
         # Not below the bound of the roofline, which is 0 for what fits into VMEM.
         seconds = max(seconds, TPU_FLOOR_SECONDS)
-    return Estimate(min(least, seconds), seconds, seconds * most, frozenset(("roofline",)))
+    return Estimate(min(least, seconds), seconds, max(seconds, slowest) * most, frozenset(("roofline",)))
 
 
 def _touched_bytes(instruction: Instruction) -> int:

@@ -269,7 +269,13 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     from hlo_cli.analysis.hardware.chips import is_tpu
     from hlo_cli.analysis.hardware.gpu_devices import device_of
     from hlo_cli.analysis.hardware.measured_times import has_matmul_times
-    from hlo_cli.analysis.hardware.time_model import LAUNCH_SECONDS, TPU_BAND, TPU_FLOOR_SECONDS, TPU_MATMUL_FACTOR
+    from hlo_cli.analysis.hardware.time_model import (
+        LAUNCH_SECONDS,
+        TPU_BAND,
+        TPU_FLOOR_SECONDS,
+        TPU_MATMUL_FACTOR,
+        TPU_VMEM_RATE,
+    )
 
     if chip.calibration is not None:
         classes = chip.calibration.classes
@@ -293,7 +299,8 @@ def kernel_times_in_words(chip: ChipSpec, *, is_optimized: bool = True) -> str:
     if is_tpu(chip.chip):
         words += f", and for matmuls {TPU_MATMUL_FACTOR} times that, as on v5p; an operation takes at least"
         words += f" {TPU_FLOOR_SECONDS * 1e6:.1f} µs"
-        return f"{words}; ranges end at {TPU_BAND[1]} times the roofline"
+        words += f"; VMEM is read at {TPU_VMEM_RATE:.0f} times the rate of HBM, as on v5e"
+        return f"{words}; ranges end at {TPU_BAND[1]} times the roofline, with VMEM at the rate of HBM"
     return f"{words}, where no kernels were measured; ranges end at {TPU_BAND[1]} times that"
 
 

@@ -27,7 +27,7 @@ from hlo_cli.lint.advice import (
     relayout_hint,
     transposing_hint,
 )
-from hlo_cli.lint.finding_facts import Common, Waste, sized, waste_of_copy
+from hlo_cli.lint.finding_facts import Common, Waste, sized, waste_of_array, waste_of_copy
 from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import element_type, round_trips, transitive_uses
@@ -77,7 +77,7 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
             value.instruction,
             shape_span(module, value.instruction),
             hint=hint,
-            waste=Waste(padding),
+            waste=waste_of_array(padding, value.shape, context.target),
             # Where the compiler chooses the layout, only other sizes help, and they are those of all equal shapes.
             common=None if hint else _common(value.shape, f"{share}% of each of {COUNT} {shape} arrays is padding"),
         )
@@ -333,7 +333,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 kernel,
                 shape_span(context.module, kernel),
                 hint=hint,
-                waste=Waste(written.padded_bytes),
+                waste=waste_of_array(written.padded_bytes, written, context.target),
                 other=operand,
                 common=None if hint else Common(f"{COUNT} kernels change the layout of {name}", "function"),
             )
@@ -416,7 +416,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
                 f"{context.user_name(kernel)} and {context.user_name(user)} are elementwise but not fused, which costs "
                 f"{format_bytes(2 * kernel.shape.padded_bytes)} of memory traffic",
                 user,
-                waste=Waste(2 * kernel.shape.padded_bytes),
+                waste=waste_of_array(2 * kernel.shape.padded_bytes, kernel.shape, context.target),
                 subject=kernel,
                 other=user,
                 common=Common(
@@ -459,7 +459,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
                 kernel,
                 shape_span(context.module, kernel),
                 hint=hint,
-                waste=Waste(2 * kernel.shape.padded_bytes),
+                waste=waste_of_array(2 * kernel.shape.padded_bytes, kernel.shape, context.target),
                 common=Common(f"{COUNT} kernels do nothing but {what}", "line" if hint else "function"),
             )
 
@@ -529,7 +529,7 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
                 f"but every reader converts it to {to}",
                 kernel,
                 shape_span(context.module, kernel),
-                waste=Waste(2 * _excess_bytes(kernel, to)),
+                waste=waste_of_array(2 * _excess_bytes(kernel, to), kernel.shape, context.target),
             )
 
 
@@ -563,7 +563,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
                 f"that could be fused into {context.user_name(users[0])}",
                 kernel,
                 shape_span(context.module, kernel),
-                waste=Waste(2 * kernel.shape.padded_bytes),
+                waste=waste_of_array(2 * kernel.shape.padded_bytes, kernel.shape, context.target),
                 other=users[0],
                 common=Common(
                     f"{COUNT} kernels write {kinds} that could be fused into their users: {name}", "function"
