@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli import memory_analysis, parse_module
+from hlo_cli import load, memory_analysis, parse_module
 from hlo_cli.analysis.dataflow.dependencies import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chip_table import Capacity
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
+from hlo_cli.analysis.memory.peak_advice import Donate, suggestions
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
@@ -346,3 +347,16 @@ ENTRY e {{
   ROOT a = f32[512,512]{{1,0}} add(c, x)
 }}""")
     assert bool(lint_module(module, LintSettings(("HLO204",), min_copy_bytes=1))) is is_found
+
+
+@pytest.mark.parametrize("dump", ["cpu/wide", "tpu/v5e_kernel", "tpu/v5e_spectrum"])
+def test_a_donation_is_that_of_memspace(dump: str) -> None:
+    """Each argument alone could save less, or more memory for temporaries would be needed: one search tries the sets."""
+    memory = memory_analysis(load(str(FIXTURES / dump)))
+    [suggestion] = [each for each in suggestions(memory) if isinstance(each.change, Donate)]
+    found = donations_of(memory, 1)
+    assert isinstance(suggestion.change, Donate)
+    assert {each.alias for each in found.arguments} == {each.alias for each in suggestion.change.pairs}
+    assert found.saved_bytes == suggestion.before_bytes - suggestion.peak_bytes
+    later = {each.alias for each in found.arguments if each.is_read_later}
+    assert later == {each.alias for each in suggestion.change.pairs if each.kind == "copied"}

@@ -50,12 +50,15 @@ _MIN_KEPT_SHARE: Final = 0.95
 class Donation:
     """An argument whose memory a result could have: the argument, the kernel that makes the result, and the entry of
     `input_output_alias`.
+
+    If it `is_read_later`, the compiler copies the argument for reads after the result is made.
     """
 
     argument: Instruction
     kernel: Instruction
     padded_bytes: int
     alias: Alias
+    is_read_later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,10 @@ class Donations:
 def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
     """The arguments that results update and that save memory if they are donated.
 
-    A kernel that makes a result of the same shape reads such an array. The arrays of an argument of the user's
-    function, such as `params`, are donated together, so `min_bytes` is for the sum of them.
+    They are those of the suggestion of `hlo memspace`, whose savings are those of all of them. Where it has none, as
+    for a target that is not known, they are the arrays that a kernel reads that makes a result of the same shape. The
+    arrays of an argument of the user's function, such as `params`, are donated together, so `min_bytes` is for the sum
+    of them.
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> text = "HloModule m, is_scheduled=true ENTRY e { w = f32[8] parameter(0)  ROOT n = f32[8] negate(w) }"
@@ -100,14 +105,47 @@ def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
     """
     # The analysis of donations is slow, and most modules have no argument of this size that is kept.
     module = memory.module
-    found = tuple(_candidates(memory, min_bytes)) if has_kept_argument(module, min_bytes) else ()
-    if not found:  # only faster
+    if not has_kept_argument(module, min_bytes):  # only faster
         return Donations()
+    found = tuple(_candidates(memory, min_bytes))
+    suggested = _suggested(memory, min_bytes)
+    if suggested and not {each.alias for each in found} - {each.alias for each in suggested.arguments}:
+        return suggested
 
     # The memory of the module is computed again, since what donating saves depends on what is live at the peak.
     after = memory_analysis(_donated(module, found), target=memory.target, generation=memory.generation)
     saved = needed_bytes(memory) - needed_bytes(after)
     return Donations(found, saved) if saved > 0 else Donations()
+
+
+def _suggested(memory: MemoryAnalysis, min_bytes: int) -> Donations | None:
+    """The donation that `hlo memspace` suggests, without arguments of fewer bytes; None if it suggests none."""
+    from hlo_cli.analysis.memory.donation import MemoryScenarios, donatable_bytes
+
+    if donatable_bytes(memory) < min_bytes:  # only faster
+        return None
+    from hlo_cli.analysis.memory.peak_advice import Donate, suggestions  # a large import that few runs need
+
+    for suggestion in suggestions(memory):
+        if isinstance(suggestion.change, Donate):
+            pairs = suggestion.change.pairs
+            scenarios = MemoryScenarios(memory)
+            sizes: Counter[str] = Counter()
+            for pair in pairs:
+                sizes[pair.argument.whole] += scenarios.bytes_of(pair.argument.place)
+            found = tuple(
+                Donation(
+                    pair.argument.parameter,
+                    _maker(scenarios.facts.places.instructions[scenarios.facts.places.owner[pair.result.value]]),
+                    scenarios.bytes_of(pair.argument.place),
+                    pair.alias,
+                    is_read_later=pair.kind == "copied",
+                )
+                for pair in pairs
+                if sizes[pair.argument.whole] >= min_bytes
+            )
+            return Donations(found, suggestion.before_bytes - suggestion.peak_bytes) if found else None
+    return None
 
 
 def needed_bytes(memory: MemoryAnalysis) -> int:

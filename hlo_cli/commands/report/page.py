@@ -426,6 +426,8 @@ _COVERED: Final = 0.5
 """The part of what a verdict sums up from which on the findings about single cases say what to do instead."""
 _LEAST_ACTION_BYTES: Final = 64 << 10
 """Transfers of fewer bytes are no reason to act if their time is unknown; rules on copies have the same limit."""
+_DONATION: Final = "HLO203"
+"""The rule that asks to donate what `hlo memspace` suggests to donate."""
 _RULES_OF: Final = {"Transfers": "HLO4", "Padding": "HLO1"}
 """How the codes of the rules begin that report single cases of what a verdict sums up."""
 
@@ -444,6 +446,9 @@ def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, 
             )
             of_findings.insert(next(place, len(of_findings)), replace(action, code=""))
     of_memory = list(_memory_actions(sources))
+    if _suggests_donation(sources.memory):
+        # The same arguments, and the bytes that donating all of them saves.
+        of_findings = [each for each in of_findings if each.code != _DONATION]
     is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
     ordered = of_memory + of_findings if is_short else of_findings + of_memory
     return tuple(ordered[:_MOST_ACTIONS])
@@ -532,6 +537,14 @@ def _memory_actions(sources: Sources) -> Iterator[Action]:
                 cost_bytes=saved,
                 instruction=instruction if isinstance(instruction, str) else "",
             )
+
+
+def _suggests_donation(memory: Report) -> bool:
+    table = next((part for part in memory.parts if part.kind == "table" and part.name == "suggestions"), None)
+    if table is None or table.kind != "table":
+        return False
+    kind = table.column_index("kind")
+    return any(row[kind] == "donation" for row in table.rows)
 
 
 def _describe_actions(sources: Sources, actions: Sequence[Action]) -> str:

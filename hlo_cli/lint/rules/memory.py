@@ -347,8 +347,9 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
     """A result could reuse the memory of an argument that is not read afterwards.
 
     Reported for arguments of at least min_donation_bytes, the arrays of one argument of the function taken together, if
-    donating all of them saves at least min_donation_fraction of the memory that the module needs. Arrays are not
-    reported if their last reader cannot write over them: the compiler would copy them.
+    donating all of them saves at least min_donation_fraction of the memory that the module needs. They are those that
+    `hlo memspace` suggests to donate, if it suggests any. Else arrays are not reported if their last reader cannot
+    write over them: the compiler would copy them.
 
     Why: The result has the shape and layout of the argument, as updated weights have those of the old ones. Without
     donation, both are allocated until the end.
@@ -379,10 +380,12 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         largest, bytes_ = max(arrays, key=lambda each: each.padded_bytes), sum(each.padded_bytes for each in arrays)
         name = context.user_name(largest.argument)
         kernel, taken = context.user_name(largest.kernel), format_bytes(bytes_)
-        message = f"{name} ({taken}) could be donated: {kernel} writes a result of the same shape after its last use"
+        is_read_later = any(each.is_read_later for each in arrays)
+        message = f"{name} ({taken}) could be donated: {kernel} writes a result of the same shape"
+        message += "" if is_read_later else " after its last use"
         if len(arrays) > 1:
             message = f"{whole} ({len(arrays):,} arrays, {taken}) could be donated: {kernel} and others write results "
-            message += "of the same shapes after their last uses"
+            message += "of the same shapes" + ("" if is_read_later else " after their last uses")
         yield context.finding(
             message,
             largest.argument,
