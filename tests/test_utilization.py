@@ -147,9 +147,15 @@ def test_an_asynchronous_matmul_counts_once(ops: tuple[str, ...], tmp_path: Path
     assert used_by(traced(tmp_path, *ops, "dv", module=BRANCHES)).model_flops == 2 * ONE, "by its own events"
 
 
-@pytest.mark.parametrize(("trips", "flops", "is_known"), [("7", 7, True), ("0", 0, True), (None, 1, False)])
+@pytest.mark.parametrize(
+    ("trips", "flops", "is_known"),
+    [("7", 7, True), ("0", 0, True), ("1e400", 5, True), ("7" * 30, 5, True), (None, 1, False)],
+)
 def test_trip_counts_are_those_of_the_costs(trips: str | None, flops: int, is_known: bool, tmp_path: Path) -> None:
-    """A loop without events of its body counts as often as the executions that costs multiply with."""
+    """A loop without events of its body counts as often as the executions that costs multiply with.
+
+    A count that is no int64 is none: then the condition tells.
+    """
     text = MODULE.replace('"n":"5"', f'"n":"{trips}"')
     if trips is None:
         text = MODULE.replace(', backend_config={"known_trip_count":{"n":"5"}}', "").replace(

@@ -84,8 +84,9 @@ def _context_of_callee(caller: Instruction, around: Context) -> Context:
 # Mirrors xla/service/while_loop_analysis.h.
 
 
-# XLA prints int64 as a JSON string; older dumps have a bare number. 18 digits are always within int64.
-_KNOWN_TRIP_COUNT: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
+# XLA prints int64 as a JSON string; older dumps have a bare number. 18 digits are always within int64; more, or a
+# number with an exponent, is no trip count.
+_KNOWN_TRIP_COUNT: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})(?![0-9.eE])')
 # What XLA:GPU and TPU put between a counter and its use; a reshape or convert keeps the integer.
 _FORWARDING_OPCODES: Final = frozenset(
     (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
