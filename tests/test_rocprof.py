@@ -214,3 +214,30 @@ def test_an_agent_that_is_a_cpu_is_not_a_gpu(tmp_path: Path) -> None:
     assert [plane.name for plane in trace.planes] == ["/device:GPU:0", "/device:GPU:1"]
     assert trace.event_count == len(EXPECTED) - 1
     assert any("agents that are not GPUs" in note for note in trace.notes)
+
+
+def test_truncated_json_has_the_kernels_before_the_end(tmp_path: Path) -> None:
+    path = in_json(tmp_path / "1_results.json")
+    text = path.read_text()
+    place = text.index('"start_timestamp": 20000')
+    path.write_text(text[: place - 1])
+    trace = read_trace(path)
+    assert trace.event_count == 3
+    assert any("is truncated or corrupt JSON" in note for note in trace.notes)
+    path.write_text(text[: text.index('"kernel_dispatch"')])
+    with pytest.raises(HloError, match=r"contains no kernels .*is truncated or corrupt JSON"):
+        read_trace(path)
+
+
+def test_each_beginning_of_json_is_read_or_is_an_error(tmp_path: Path) -> None:
+    path = in_json(tmp_path / "1_results.json")
+    text = path.read_text()
+    counts = []
+    for end in range(30, len(text), 37):
+        path.write_text(text[:end])
+        try:
+            counts.append(read_trace(path).event_count)
+        except HloError:
+            assert not counts, "what was read of a shorter text is in a longer one"
+    assert counts == sorted(counts)
+    assert counts[-1] > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -187,16 +187,54 @@ JSON_KEY: Final = "rocprofiler-sdk-tool"
 
 def read_rocprof_json(data: Buffer, name: str) -> Trace:
     """Reads `*_results.json`; HloError if it is damaged or has no kernels."""
-    try:
-        content = json.loads(bytes(data))
-    except (ValueError, RecursionError) as error:
-        hint = "record it again, or use `--output-format rocpd`"
-        raise HloError(f"{name} is corrupt JSON of rocprofv3: {error}", hint=hint) from None
     trace = KernelTrace(name, FORMAT)
+    text = bytes(data)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        content = _beginning(text)
+        if content is None:
+            hint = "record it again, or use `--output-format rocpd`"
+            raise HloError(f"{name} is corrupt JSON of rocprofv3: {error}", hint=hint) from None
+        trace.notes.append(f"{name} is truncated or corrupt JSON; what follows its last complete record is omitted")
     tools = content.get(JSON_KEY) if isinstance(content, dict) else None
     for tool in tools if isinstance(tools, list) else [tools]:
         _add_tool(trace, tool)
     return trace.trace()
+
+
+_JSON_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|([{}\[\]])', re.DOTALL)
+"""A string, which may be truncated, or a bracket outside of strings."""
+_CLOSING: Final = {b"{": b"}", b"[": b"]"}
+
+
+def _beginning(text: bytes) -> object:
+    """The content of truncated JSON up to the last object that is complete; None without any.
+
+    >>> _beginning(b'{"a": [{"b": 1}, {"b": 2}, {"b')
+    {'a': [{'b': 1}, {'b': 2}]}
+    """
+    end = _open_brackets(text)[1]
+    closing = b"".join(reversed(_open_brackets(text[:end])[0]))
+    with suppress(ValueError, RecursionError):
+        found: object = json.loads(text[:end] + closing)
+        return found
+    return None
+
+
+def _open_brackets(text: bytes) -> tuple[Sequence[bytes], int]:
+    """What closes the brackets that are open at the end of a text, outermost first, and the end of its last object."""
+    closing: list[bytes] = []
+    end = 0
+    for match in _JSON_BRACKET.finditer(text):
+        bracket = match[1]
+        if bracket in _CLOSING:
+            closing.append(_CLOSING[bracket])
+        elif bracket is not None:
+            if not closing or closing.pop() != bracket:
+                break
+            end = match.end() if bracket == b"}" else end
+    return closing, end
 
 
 def _add_tool(trace: KernelTrace, tool: object) -> None:
