@@ -175,7 +175,7 @@ def test_a_utilization_above_one_is_a_contradiction(tmp_path: Path, capsys: pyte
     words = ["profile", str(tmp_path / "t.xplane.pb"), "--chip", "mine", "--chip-file", str(chips)]
     assert main([*words, "--format", "screen"], standalone=False) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "MFU about 105%" in shown
+    assert "MFU about 105% (above the peak)" in shown
     assert (
         "MFU is above 100%, which is impossible: matmuls need fewer flops than XLA counts, the guess is too high"
         in shown
@@ -221,7 +221,7 @@ def test_the_screen_says_what_counts(tmp_path: Path, capsys: pytest.CaptureFixtu
     chip = ["--chip", "mine", "--chip-file", str(chips)]
     assert main(["profile", path, *chip, "--format", "screen"], standalone=False) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "MFU 52% · HFU 105%" in shown
+    assert "MFU 52% · HFU 105% (above the peak)" in shown
     assert "MFU: 2 operations with matmuls, 524,288 flops per step, against 1 Tflop/s in f32" in shown
     assert "50% of the flops of matmuls are of rematerialization, which only HFU counts." in shown
     assert "Elementwise work is not counted; custom calls of unknown work: own." in shown

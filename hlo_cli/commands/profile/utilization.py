@@ -22,8 +22,10 @@ def utilization_facts(used: Utilization | None) -> list[str]:
         return []
     if used.mfu is None or used.hfu is None:
         return [f"{_about(used)}{format_rate(used.model_flop_rate, 'flop')} of matmuls, idle time included"]
-    facts = [f"MFU {_about(used)}{format_percent(used.mfu)}%"]
-    return [*facts, f"HFU {_about(used)}{format_percent(used.hfu)}%"] if used.recomputed_flops else facts
+    named = [("MFU", used.mfu), ("HFU", used.hfu)][: 2 if used.recomputed_flops else 1]
+    return [
+        f"{name} {_about(used)}{format_percent(part)}%{' (above the peak)' if part > 1 else ''}" for name, part in named
+    ]
 
 
 def _about(used: Utilization) -> str:
