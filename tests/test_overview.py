@@ -67,6 +67,32 @@ def fits_a_screen(text: str) -> bool:
     return len(lines) <= LINES and all(cell_width(line) <= WIDTH for line in lines if "hlo " not in line)
 
 
+def module(name: str, size: int) -> str:
+    return f"HloModule {name}\n\nENTRY e {{\n  p = f32[{size}]{{0}} parameter(0)\n  ROOT n = f32[{size}]{{0}} negate(p)\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("modules", "fact"),
+    [
+        (("", module("jit_b", 64)), "modules    2; 1 of them has errors, so the share of this one is unknown"),
+        (
+            (module("jit_a", 64)[:70], "", module("jit_c", 64)),
+            "modules    3; 2 of them have errors, so the share of this one is unknown",
+        ),
+        (("HloModule jit_a\nENTRY e { ROOT c = f32[] constant(1) }\n",) * 2, "modules    2"),
+        ((module("jit_init", 4096), module("jit_b", 1024)), "choice     a guess by names, states, and costs"),
+    ],
+)
+def test_shares_are_of_what_was_read(
+    modules: tuple[str, ...], fact: str, tmp_path: Path, hlo: Callable[..., Answer]
+) -> None:
+    for at, text in enumerate(modules):
+        (tmp_path / f"module_{at:04d}.jit_{at}.cpu_after_optimizations.txt").write_text(text)
+    _, out, _ = hlo(tmp_path, "--format", "screen")
+    assert any(line.startswith(fact) for line in out.splitlines()), out
+    assert ("accesses" in out.partition("modules ")[2]) == fact.startswith("choice")
+
+
 DUMPS = [
     TRAINING,
     *(

@@ -60,6 +60,7 @@ from hlo_cli.report.numbers import (
     format_percent,
     format_seconds,
     format_seconds_range,
+    verb,
 )
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Fact, Facts, Table, number_of, rows_from
@@ -101,15 +102,24 @@ _MAX_NAMED: Final = 3  # names of further modules fit a line of 80 columns
 
 
 def _other_facts(others: Others | None) -> Iterator[Fact]:
-    """How many modules there are, what the reported one costs of them, and the helpers in one line."""
+    """How many modules there are, what the reported one costs of them, and the helpers in one line.
+
+    Its share is unknown if another module was not read whole, or if none accesses bytes. If another one accesses more,
+    the choice rests on how often functions with such names and states run, which the modules do not have.
+    """
     if others is None:
         return
     ranking, read = ranking_of(others.results)
     helpers = {read[at] for at in ranking.helpers}
     own = [read[at] for at in ranking.order if read[at] not in helpers and read[at] != others.main]
     main = read.index(others.main)
-    share = format_percent(ranking.bytes_shares[main])
-    yield Fact("modules", remark=f"{len(others.results):,}; run once each, this one accesses {share}% of the bytes")
+    main_share = ranking.bytes_shares[main]
+    words = f"; run once each, this one accesses {format_percent(main_share)}% of the bytes" if main_share else ""
+    if damaged := len(others.problems):
+        words = f"; {damaged:,} of them {verb(damaged, 'has', 'have')} errors, so the share of this one is unknown"
+    yield Fact("modules", remark=f"{len(others.results):,}{words}")
+    if main_share < max(ranking.bytes_shares):
+        yield Fact("choice", remark="a guess by names, states, and costs; --module NAME selects another")
     if own:
         names = [module_words(others.results, at) for at in own]
         more = f", and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
