@@ -292,6 +292,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "axes": "mesh axes with the measured times of their collectives",
             "computations": "computations with the measured times of their instructions",
             "modules": "modules with their measured times",
+            "executions": "modules with how often and how long they ran, where no steps are marked",
             "step_parts": "where a mean step goes: parts that add up to it",
             "steps": "steps with their busy and idle time",
             "devices": "devices with their busy and idle time",

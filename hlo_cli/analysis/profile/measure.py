@@ -773,6 +773,7 @@ def _profile_of(
         windows=stepped.windows,
         shared_ps=shared_times(occurrences),
         hosts=hosts,
+        traced_rows=tuple((each.first, each.end) for each in captures),
     )
 
 

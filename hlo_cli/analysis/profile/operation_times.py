@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.event_columns import HOST, line_times
+from hlo_cli.analysis.profile.executions import executions_of_others
 from hlo_cli.analysis.profile.measure import operation_measures, sorted_median
 from hlo_cli.analysis.profile.profile import (
     NO_FLOW,
@@ -104,7 +105,8 @@ class MeanTime:
     """The time of an operation without that of operations inside it.
 
     `busy_seconds` and `share` count all of its events: its part of the busy time of all devices together, and that as
-    part of all time, idle time included. `seconds` and `calls` are means of all whole units, per device.
+    part of all time, idle time included. `seconds` and `calls` are means of all whole units, per device; where these
+    are runs, of those of its own program.
     """
 
     busy_seconds: float
@@ -145,21 +147,24 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
     rows = np.zeros(len(profile.codes), np.int64)
     if unit != "trace":
         rows = _whole_steps(profile) if unit == "step" else _whole_runs(profile)
+    count, devices = max(len(distinct_of(rows[rows >= 0])[0]), 1), max(len(profile.devices), 1)
+    counts, outside = np.full(len(profile.operations), count), profile.step_codes == NO_STEP
+    if unit == "run":
+        # Programs that run in turn have executions of their own, and so have those that run once next to many steps.
+        counts, is_other = executions_of_others(profile, count)
+        rows = np.where(is_other, 0, rows)
+        outside &= ~is_other
     kept = np.flatnonzero(rows >= 0)
-    count, devices = max(len(distinct_of(rows[kept])[0]), 1), max(len(profile.devices), 1)
-    operation_count = len(profile.operations)
     # Per device, as every device runs each step.
-    self_times = (
-        np.bincount(profile.codes[kept], profile.occurrences.self_ps[kept], operation_count) * PS / (count * devices)
-    )
+    self_times = _sums(profile, kept, profile.occurrences.self_ps) * PS / (counts * devices)
     weights = profile.occurrences.counts if profile.call_weights is None else profile.call_weights
-    calls = np.bincount(profile.codes[kept], weights[kept], operation_count) / (count * devices)
+    calls = _sums(profile, kept, weights) / (counts * devices)
     total = profile.total_ps * PS
     return MeanTimes(
         unit,
         count,
         0 if unit == "trace" else sum(not step.is_whole for step in profile.steps),
-        0 if unit == "trace" else int((profile.step_codes == NO_STEP).sum()),
+        0 if unit == "trace" else int(outside.sum()),
         tuple(
             MeanTime(measure.busy_time, measure.busy_time / total if total else 0.0, seconds, mean_calls)
             for measure, seconds, mean_calls in zip(
@@ -167,6 +172,12 @@ def mean_times(profile: Profile, *, per_unit: bool = True) -> MeanTimes:
             )
         ),
     )
+
+
+def _sums(profile: Profile, kept: Integers, amounts: Integers | Floats) -> Floats:
+    """The sum of the amounts of some rows for each operation."""
+    sums: Floats = np.bincount(profile.codes[kept], amounts[kept], len(profile.operations)).astype(np.float64)
+    return sums
 
 
 def _whole_runs(profile: Profile) -> Integers:
@@ -243,10 +254,13 @@ def _runs(profile: Profile) -> Integers:
 
     Rows before the first one belong to it, as do all if there is none.
     """
-    stepped = steps_of_executions(profile.occurrences)
-    begins = np.array([each.begin_ps for each in stepped.steps], np.int64)
+    steps, codes = profile.steps, profile.step_codes
+    if profile.step_source != "executions":
+        stepped = steps_of_executions(profile.occurrences)
+        steps, codes = stepped.steps, stepped.codes
+    begins = np.array([each.begin_ps for each in steps], np.int64)
     last = np.searchsorted(begins, profile.occurrences.begins_ps, side="right") - 1
-    return np.where(stepped.codes >= 0, stepped.codes, np.maximum(last, 0))
+    return np.where(codes >= 0, codes, np.maximum(last, 0))
 
 
 def ranges_of(before: Integers, after: Integers) -> Ranges:
@@ -884,17 +898,6 @@ def _is_of_first_host(profile: Profile) -> NDArray[np.bool_]:
     host = host_of(profile)
     is_of_host = [not host or name.rpartition(" ")[0] == host for name in profile.occurrences.device_names]
     return np.array(is_of_host, np.bool_)[profile.occurrences.devices]
-
-
-def median_step(profile: Profile) -> int | None:
-    """The whole step whose duration is nearest to the median, the first of equals; None without whole steps."""
-    whole_steps = [number for number, step in enumerate(profile.steps) if step.is_whole]
-    if not whole_steps:
-        return None
-    durations = [profile.steps[number].duration_ps for number in whole_steps]
-    # The upper median, which is one of the steps.
-    middle = sorted(durations)[len(durations) // 2]
-    return min(whole_steps, key=lambda number: (abs(profile.steps[number].duration_ps - middle), number))
 
 
 # --- tiles that slices touch ---

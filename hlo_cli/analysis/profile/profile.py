@@ -512,7 +512,7 @@ class Profile(WithItems, Tabular):
     calls of its operation that each row counts as, if that is not its count of events. `shared_ps` is the part of each
     row in the busy time of its device, None if that is its self time. `sparse_core` is the profile of the SparseCores
     of TPUs, whose time is no part of this one. `hosts` is what the host of each device did, by the clock of the device;
-    empty if unknown.
+    empty if unknown. `traced_rows` are the first row and the end of the rows of each trace, empty for one.
     """
 
     traces: tuple[Trace, ...]
@@ -533,6 +533,7 @@ class Profile(WithItems, Tabular):
     windows: StepWindows = NO_WINDOWS
     shared_ps: Floats | None = None
     hosts: tuple[HostWork | None, ...] = ()
+    traced_rows: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         counts = f"{brief_count(len(self.operations), 'operations')} of {brief_count(len(self.programs), 'programs')}"

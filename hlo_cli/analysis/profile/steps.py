@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.event_columns import integers, joint_codes, line_times, text
 from hlo_cli.analysis.profile.profile import (
@@ -166,20 +167,16 @@ def steps_of_lines(devices: Sequence[DeviceSteps], rows: Occurrences, first: int
     return Stepped(tuple(steps[number] for number in order), places[codes], windows, "line")
 
 
-def steps_of_executions(rows: Occurrences) -> Stepped:
-    """One step for each execution of the program with the most self time; none if executions are unknown."""
-    programs = {
-        pair: number for number, pair in enumerate(dict.fromkeys((key.program, key.module) for key in rows.keys))
-    }
-    of_key = np.array([programs[key.program, key.module] for key in rows.keys], np.int64)
-    known = np.flatnonzero(rows.runs != NO_RUN)
-    if not len(known):
+def steps_of_executions(rows: Occurrences, is_chosen: NDArray[np.bool_] | None = None) -> Stepped:
+    """One step for each execution of one program; none if executions are unknown.
+
+    Without `is_chosen`, which selects the rows of a program, it is the program with the most self time.
+    """
+    known = rows.runs != NO_RUN
+    chosen = np.flatnonzero(known & (_rows_of_longest(rows, known) if is_chosen is None else is_chosen))
+    if not len(chosen):
         return Stepped((), np.full(len(rows), NO_STEP, np.int64), NO_WINDOWS)
-    of_row = of_key[rows.codes]
-    # One program is the training step; others, such as those of metrics, run beside it.
-    largest = int(np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax())
-    chosen = known[of_row[known] == largest]
-    runs, inverse = distinct_of(_shared_runs(rows, chosen))
+    runs, inverse = distinct_of(shared_runs(rows, chosen))
     begins, ends = np.full(len(runs), np.iinfo(np.int64).max), np.full(len(runs), np.iinfo(np.int64).min)
     np.minimum.at(begins, inverse, rows.begins_ps[chosen])
     np.maximum.at(ends, inverse, rows.ends_ps[chosen])
@@ -192,6 +189,19 @@ def steps_of_executions(rows: Occurrences) -> Stepped:
     return Stepped(steps, codes, windows, "executions")
 
 
+def _rows_of_longest(rows: Occurrences, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows are of the program that takes the most self time in the rows whose executions are known."""
+    programs = {
+        pair: number for number, pair in enumerate(dict.fromkeys((key.program, key.module) for key in rows.keys))
+    }
+    of_row = np.array([programs[key.program, key.module] for key in rows.keys], np.int64)[rows.codes]
+    if not known.any():
+        return known
+    # One program is the training step; others, such as those of metrics, run beside it.
+    longest: NDArray[np.bool_] = of_row == np.bincount(of_row[known], rows.self_ps[known].astype(np.float64)).argmax()
+    return longest
+
+
 def _windows_of(rows: Occurrences, chosen: Integers, steps: Integers) -> StepWindows:
     """When the executions of the chosen rows began and ended on each device."""
     of_row, pairs = joint_codes([steps, rows.devices[chosen]])
@@ -202,7 +212,7 @@ def _windows_of(rows: Occurrences, chosen: Integers, steps: Integers) -> StepWin
     return StepWindows(step_of, device_of, begins, ends)
 
 
-def _shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
+def shared_runs(rows: Occurrences, chosen: Integers) -> Integers:
     """The executions of rows of one program: by id, else, if devices share no id, by their number on each device."""
     runs = rows.runs[chosen]
     codes, pairs = joint_codes([rows.devices[chosen], runs])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.origins import COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY, By, Key, Keys, keys_of
 from hlo_cli.analysis.profile.critical_path import LateDevice, has_one_clock, has_unknown_groups, late_devices, waits_of
+from hlo_cli.analysis.profile.executions import ProgramExecutions, executions_by_program, median_step
 from hlo_cli.analysis.profile.measure import Measure, is_inner, measured_trips, measures
-from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, median_step, rows_of, sums_by, window_of
+from hlo_cli.analysis.profile.operation_times import Slot, Window, host_of, rows_of, sums_by, window_of
 from hlo_cli.analysis.profile.profile import NO_STEP, MeasuredProgram, Profile, Step
 from hlo_cli.analysis.query.fields import NO_AXES
 from hlo_cli.commands.modules.by import Group, KeyCost, group_by, key_columns, where_key
@@ -84,6 +85,7 @@ def report_of_groups(measured: Measured, grouping: str) -> Report:
 def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum, Group[Timed]]]) -> Table:
     by = cause_of(grouping)
     trips = _trips_of_bodies(measured) if grouping == "computation" else {}
+    executions = {each.program.name: each for each in executions_by_program(measured.profile)}
     columns: tuple[Column[Sum, Group[Timed]], ...] = (
         *columns_of_part(time_columns(measured), lambda work, group: work),
         Column("instructions", "instr.", "count", total="sum", rank=6, of=lambda work, group: work.operations),
@@ -93,6 +95,8 @@ def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum,
         has_trips = bool(trips)
         loops = Column("trips", "trips", "number", person=has_trips, of=lambda work, group: trips.get(group.key))
         columns = (*columns, loops)
+    if grouping == "module":
+        columns = (*columns, *columns_of_part(_EXECUTION_COLUMNS, lambda work, group: executions.get(group.key)))
     if by is None:
         unit: Unit = "opcode" if grouping == "opcode" else "text"
         columns = (*columns, Column(grouping, grouping, unit, of=lambda work, group: group.key))
@@ -103,6 +107,16 @@ def _groups_table(measured: Measured, grouping: str, groups: Sequence[tuple[Sum,
         )
     rows = rows_from_tuples(columns, groups)
     return Table(_TABLE_NAMES[grouping], columns, rows, noun="rows")
+
+
+_EXECUTION_COLUMNS: Final[tuple[Column[ProgramExecutions | None], ...]] = (
+    Column("module_executions", "runs", "count", rank=6, of=lambda each: None if each is None else len(each)),
+    Column("execution_median_seconds", "median", "seconds", rank=6,
+           of=lambda each: None if each is None else each.median),
+    Column("execution_greatest_seconds", "max", "seconds", rank=4,
+           of=lambda each: None if each is None else each.greatest),
+)  # fmt: skip
+"""How often a module ran, and how long."""
 
 
 def _trips_of_bodies(measured: Measured) -> Mapping[str, float]:
@@ -322,7 +336,7 @@ def report_of_steps(measured: Measured) -> Report:
             person=any(not step.is_whole for step in steps),
             of=lambda slice, step: None if step is None else "whole" if step.is_whole else "partial",
         ),
-        Column("trace_step", "step", of=lambda slice, step: "(no step)" if step is None else step.name),
+        Column("trace_step", "step", of=lambda slice, step: _no_step(measured) if step is None else step.name),
         *columns_of_part(part_columns(parts), lambda slice, step: None if step is None else parts_of[step]),
         *columns_of_part(used.columns, lambda slice, step: None if step is None else used.of_step(step)),
     )
@@ -453,13 +467,20 @@ def _no_steps_passage(measured: Measured) -> Passage:
     return Passage("nothing", (f"Steps are those of the trace; annotate them with: {annotation}",))
 
 
+def _no_step(measured: Measured) -> str:
+    """What ran in no step: other modules, if all of it was executions of some."""
+    return "(no step)" if measured.means.outside or not len(measured.executions) > 1 else "(other modules)"
+
+
 def _steps_answer(measured: Measured, durations: Sequence[float]) -> str:
     steps = measured.profile.steps
     if not steps:
         return "No steps in this trace"
     if not durations:
         return f"No whole step: {format_count(len(steps), 'partial steps')}"
-    words = f"{format_count(len(durations), measured.step_noun)} of {format_seconds(median(durations))}"
+    own = next((f" of {each.program.name}" for each in measured.executions if each.is_step), "")
+    noun = format_count(len(durations), measured.step_noun) + (own if len(measured.executions) > 1 else "")
+    words = f"{noun} of {format_seconds(median(durations))}"
     if len(durations) > 1:
         words += f" (median), {format_seconds(min(durations))} to {format_seconds(max(durations))}"
     if partial := len(steps) - len(durations):
@@ -576,7 +597,7 @@ def report_of_timeline(measured: Measured, step: str | None) -> Report:
     )
     return Report(
         "profile",
-        _timeline_answer(window, slots, name, seconds, own_events),
+        _timeline_answer(window, slots, _place(measured, name), seconds, own_events),
         version=1,
         numbers={
             "step": name,
@@ -604,12 +625,20 @@ def _timeline_notes(measured: Measured) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"showing the devices of {host}; the clocks of hosts differ")
 
 
-def _timeline_answer(window: Window, slots: Sequence[Slot], name: str | None, seconds: float, own_events: int) -> str:
-    """How long the step took, as all screens have it; events may begin before it or end after it.
+def _place(measured: Measured, name: str | None) -> str:
+    """What a timeline is of; where several programs ran, an execution of one of them."""
+    if name is None:
+        return "The trace"
+    own = next((each.program.name for each in measured.executions if each.is_step), None)
+    return f"Step {name}" if own is None or len(measured.executions) < 2 else f"Execution {name} of {own}"
+
+
+def _timeline_answer(window: Window, slots: Sequence[Slot], place: str, seconds: float, own_events: int) -> str:
+    """How long the step, which is named by `place`, took, as all screens have it; events may begin before it or end
+    after it.
 
     `own_events` are the events of the step; those of others are shown, too, if they run at the same time.
     """
-    place = "The trace" if name is None else f"Step {name}"
     words = f"{place} takes {format_seconds(seconds)}: {format_count(own_events, 'events')}"
     words += f" and {len(slots) - own_events:,} of other steps" if len(slots) > own_events else ""
     words += f" on {format_count(len(window.lanes), 'lines')}"

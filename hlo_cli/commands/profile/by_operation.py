@@ -25,6 +25,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.profile.executions import ProgramExecutions
     from hlo_cli.analysis.sharding.collectives import Collective
 
 # --- the first line ---
@@ -128,7 +129,7 @@ def _over_peak_words(timed: Sequence[Timed]) -> Iterator[str]:
 def facts_of(measured: Measured) -> Passage:
     """Devices, steps, idle time, and programs, in one paragraph."""
     profile, seconds = measured.profile, measured.whole
-    named = [each for each in measured.every if each.is_named]
+    named = [each for each in measured.in_module if each.is_named]
     kind = profile.device_type or (profile.peaks.chip.upper() if profile.peaks else "") or profile.platform
     # The name of a GPU is its kind: `8 NVIDIA H100`, but `8 TPU v5e cores`.
     noun = "" if profile.platform == "GPU" and kind != "GPU" else f" {_DEVICE_NOUNS.get(profile.platform, 'device')}"
@@ -137,14 +138,15 @@ def facts_of(measured: Measured) -> Passage:
     facts += [f"{format_percent(measured.idle / seconds)}% idle"] if seconds else []
     facts += utilization_facts(measured.utilization)
     facts.append(f"{format_count(len(named), 'instructions')}{_modules_words(named)}")
-    if len(named) < len(measured.every):
-        others = [each for each in measured.every if not each.is_named]
+    if others := [each for each in measured.in_module if not each.is_named]:
         part = sum(each.measure.busy_time for each in others) / seconds if seconds else 0.0
         facts.append(f"{format_count(len(others), 'kernels')} without an instruction ({format_percent(part)}%)")
     return Passage("facts", (" · ".join(facts),))
 
 
 def _steps_words(measured: Measured) -> list[str]:
+    if len(measured.executions) > 1:
+        return executions_words(measured.executions)
     steps, noun = measured.profile.steps, measured.step_noun
     durations = [step.duration_ps * PS for step in steps if step.is_whole]
     words = []
@@ -154,6 +156,47 @@ def _steps_words(measured: Measured) -> list[str]:
     if partial := len(steps) - len(durations):
         words.append(format_count(partial, f"partial {noun}"))
     return words or ["no steps"]
+
+
+def executions_words(several: Sequence[ProgramExecutions]) -> list[str]:
+    """How often each of several programs ran, and how long: one median of different programs is that of none."""
+    words = []
+    for each in several[:_MAX_PROGRAMS]:
+        partial = [format_count(each.partial, "partial executions")] if each.partial else []
+        whole = [f"{format_count(len(each), 'executions')} of {_duration_words(each)}"] if len(each) else []
+        words.append(f"{each.program.name}: {', '.join((*whole, *partial))}")
+    if rest := several[_MAX_PROGRAMS:]:
+        words.append(f"{format_count(sum(map(len, rest)), 'executions')} of {format_count(len(rest), 'modules')} more")
+    return words
+
+
+def _duration_words(each: ProgramExecutions) -> str:
+    """How long the executions of a program were: the median, or both of two."""
+    if len(each) == 2:
+        return " and ".join(format_seconds(int(duration) * PS) for duration in each.durations_ps)
+    return f"{format_seconds(each.median or 0.0)}{' (median)' if len(each) > 1 else ''}"
+
+
+_MAX_PROGRAMS: Final = 3
+"""Of so many programs the executions are named in the line of facts, which is a paragraph; all are in a table."""
+
+
+def executions_table(measured: Measured) -> Table | None:
+    """One row for each program that ran, where several did and no steps are marked; else None."""
+    if len(measured.executions) < 2:
+        return None
+    columns: tuple[Column[ProgramExecutions], ...] = (
+        Column("module_executions", "executions", "count", total="sum", of=len),
+        Column("module_partial_executions", "partial", "count", total="sum",
+               person=any(each.partial for each in measured.executions), of=lambda each: each.partial),
+        Column("execution_median_seconds", "median", "seconds", of=lambda each: each.median),
+        Column("execution_first_seconds", "first", "seconds", of=lambda each: each.first),
+        Column("execution_greatest_seconds", "max", "seconds", of=lambda each: each.greatest),
+        Column("self_seconds", "self", "seconds", total="sum", of=lambda each: each.seconds),
+        Column("module", "module", of=lambda each: each.program.name),
+    )  # fmt: skip
+    rows = rows_from(columns, measured.executions)
+    return Table("executions", columns, rows, title="executions of each module", noun="modules", main=False)
 
 
 def _modules_words(named: Sequence[Timed]) -> str:
@@ -327,7 +370,7 @@ def report_of_operations(measured: Measured) -> Report:
         numbers=numbers_of(measured),
         parts=(
             facts_of(measured),
-            *([table] if (table := budget_table(measured)) is not None else []),
+            *(table for table in (budget_table(measured), executions_table(measured)) if table is not None),
             _operations_table(measured),
             kernels_table(measured),
             *_sparse_core_tables(measured),
@@ -468,7 +511,9 @@ def _next_of_operations(measured: Measured) -> tuple[str, ...]:
     if not command or not timed:
         return ()
     longest = min(timed, key=rank)
-    return (*next_of_budget(measured), f"{command} --by source", f"{command} {longest.operation.name}")[:_MAX_NEXT]
+    by_module = (f"{command} --by module",) if len(measured.executions) > 1 else ()
+    others = f"{command} --by source", f"{command} {longest.operation.name}"
+    return (*next_of_budget(measured), *by_module, *others)[:_MAX_NEXT]
 
 
 # --- --exposed: transfers that wait ---

@@ -10,9 +10,16 @@ from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.profile.executions import (
+    ProgramExecutions,
+    executions_by_program,
+    main_programs,
+    runs_in_turn,
+    steps_of_program,
+)
 from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
-from hlo_cli.analysis.profile.profile import GivenModule, Profile, module_name, program_of
+from hlo_cli.analysis.profile.profile import GivenModule, MeasuredProgram, Profile, module_name, program_of
 from hlo_cli.analysis.profile.step_budget import StepBudget, step_budget
 from hlo_cli.analysis.profile.utilization import Utilization, utilization_of
 from hlo_cli.commands.options.io_options import InputOptions, format_options
@@ -215,6 +222,20 @@ def _with_trips(loaded: Loaded, trips: Mapping[str, int]) -> Loaded:
 # --- the selected operations ---
 
 
+def programs_named(profile: Profile, name: str) -> Sequence[MeasuredProgram]:
+    """The program of a name, or all programs of a module with that name."""
+    return [each for each in profile.programs if each.name == name] or [
+        each for each in profile.programs if module_name(each.name) == name
+    ]
+
+
+def _with_steps_of(profile: Profile, module: str | None) -> Profile:
+    """The profile whose steps are the executions of a module, if one is selected and nothing else marks steps."""
+    programs = [] if module is None else programs_named(profile, module)
+    # Different programs of one name have executions of their own.
+    return steps_of_program(profile, programs[0]) if len(programs) == 1 else profile
+
+
 _DEVICE_NOUNS: Final = {"TPU": "core", "GPU": "GPU", "CPU": "device"}
 """What each platform calls the devices of a trace."""
 MIN_OVERLAP: Final = 1.005
@@ -233,8 +254,9 @@ class Measured:
         module: str | None = None,
     ) -> None:
         """`module` selects the operations of one program, by its name."""
-        self.loaded, self.where, self.module = loaded, where, module
-        self.profile: Profile = loaded.profile
+        self.where, self.module = where, module
+        self.profile: Profile = _with_steps_of(loaded.profile, module)
+        self.loaded = replace(loaded, profile=self.profile)
         self.roofs = Roofs(self.profile.peaks, chip)
 
     @property
@@ -281,7 +303,7 @@ class Measured:
 
     @cached_property
     def _selection(self) -> tuple[tuple[Timed, ...], tuple[Diagnostic, ...]]:
-        every = tuple(self.every if self.module is None else self._of_module(self.module))
+        every = tuple(self.in_module)
         if self.where is None:
             return every, ()
         from hlo_cli.commands.modules.instruction_tables import chosen
@@ -291,13 +313,30 @@ class Measured:
 
     def _of_module(self, name: str) -> Sequence[Timed]:
         """The operations of a program, or of all programs of a module with that name."""
-        every = [(each, each.operation.program.name) for each in self.every if each.operation.program]
-        matching = [each for each, own in every if own == name] or [
-            each for each, own in every if module_name(own) == name
-        ]
+        programs = programs_named(self.profile, name)
+        matching = [each for each in self.every if each.operation.program in programs]
         if not matching:
-            raise unknown_choice_error("module", name, dict.fromkeys(own for _, own in every))
+            ran = [each.operation.program.name for each in self.every if each.operation.program]
+            raise unknown_choice_error("module", name, dict.fromkeys(ran))
         return matching
+
+    @cached_property
+    def in_module(self) -> Sequence[Timed]:
+        """The operations of the selected module; all without one."""
+        return self.every if self.module is None else self._of_module(self.module)
+
+    @cached_property
+    def executions(self) -> Sequence[ProgramExecutions]:
+        """The executions of each program that takes a part of the time, or of the selected module, the longest first.
+
+        There are none where steps are marked, or executions unknown.
+        """
+        if self.profile.step_source != "executions":
+            return ()
+        every = executions_by_program(self.profile)
+        if self.module is None:
+            return main_programs(every)
+        return [each for each in every if each.program in programs_named(self.profile, self.module)]
 
     @property
     def is_narrowed(self) -> bool:
@@ -344,8 +383,9 @@ class Measured:
 
     @cached_property
     def budget(self) -> StepBudget | None:
-        """Where the steps went; None without whole steps, and where only some operations are selected."""
-        return None if self.is_narrowed else step_budget(self.profile)
+        """Where the steps went; None without whole ones, and where operations are selected or programs run in turn."""
+        # The time between executions of programs that run in turn is that of other programs.
+        return None if self.is_narrowed or runs_in_turn(self.profile) else step_budget(self.profile)
 
     @cached_property
     def means(self) -> MeanTimes:

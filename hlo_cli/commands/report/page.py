@@ -605,7 +605,7 @@ def _profile_sections(sources: Sources) -> tuple[Section, ...]:
     """The measured times, if there is a profile."""
     if sources.measured is None:
         return ()
-    names = "step_parts", "measured"
+    names = "step_parts", "executions", "measured"
     measured = _section("measured", "Measured time", sources.measured.answer, sources.measured, *names)
     if sources.timeline is None:
         return (measured,)

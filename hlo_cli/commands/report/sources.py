@@ -264,6 +264,7 @@ def _measured_module(
 ) -> MeasuredModule:
     """The times of a module in a profile; HloError if it did not run, or if another compilation of it did."""
 
+    from hlo_cli.analysis.profile.executions import steps_of_program
     from hlo_cli.analysis.profile.operation_times import has_steps, mean_times
     from hlo_cli.analysis.profile.profile import MIN_SHARE, program_of
     from hlo_cli.commands.profile.measured import Measured, program_id
@@ -275,6 +276,8 @@ def _measured_module(
     if program is None:
         there = ", ".join(each.name for each in found.programs[:3]) or "no program"
         raise HloError(f"module {module.name} is not in the profile", hint=f"{profile.path} has {there}")
+    # The executions of another program are no unit of this one.
+    found = steps_of_program(found, program)
     means = mean_times(found)
     pairs = [each for each in zip(found.operations, means.times, strict=True) if each[0].program is program]
     if pairs and not any(time.calls for _, time in pairs):  # all of it ran outside of the steps
@@ -289,7 +292,7 @@ def _measured_module(
     steps = [step.duration_ps * PS for step in found.steps if step.is_whole]
     own.sort(key=lambda each: (-each.time.busy_seconds, each.operation.name))
     return MeasuredModule(
-        Measured(profile, chip=chip),
+        Measured(replace(profile, profile=found), chip=chip),
         means,
         tuple(own),
         sum(each.time.seconds for each in own),
@@ -302,14 +305,16 @@ def _measured_module(
 def _report_of_measured(measured: MeasuredModule, kernels: Table | None, keys: Keys) -> Report:
     """The kernels with their measured times; `kernels` has predictions, if a chip is given, and `keys` source lines."""
     from hlo_cli.commands.profile.budget import budget_table
+    from hlo_cli.commands.profile.by_operation import executions_table
 
     predicted, found = _predictions(kernels), measured.measured
-    table, budget = _measured_table(measured, predicted, keys), budget_table(found)
+    table = _measured_table(measured, predicted, keys)
+    others = (each for each in (budget_table(found), executions_table(found)) if each is not None)
     return Report(
         "profile",
         _measured_answer(measured),
         numbers=_measured_numbers(measured, predicted),
-        parts=(table,) if budget is None else (budget, table),
+        parts=(*others, table),
         notes=(*measured.notes, *_missing_notes(measured), *found.time_notes, *found.loaded.notes),
     )
 
