@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from hlo_cli.commands.profile.budget import WORDS as PART_WORDS
+from hlo_cli.commands.profile.timed import PART_WORDS
 from parsed import PACKAGE, text_of, tree_of
 
 MISSING = "no description"

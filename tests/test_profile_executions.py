@@ -1,4 +1,4 @@
-"""Programs that run in turn have executions of their own; each trace is of a known order of real programs on a CPU."""
+"""Programs that run in turn have executions of their own, and warm-up is no usual step; each trace is of a known order of real programs on a CPU."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ import numpy as np
 import pytest
 
 from hlo_cli import Profile, profile
-from hlo_cli.analysis.profile.executions import executions_by_program, runs_in_turn, steps_of_program
+from hlo_cli.analysis.profile.executions import (
+    executions_by_program,
+    runs_in_turn,
+    steps_of_program,
+    warm_up_steps,
+    without_first_steps,
+)
 from hlo_cli.analysis.profile.operation_times import mean_times
 from hlo_cli.cli import main
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 SCRIPT = Path(__file__).parent / "planted_executions.py"
 
 
@@ -87,7 +94,7 @@ def test_a_program_beside_the_step_leaves_the_steps(folder: Path, capsys: pytest
     traced = profile(path)
     assert counts(traced) == {"jit_prefill": 8, "jit_metrics": 8}
     assert not runs_in_turn(traced)
-    screen, _ = facts_and_numbers(capsys, str(path))
+    screen, _ = facts_and_numbers(capsys, str(path), "--skip-steps", "0")  # a busy machine is slow at first
     assert "where the time from one execution to the next goes" in screen
     assert "jit_metrics: 8 executions of" in screen
 
@@ -101,3 +108,63 @@ def test_modules_have_the_number_of_their_executions(folder: Path, capsys: pytes
     main(["report", str(path), "--profile", str(path), "--module", "jit_prefill", "--format", "json"], standalone=False)
     rows = json.loads(capsys.readouterr().out)["tables"]["executions"]["rows"]
     assert {row["module"]: row["module_executions"] for row in rows} == {"jit_prefill": 2, "jit_decode": 16}
+
+
+# --- warm-up ---
+
+
+def test_a_slow_first_step_is_named_and_omitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded("slow_first", folder)
+    assert warm_up_steps(profile(path)) == 1
+    main(["profile", str(path), "--format", "json"], standalone=False)
+    document = json.loads(capsys.readouterr().out)
+    answer = document["answer"]
+    assert answer["steps"] == 7
+    assert any("step 0" in each["message"] and "warm-up" in each["message"] for each in document["notes"])
+    assert answer["seconds"] < 0.2  # the first step alone slept for longer
+    mean = sum(row["seconds"] for row in document["tables"]["step_parts"]["rows"])
+    assert mean < 2 * answer["step_seconds"]  # the mean and the median of a step do not contradict each other
+
+
+def test_all_steps_are_counted_on_demand(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded("slow_first", folder)
+    main(["profile", str(path), "--skip-steps", "0", "--format", "json"], standalone=False)
+    document = json.loads(capsys.readouterr().out)
+    assert document["answer"]["steps"] == 8
+    assert document["answer"]["seconds"] > 0.2
+    main(["profile", str(path), "--by", "step", "--format", "json"], standalone=False)
+    assert len(json.loads(capsys.readouterr().out)["tables"]["steps"]["rows"]) >= 8
+    assert main(["profile", str(path), "--skip-steps", "8"], standalone=False) == 2
+    assert "cannot omit 8 steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", ["slow_later", "steady", "in_turn"])
+def test_other_slow_steps_are_no_warm_up(case: str, folder: Path) -> None:
+    assert warm_up_steps(profile(recorded(case, folder))) == 0
+
+
+def test_a_slow_first_execution_is_omitted(folder: Path) -> None:
+    traced = profile(recorded("executions", folder))
+    assert warm_up_steps(traced) == 1
+    left = without_first_steps(traced, 1)
+    assert len(left.steps) == 7
+    assert left.total_ps < traced.total_ps - traced.steps[0].duration_ps
+
+
+@pytest.mark.parametrize(
+    "path", sorted((FIXTURES / "traces").glob("*/*.xplane.pb*")), ids=lambda path: path.parent.name
+)
+def test_what_is_left_is_the_rest(path: Path) -> None:
+    traced = profile(path)
+    for count in range(1, len(traced.steps)):
+        left = without_first_steps(traced, count)
+        chosen = traced.step_codes >= count
+        assert int(left.occurrences.self_ps[left.step_codes >= 0].sum()) == int(
+            traced.occurrences.self_ps[chosen].sum()
+        )
+        assert [each.name for each in left.steps] == [each.name for each in traced.steps[count:]]
+        assert left.total_ps <= traced.total_ps
+        assert all(busy <= span for busy, span in zip(left.busy_ps, left.spans_ps, strict=True))
+        assert {each.name for each in left.operations} == {
+            left.operations[code].name for code in set(left.codes.tolist())
+        }

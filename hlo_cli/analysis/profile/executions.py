@@ -15,10 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hlo_cli.analysis.profile.measure import sorted_median
-from hlo_cli.analysis.profile.profile import NO_RUN, MeasuredProgram, Profile, part_of
+from hlo_cli.analysis.profile.profile import (
+    NO_RUN,
+    NO_STEP,
+    MeasuredProgram,
+    Occurrences,
+    Profile,
+    StepWindows,
+    busy_of,
+    part_of,
+    rows_at,
+    shared_times,
+)
 from hlo_cli.analysis.profile.steps import join_hosts, mark_partial, shared_runs, steps_of_executions
-from hlo_cli.dataclass import dataclass
+from hlo_cli.dataclass import brief_count, dataclass
 from hlo_cli.ir.traces.trace import PS, Integers, distinct_of
+from hlo_cli.source import HloError
 
 # --- executions by program ---
 
@@ -156,6 +168,98 @@ def steps_of_program(profile: Profile, program: MeasuredProgram) -> Profile:
     stepped = join_hosts([steps_of_executions(part_of(rows, *part), is_own[slice(*part)]) for part in parts])
     stepped = mark_partial(stepped, rows, profile.codes)
     return replace(profile, steps=stepped.steps, step_codes=stepped.codes, windows=stepped.windows)
+
+
+# --- warm-up ---
+
+
+WARM_UP_RATIO: Final = 3.0
+"""A first step of more than so many times the median is warm-up: compiling, first touch of memory, and cold caches take
+many times a step, while steps of one program rarely vary threefold."""
+_MIN_OTHERS: Final = 3
+"""The fewest steps after it whose median is that of a usual step."""
+
+
+def warm_up_steps(profile: Profile) -> int:
+    """How many of the first steps are warm-up: each takes more than `WARM_UP_RATIO` times the median of those after it.
+
+    A slow step later on is no warm-up, and executions of programs that run in turn are none that can be omitted.
+
+    >>> from hlo_cli import profile
+    >>> warm_up_steps(profile("fixtures/traces/cpu_steps/trace.xplane.pb"))
+    0
+    """
+    if (profile.occurrences.counts != 1).any() or runs_in_turn(profile):
+        return 0
+    steps = profile.steps
+    for first, step in enumerate(steps):
+        others = np.sort([each.duration_ps for each in steps[first + 1 :] if each.is_whole]).astype(np.int64)
+        # What is left has to be most of the trace: else there is no usual step to compare with.
+        is_slow = len(others) >= max(_MIN_OTHERS, first + 1) and step.duration_ps > WARM_UP_RATIO * sorted_median(
+            others
+        )
+        if not is_slow:
+            return first
+    return 0
+
+
+def without_first_steps(profile: Profile, count: int) -> Profile:
+    """The profile from the step of index `count` on: without the operations of the steps before, and their time.
+
+    What ran in no step is left out, too, if it began before. HloError if no step would be left.
+    """
+    if not count:
+        return profile
+    if count >= len(profile.steps):
+        there = "the trace has no steps" if not profile.steps else f"the trace has {len(profile.steps):,}"
+        raise HloError(f"cannot omit {brief_count(count, 'steps')}: {there}")
+    rows, windows = profile.occurrences, profile.windows
+    is_kept = windows.steps >= count
+    cut = np.full(len(profile.devices), np.iinfo(np.int64).max)
+    np.minimum.at(cut, windows.devices[is_kept], windows.begins_ps[is_kept])
+    in_none = (profile.step_codes == NO_STEP) & (rows.begins_ps >= cut[rows.devices])
+    chosen = np.flatnonzero((profile.step_codes >= count) | in_none)
+    kept = rows_at(rows, chosen)
+    used, codes = distinct_of(profile.codes[chosen])
+    left = StepWindows(
+        windows.steps[is_kept] - count, windows.devices[is_kept], windows.begins_ps[is_kept], windows.ends_ps[is_kept]
+    )
+    step_codes = profile.step_codes[chosen]
+    sparse = profile.sparse_core
+    return replace(
+        profile,
+        operations=tuple(profile.operations[number] for number in used.tolist()),
+        occurrences=kept,
+        codes=codes,
+        steps=profile.steps[count:],
+        step_codes=np.where(step_codes == NO_STEP, NO_STEP, step_codes - count),
+        windows=left,
+        spans_ps=_spans_without(rows, chosen, kept, left, cut),
+        call_weights=None if profile.call_weights is None else profile.call_weights[chosen],
+        shared_ps=shared_times(kept),
+        sparse_core=None if sparse is None or len(sparse.steps) <= count else without_first_steps(sparse, count),
+        traced_rows=tuple(
+            (int(first), int(end)) for first, end in np.searchsorted(chosen, np.array(profile.traced_rows, np.int64))
+        ),
+    )
+
+
+def _spans_without(
+    rows: Occurrences, chosen: Integers, kept: Occurrences, windows: StepWindows, cut: Integers
+) -> tuple[int, ...]:
+    """The time of each device from its first step that is left, without what of earlier ones still ran then."""
+    is_dropped = np.ones(len(rows), np.bool_)
+    is_dropped[chosen] = False
+    begins, ends = cut.copy(), np.full(len(cut), np.iinfo(np.int64).min)
+    # Kernels of a GPU run long after the host has gone on to the next step.
+    np.maximum.at(begins, rows.devices[is_dropped], rows.ends_ps[is_dropped])
+    np.minimum.at(begins, kept.devices, kept.begins_ps)
+    np.maximum.at(ends, kept.devices, kept.ends_ps)
+    np.maximum.at(ends, windows.devices, windows.ends_ps)
+    busy = (each.length for each in busy_of(kept))
+    return tuple(
+        max(end - begin, length, 0) for begin, end, length in zip(begins.tolist(), ends.tolist(), busy, strict=True)
+    )
 
 
 # --- the usual step ---

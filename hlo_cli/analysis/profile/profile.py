@@ -73,7 +73,11 @@ class Occurrences:
 
 def part_of(rows: Occurrences, first: int, end: int) -> Occurrences:
     """The rows from `first` to `end`, with the same keys and devices."""
-    part = slice(first, end)
+    return rows_at(rows, slice(first, end))
+
+
+def rows_at(rows: Occurrences, part: slice | Integers) -> Occurrences:
+    """Some of the rows, with the same keys and devices."""
     return replace(
         rows,
         codes=rows.codes[part],

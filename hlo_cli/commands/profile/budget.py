@@ -8,22 +8,11 @@ from typing import Final
 
 from hlo_cli.analysis.profile.step_budget import PARTS, Cause, Part, PartTimes, StepBudget
 from hlo_cli.commands.profile.measured import Measured
+from hlo_cli.commands.profile.timed import PART_WORDS
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.traces.trace import PS
 from hlo_cli.report.numbers import format_percent, format_seconds
 from hlo_cli.report.table import Cell, Column, Table, rows_from
-
-WORDS: Final[dict[Part, str]] = {
-    "compute": "compute",
-    "exposed_transfers": "exposed communication",
-    "waiting_for_devices": "waiting for other devices",
-    "input": "waiting for input",
-    "compiling": "compiling",
-    "launching": "launching",
-    "host": "other host work",
-    "unexplained": "idle, unexplained",
-}
-"""What each part is called."""
 
 _RARE: Final = 0.5
 """A cause of which one step has more than this part is of that step, not of all."""
@@ -50,7 +39,7 @@ def budget_table(measured: Measured) -> Table | None:
     rows = [row for row in _rows(budget) if row.seconds]
     several = len(measured.profile.devices) > 1
     columns: tuple[Column[_Row], ...] = (
-        Column("step_part", "part of a step", of=lambda row: WORDS[row.part]),
+        Column("step_part", "part of a step", of=lambda row: PART_WORDS[row.part]),
         Column("seconds", "mean", "seconds", total="sum", of=lambda row: row.seconds),
         Column("share", "share", "percent", total="sum", of=lambda row: row.share),
         Column("least_seconds", "min", "seconds", from_width=100, of=lambda row: row.least),
@@ -86,7 +75,7 @@ def part_columns(several: Sequence[PartTimes | None]) -> tuple[Column[PartTimes 
     return (
         Column("main_part", "besides compute", person=any(map(_main_part, several)), of=_main_part),
         *(
-            Column(f"{part}_seconds", WORDS[part], "seconds", total="sum", person=False, of=seconds_of(part))
+            Column(f"{part}_seconds", PART_WORDS[part], "seconds", total="sum", person=False, of=seconds_of(part))
             for part in PARTS
         ),
     )
@@ -96,9 +85,8 @@ def _main_part(times: PartTimes | None) -> str | None:
     if times is None:
         return None
     part = max(PARTS[1:], key=lambda each: times[each])
-    return (
-        f"{WORDS[part]}, {format_seconds(times[part])}" if times[part] > _WORTH_NAMING * sum(times.values()) else None
-    )
+    is_worth = times[part] > _WORTH_NAMING * sum(times.values())
+    return f"{PART_WORDS[part]}, {format_seconds(times[part])}" if is_worth else None
 
 
 def budget_answer(measured: Measured) -> str:
@@ -109,7 +97,7 @@ def budget_answer(measured: Measured) -> str:
     row = max(_rows(budget), key=lambda each: each.seconds)
     if row.part in ("compute", "unexplained"):  # other sentences say more
         return ""
-    words = WORDS[row.part]
+    words = PART_WORDS[row.part]
     time = f"{format_seconds(row.seconds)} of {format_seconds(budget.step_seconds)}"
     unit = "the mean time from one execution to the next" if _has_no_steps(measured) else "a mean step"
     answer = f"{words[0].upper()}{words[1:]} takes {format_percent(row.share)}% of {unit}, {time}"
@@ -182,7 +170,7 @@ def budgets_table(before: StepBudget | None, after: StepBudget | None) -> Table 
     if not pairs:
         return None
     columns: tuple[Column[_Pair], ...] = (
-        Column("step_part", "part of a step", of=lambda pair: WORDS[pair.part]),
+        Column("step_part", "part of a step", of=lambda pair: PART_WORDS[pair.part]),
         Column("before_seconds", "before", "seconds", total="sum", of=lambda pair: pair.before),
         Column("after_seconds", "after", "seconds", like="before_seconds", total="sum", of=lambda pair: pair.after),
         Column("difference_seconds", "diff", "seconds", like="before_seconds", total="sum",
@@ -207,7 +195,7 @@ def budgets_answer(before: StepBudget | None, after: StepBudget | None) -> str:
     whole = max(sum(pair.before for pair in pairs), sum(pair.after for pair in pairs))
     if first.part in ("compute", "unexplained") or abs(first.difference) < _WORTH_COMPARING * whole:
         return ""
-    words, more = WORDS[first.part], "more" if first.difference > 0 else "less"
+    words, more = PART_WORDS[first.part], "more" if first.difference > 0 else "less"
     time = f"{format_seconds(abs(first.difference))} {more} per step"
     return f"{words[0].upper()}{words[1:]} takes {time}{f': {first.cause}' if first.cause else ''}"
 

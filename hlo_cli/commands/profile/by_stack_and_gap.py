@@ -7,10 +7,9 @@ from typing import Final
 
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, origins_of
 from hlo_cli.analysis.profile.step_budget import Gap, gaps_of
-from hlo_cli.commands.profile.budget import WORDS
 from hlo_cli.commands.profile.by_operation import facts_of, numbers_of
 from hlo_cli.commands.profile.measured import Measured
-from hlo_cli.commands.profile.timed import NO_INSTRUCTION, Timed
+from hlo_cli.commands.profile.timed import NO_INSTRUCTION, PART_WORDS, Timed
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Branch, Column, Table, Tree, row_from, rows_from
@@ -145,7 +144,7 @@ def report_of_gaps(measured: Measured) -> Report:
         Column("greatest_seconds", "max", "seconds", rank=4, of=lambda gap: gap.longest),
         Column("gap_before", "after", "name", of=lambda gap: operations[gap.before].name),
         Column("gap_after", "before", "name", of=lambda gap: operations[gap.after].name),
-        Column("gap_part", "meanwhile", of=lambda gap: WORDS[gap.part]),
+        Column("gap_part", "meanwhile", of=lambda gap: PART_WORDS[gap.part]),
         Column("main_cause", "mostly", rank=5, of=lambda gap: gap.words or None),
     )  # fmt: skip
     return Report(

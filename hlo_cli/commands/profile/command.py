@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -134,6 +135,14 @@ class ProfileOptions:
         help="Show the step NAME in --timeline.",
         needs="--timeline",
     )
+    skip_steps: int | None = option(
+        "--skip-steps",
+        "N",
+        group="Reports",
+        least=0,
+        default_text="those that are warm-up",
+        help="Omit the first N steps from times, shares, and means.",
+    )
     against: str | None = option(
         "--against",
         "OLD",
@@ -155,6 +164,15 @@ class ProfileOptions:
     where: str | None = where_option()
     chip: str | None = chip_option("Compare rates with the peaks of this chip")
     chip_file: str | None = chip_file_option()
+
+    @property
+    def skipped(self) -> int | None:
+        """How many of the first steps are omitted, None to omit warm-up.
+
+        Views of single steps have all, and so have comparisons, whose times are those of the middle half of the steps.
+        """
+        has_all = self.grouping == "step" or self.step is not None or self.against is not None
+        return 0 if has_all and self.skip_steps is None else self.skip_steps
 
 
 # --- the command ---
@@ -206,18 +224,20 @@ def command(arguments: tuple[str, ...], **option_values: Any) -> int:
     from hlo_cli.commands.profile.measured import Measured, load_profile
 
     try:
-        loaded = load_profile(path, dump, reading, quiet=output.quiet)
+        loaded = load_profile(path, dump, reading, quiet=output.quiet, skip_steps=options.skipped)
     except HloError:
         from hlo_cli.commands.profile.compiling import report_of_compiling
 
         if (compiling := report_of_compiling(path)) is None:
             raise
         return write_report(compiling, output)
+    if loaded.argument and options.skip_steps is not None:
+        loaded = replace(loaded, argument=f"{loaded.argument} --skip-steps {options.skip_steps}")
     if options.against is not None:
         from hlo_cli.commands.profile.against import report_of_against
 
         old_dump = (options.against_dump,) if options.against_dump else ()
-        old = load_profile(options.against, old_dump, reading, quiet=output.quiet)
+        old = load_profile(options.against, old_dump, reading, quiet=output.quiet, skip_steps=options.skipped)
         return write_report(report_of_against(loaded, old), output)
     chip = chosen_throughput(options.chip, options.chip_file)
     measured = Measured(loaded, chip=chip, where=options.where, module=reading.module)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chips import known_chips
@@ -16,14 +17,16 @@ from hlo_cli.analysis.profile.executions import (
     main_programs,
     runs_in_turn,
     steps_of_program,
+    warm_up_steps,
+    without_first_steps,
 )
 from hlo_cli.analysis.profile.measure import measure, measured_trips, operation_measures, rates_of
 from hlo_cli.analysis.profile.operation_times import MeanTimes, mean_times
 from hlo_cli.analysis.profile.profile import GivenModule, MeasuredProgram, Profile, module_name, program_of
-from hlo_cli.analysis.profile.step_budget import StepBudget, step_budget
+from hlo_cli.analysis.profile.step_budget import PARTS, StepBudget, step_budget
 from hlo_cli.analysis.profile.utilization import Utilization, utilization_of
 from hlo_cli.commands.options.io_options import InputOptions, format_options
-from hlo_cli.commands.profile.timed import Roofs, Sum, Timed, counted_words, sum_of
+from hlo_cli.commands.profile.timed import PART_WORDS, Roofs, Sum, Timed, counted_words, sum_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
@@ -45,12 +48,16 @@ _MAX_PROGRAMS_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class LoadedProfile:
-    """A profile with the path of its trace, the arguments that read it again, and the one that reads its modules."""
+    """A profile with the path of its trace, the arguments that read it again, and the one that reads its modules.
+
+    `warm_up` says which steps it is without, and why; empty if it has all.
+    """
 
     profile: Profile
     path: str
     argument: str
     module_argument: str = ""
+    warm_up: str = ""
 
     @property
     def facts(self) -> dict[str, Cell]:
@@ -69,7 +76,10 @@ class LoadedProfile:
         """What the profiler, the reader, and the interpretation of the trace report."""
         traces = self.profile.traces
         reported = [each for trace in traces for each in (*trace.errors, *trace.warnings, *trace.notes)]
-        return tuple(Diagnostic("note", words) for words in (*self._missing, *reported, *self.profile.notes))
+        return tuple(
+            Diagnostic("note", words)
+            for words in (*filter(None, [self.warm_up]), *self._missing, *reported, *self.profile.notes)
+        )
 
     @property
     def _missing(self) -> Sequence[str]:
@@ -80,10 +90,13 @@ class LoadedProfile:
         return (f"no HLO for {list_first(names, _MAX_PROGRAMS_NAMED)}; pass a dump of the program after the trace",)
 
 
-def load_profile(path: str, dump: Sequence[str], reading: InputOptions, *, quiet: bool = True) -> LoadedProfile:
+def load_profile(
+    path: str, dump: Sequence[str], reading: InputOptions, *, quiet: bool = True, skip_steps: int | None = None
+) -> LoadedProfile:
     """The profile of a trace; `dump` are inputs whose modules are used for programs that the trace does not contain.
 
-    Unless `quiet`, a terminal shows how much is read.
+    It is without the first `skip_steps` steps, or without those that are warm-up if the number is not given. Unless
+    `quiet`, a terminal shows how much is read.
     """
     from hlo_cli.render.progress import counted
 
@@ -91,8 +104,45 @@ def load_profile(path: str, dump: Sequence[str], reading: InputOptions, *, quiet
         traces = _traces(path)
         read = partial(read_program, strict=reading.strict)
         profile = measure(traces, read, given_modules(dump, replace(reading, module=None)), watch=show)
+    profile = _with_steps_of(profile, reading.module)
+    count = warm_up_steps(profile) if skip_steps is None else skip_steps
+    profile, warm_up = (
+        without_first_steps(profile, count),
+        _warm_up_words(profile, count, is_asked=skip_steps is not None),
+    )
     argument, modules = InputOptions().command_line([path]), InputOptions().command_line(dump) if dump else ""
-    return LoadedProfile(profile, path, f"{argument} {modules}".strip() if argument else "", modules or argument)
+    again = f"{argument} {modules}".strip() if argument else ""
+    return LoadedProfile(profile, path, again, modules or argument, warm_up)
+
+
+def _warm_up_words(profile: Profile, count: int, *, is_asked: bool) -> str:
+    """Which of the steps of a whole trace are omitted, how long they took, and how long the others; empty for none."""
+    if not count:
+        return ""
+    omitted, others = profile.steps[:count], [step.duration_ps for step in profile.steps[count:] if step.is_whole]
+    noun = "execution" if profile.step_source == "executions" else "step"
+    names = f"{noun} {omitted[0].name}" if count == 1 else f"{noun}s {omitted[0].name} to {omitted[-1].name}"
+    times = list_first([format_seconds(step.duration_ps * PS) for step in omitted], _MAX_PROGRAMS_NAMED)
+    usual = median(others) if others else 0
+    words = f"{names} ({times}) {'is' if count == 1 else 'are'}"
+    if is_asked:
+        return f"{words} omitted"
+    factor = format_number(round(max(step.duration_ps for step in omitted) / usual)) if usual else ""
+    whole = _parts_of_steps(profile, count)
+    return (
+        f"{words} omitted as warm-up: {factor} times the median of the others{whole}; --skip-steps 0 counts all steps"
+    )
+
+
+def _parts_of_steps(profile: Profile, count: int) -> str:
+    """What took most of the first steps, such as `, mostly compiling`; empty if nothing took more than half."""
+    budget = step_budget(profile)
+    found = [] if budget is None else [each for each in budget.by_step(len(profile.steps))[:count] if each is not None]
+    if not found:
+        return ""
+    sums = {part: sum(each[part] for each in found) for part in PARTS}
+    part = max(PARTS, key=lambda each: sums[each])
+    return f", mostly {PART_WORDS[part]}" if sums[part] > sum(sums.values()) / 2 else ""
 
 
 _LARGE: Final = 10 << 20
@@ -255,7 +305,8 @@ class Measured:
     ) -> None:
         """`module` selects the operations of one program, by its name."""
         self.where, self.module = where, module
-        self.profile: Profile = _with_steps_of(loaded.profile, module)
+        # What is loaded without its warm-up already has the steps of the module.
+        self.profile: Profile = loaded.profile if loaded.warm_up else _with_steps_of(loaded.profile, module)
         self.loaded = replace(loaded, profile=self.profile)
         self.roofs = Roofs(self.profile.peaks, chip)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.profile.measure import MAIN, Measure, Rates, is_inner
 from hlo_cli.analysis.profile.profile import MeasuredProgram, Operation, Peaks, Profile
+from hlo_cli.analysis.profile.step_budget import Part
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_count, format_percent, format_rate
 from hlo_cli.report.table import Cell
@@ -259,3 +260,19 @@ def longest_program(timed: Iterable[Timed]) -> MeasuredProgram | None:
         if (program := each.operation.program) is not None and program.module is not None:
             totals[program] = totals.get(program, 0.0) + each.measure.busy_time
     return max(totals, key=lambda program: totals[program], default=None)
+
+
+# --- words for parts of steps ---
+
+
+PART_WORDS: Final[dict[Part, str]] = {
+    "compute": "compute",
+    "exposed_transfers": "exposed communication",
+    "waiting_for_devices": "waiting for other devices",
+    "input": "waiting for input",
+    "compiling": "compiling",
+    "launching": "launching",
+    "host": "other host work",
+    "unexplained": "idle, unexplained",
+}
+"""What each part of a step is called."""
