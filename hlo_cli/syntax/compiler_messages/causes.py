@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.compiler_messages import ErrorRule
+from hlo_cli.syntax.compiler_messages.message_facts import FIRST_ERROR
 
-_FIRST: Final = "Look for the first error in the logs of all processes: later ones follow from it."
 _NO_HLO: Final = "No HLO is involved."
 _REST: Final = r"(?P<why>[^\n]{1,240})"
 _HOST: Final = r"(?P<host>(?=[^\s:<]{0,120}[\d.:<])\[?[\w.\-]{1,120}\]?(?:[:<]\d{1,5}>?)?)"
@@ -28,6 +28,11 @@ def _cause(
 
 # These end programs from outside, so their words are asked before those of what then fails in the program.
 
+_RAY: Final = "Ray reports that a worker process ended; the reason is in the worker's own log."
+_RAY_FIX: Final = (
+    "Look in /tmp/ray/session_latest/logs of that node for the worker's last lines, and in dmesg for the out-of-memory "
+    f"killer, which is the most usual cause. {_NO_HLO}"
+)
 _CLUSTER: Final = (
     (
         (
@@ -64,7 +69,7 @@ _CLUSTER: Final = (
         ),
         _cause(  # the client only sees that the connection ended
             "dead process",
-            "The processes of a job watch each other; if one ends, the others end too.",
+            "The processes of a job depend on each other: if one ends, the others are ended.",
             "{why}.",
             "Look in the log of that worker, in dmesg for the out-of-memory killer, and in the events of the cluster "
             "for a "
@@ -123,10 +128,9 @@ _CLUSTER: Final = (
         r"Worker exit type: (?P<kind>\w{1,40})[^\n]{0,40}?Worker exit detail: (?P<why>[^\n.]{1,200})",
         _cause(
             "end of a Ray worker",
-            "Ray notices that a worker process is gone; why it ended is in the worker's own log.",
+            _RAY,
             "{kind}: {why}.",
-            "Look in /tmp/ray/session_latest/logs of that node for the worker's last lines, and in dmesg for the "
-            f"out-of-memory killer, which is the most usual cause. {_NO_HLO}",
+            _RAY_FIX,
         ),
     ),
     (
@@ -136,10 +140,9 @@ _CLUSTER: Final = (
         ),
         _cause(
             "end of a Ray worker",
-            "Ray notices that a worker process is gone; why it ended is in the worker's own log.",
+            _RAY,
             "{why}",
-            "Look in /tmp/ray/session_latest/logs of that node for the worker's last lines, and in dmesg for the "
-            f"out-of-memory killer. {_NO_HLO}",
+            _RAY_FIX,
         ),
     ),
     (
@@ -828,7 +831,7 @@ _TIMES: Final = (
             "time limit",
             "One process waited for another one, or for the network, and gave up.",
             "{sentence}",
-            f"{_FIRST} A process that failed, is slow (compiling, loading, a checkpoint), or runs another program "
+            f"{FIRST_ERROR} A process that failed, is slow (compiling, loading, a checkpoint), or runs another program "
             f"never "
             "comes: `hlo diff HOST0/ HOST1/ …` names a host whose program differs.",
         ),
@@ -843,9 +846,9 @@ _TIMES: Final = (
         ),
         _cause(  # torchrun, the coordination service, and MPI
             "dead process",
-            "The processes of a job watch each other; if one ends, the others end too.",
+            "The processes of a job depend on each other: if one ends, the others are ended.",
             "{why}.",
-            _FIRST,
+            FIRST_ERROR,
         ),
     ),
 )
@@ -902,7 +905,7 @@ HARMLESS: Final = (
         r"This TensorFlow binary is optimized[^\n]{0,200}|rebuild TensorFlow with the appropriate compiler flags",
         _cause(  # tensorflow/core/platform/cpu_feature_guard.cc
             "build of TensorFlow",
-            "TensorFlow says which instructions of the processor it was not compiled for.",
+            "TensorFlow lists instructions of the processor for which it was not compiled.",
             "the processor has more instructions than the build uses.",
             _HARMLESS_FIX,
         ),

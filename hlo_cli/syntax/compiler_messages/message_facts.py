@@ -471,7 +471,7 @@ class CodeMeaning:
 # --- causes that several codes share ---
 
 _VERSIONS: Final = "Compare the versions of the driver (nvidia-smi, rocm-smi), the toolkit, and jaxlib or torch."
-_FIRST: Final = "Look for the first error in the logs of all processes: later ones follow from it."
+FIRST_ERROR: Final = "Look for the first error in the logs of all processes: later ones follow from it."
 _KERNEL: Final = (
     "Kernels run after they are launched, so an earlier kernel may have done it: run with CUDA_LAUNCH_BLOCKING=1 "
     "(AMD_SERIALIZE_KERNEL=3), or under compute-sanitizer, and look at kernels of your own and gathers first."
@@ -513,8 +513,8 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "DEVICES_UNAVAILABLE": ("all devices are in use by other processes or in an exclusive mode",
                             "End the other processes, or set the compute mode to default (`nvidia-smi -c 0`)."),
     "INVALID_IMAGE": ("the code of a kernel is damaged or not for this device", _ARCHITECTURE),
-    "INVALID_CONTEXT": ("the context of the device is gone or of another thread", _FIRST),
-    "CONTEXT_IS_DESTROYED": ("the context of the device was destroyed by an earlier error", _FIRST),
+    "INVALID_CONTEXT": ("the context of the device is gone or of another thread", FIRST_ERROR),
+    "CONTEXT_IS_DESTROYED": ("the context of the device was destroyed by an earlier error", FIRST_ERROR),
     "NO_BINARY_FOR_GPU": ("no code was compiled for this GPU", _ARCHITECTURE),
     "NO_KERNEL_IMAGE_FOR_DEVICE": ("no code was compiled for this GPU", _ARCHITECTURE),
     "INVALID_DEVICE_FUNCTION": ("no code was compiled for this GPU", _ARCHITECTURE),
@@ -536,7 +536,7 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "ASSERT": ("an assertion in a kernel failed", ("The line above names the assertion and its file; an index out of "
                                                   "range, such as a label or a token, is the usual cause.")),
     "PEER_ACCESS_ALREADY_ENABLED": ("two GPUs were connected twice", "It is harmless unless an error follows."),
-    "PEER_ACCESS_NOT_ENABLED": ("two GPUs were not connected", _FIRST),
+    "PEER_ACCESS_NOT_ENABLED": ("two GPUs were not connected", FIRST_ERROR),
     "PEER_ACCESS_UNSUPPORTED": ("these GPUs cannot access each other's memory directly",
                                 "Look at `nvidia-smi topo -m`; NCCL_P2P_DISABLE=1 goes through the host instead."),
     "HOST_MEMORY_ALREADY_REGISTERED": ("memory of the host was pinned twice", _CALL),
@@ -555,22 +555,22 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "MPS_CONNECTION_FAILED": ("the MPS daemon does not answer", "Start or stop nvidia-cuda-mps-control."),
     "STREAM_CAPTURE_UNSUPPORTED": ("an operation is not allowed while a CUDA graph is recorded",
                                    "Set XLA_FLAGS=--xla_gpu_enable_command_buffer= to run without CUDA graphs."),
-    "STREAM_CAPTURE_INVALIDATED": ("an earlier error ended the recording of a CUDA graph", _FIRST),
+    "STREAM_CAPTURE_INVALIDATED": ("an earlier error ended the recording of a CUDA graph", FIRST_ERROR),
     "GRAPH_EXEC_UPDATE_FAILURE": ("a CUDA graph could not be updated in place",
                                   "Set XLA_FLAGS=--xla_gpu_enable_command_buffer= to run without CUDA graphs."),
     "EXTERNAL_DEVICE": ("a device outside of CUDA failed", _DEVICE),
     "CONTAINED": ("an error of the memory of the GPU was contained, which ended the process", _DEVICE),
     "NVLINK_UNCORRECTABLE": ("a link between GPUs has an error that cannot be corrected", _DEVICE),
-    "UNKNOWN": ("the driver reports no cause", f"{_FIRST} {_DEVICE}"),
+    "UNKNOWN": ("the driver reports no cause", f"{FIRST_ERROR} {_DEVICE}"),
     "OPERATING_SYSTEM": ("a call of the operating system failed", "Look at the limits of the process and at `dmesg`."),
-    "TIMEOUT": ("an operation of the device did not end in time", _FIRST),
+    "TIMEOUT": ("an operation of the device did not end in time", FIRST_ERROR),
     "FILE_NOT_FOUND": ("a file with code for the GPU is missing", _VERSIONS),
     "SHARED_OBJECT_SYMBOL_NOT_FOUND": ("a library has no such function", _VERSIONS),
     "SHARED_OBJECT_INIT_FAILED": ("a library could not be initialized", _VERSIONS),
     "INVALID_HANDLE": ("an object of the driver is used after its end, or on another device", _CALL),
     "INVALID_RESOURCE_HANDLE": ("an object of the driver is used after its end, or on another device", _CALL),
     "NOT_FOUND": ("a name is not in the code that was loaded", _VERSIONS),
-    "NOT_READY": ("an operation has not ended, which is not an error by itself", _FIRST),
+    "NOT_READY": ("an operation has not ended, which is not an error by itself", FIRST_ERROR),
     "NOT_PERMITTED": ("the operation is not allowed in this state", _CALL),
     "NOT_SUPPORTED": ("this device or driver does not support the operation", _VERSIONS),
     "ARRAY_BOUNDS_EXCEEDED": ("the device detected an index outside of an array", _KERNEL),
@@ -589,7 +589,7 @@ _NCCL: Final[dict[str, tuple[str, str]]] = {
                       "different versions of NCCL"), "Set NCCL_DEBUG=WARN: the first warning names the reason."),
     "REMOTE_ERROR": ("another process ended or its network failed",
                      "The cause is in the log of that process; this one only lost its connection."),
-    "IN_PROGRESS": ("the operation has not ended, which is not an error by itself", _FIRST),
+    "IN_PROGRESS": ("the operation has not ended, which is not an error by itself", FIRST_ERROR),
 }  # fmt: skip
 _LIBRARY: Final[dict[str, tuple[str, str]]] = {
     "NOT_INITIALIZED": ("the library could not get its memory, or the driver does not fit it",
@@ -611,8 +611,8 @@ _LIBRARY: Final[dict[str, tuple[str, str]]] = {
     "SUBLIBRARY_LOADING_FAILED": ("a part of cuDNN could not be loaded",
                                   "Keep one cuDNN: that of pip (nvidia-cudnn-cu12) or one on LD_LIBRARY_PATH."),
     "RUNTIME_PREREQUISITE_MISSING": ("a library that cuDNN loads at run time is missing", _VERSIONS),
-    "RUNTIME_IN_PROGRESS": ("the operation has not ended", _FIRST),
-    "UNKNOWN_ERROR": ("the library reports no cause", f"{_FIRST} {_VERSIONS}"),
+    "RUNTIME_IN_PROGRESS": ("the operation has not ended", FIRST_ERROR),
+    "UNKNOWN_ERROR": ("the library reports no cause", f"{FIRST_ERROR} {_VERSIONS}"),
 }  # fmt: skip
 """Statuses of cuBLAS, cuDNN, cuSOLVER, cuFFT, cuSPARSE, hipBLAS, rocBLAS, and MIOpen, without their prefix."""
 
