@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def load(path: object, *, stage: str | None = None, module: str | None = None) -> Module:
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
-    By default, the latest of several stages and, as commands do, the main one of several modules, which costs most;
+    By default, the latest of several stages and, as commands do, the main one of several modules, the likely costliest;
     `stage` and `module` select by name, or by a part of it. Raises HloError if the input cannot be read.
 
     Instead of a path, it takes a module, the HLO text of modules, the bytes of a text or a proto, and what `from_jax`

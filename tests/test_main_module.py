@@ -19,6 +19,7 @@ from hlo_cli.analysis.query.main_module import (
     cost_of_module,
     is_from_user,
     rank_modules,
+    reason_of_main,
 )
 from hlo_cli.commands.modules.loading import load_main
 from hlo_cli.commands.options.io_options import InputOptions
@@ -339,3 +340,11 @@ def test_the_main_module_of_programs(name: str, tmp_path: Path) -> None:
     settings = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"--xla_dump_to={tmp_path / 'dump'}"}
     subprocess.run([sys.executable, script], env=os.environ | settings, check=True, timeout=120, capture_output=True)
     assert load_main([str(tmp_path / "dump")], InputOptions()).module.name == expected
+
+
+def test_how_often_a_module_runs_is_said_as_a_guess() -> None:
+    """Decoding accesses fewer bytes per execution than the prefill next to it, so it is main by a guess alone."""
+    decode, prefill = module_costs(STEP, STEP.replace("jit_next", "jit_prefill_chunk"))
+    costs = [replace(prefill, bytes=prefill.bytes * 9), decode]
+    assert reason_of_main(costs, rank_modules(costs).main) == "likely runs most often"
+    assert reason_of_main(costs, 0) == "costs most"

@@ -251,6 +251,23 @@ class ModuleRanking:
         return sum(self.bytes_shares[at] for at in indices)
 
 
+def reason_of_main(costs: Sequence[ModuleCost], at: int) -> str:
+    """Why one of several modules is the main one: one execution costs most, or it likely runs more often than others.
+
+    How often modules run is not in a dump, so that only the first is a fact.
+
+    >>> costs = [ModuleCost(90, 9, 1, True), ModuleCost(10, 1, 1, True)]
+    >>> reason_of_main(costs, 0), reason_of_main(costs, 1)
+    ('costs most', 'likely runs most often')
+    """
+    return "costs most" if _seconds(costs[at]) >= max(map(_seconds, costs)) else "likely runs most often"
+
+
+def _seconds(cost: ModuleCost) -> float:
+    """The rough time of one execution on an accelerator."""
+    return max(cost.bytes * BYTE_SECONDS, cost.flops * FLOP_SECONDS) + cost.steps * KERNEL_SECONDS
+
+
 def rank_modules(costs: Sequence[ModuleCost], paths: Sequence[str | None] | None = None) -> ModuleRanking:
     """The order of modules: the user's first, initializers last, and by cost.
 
@@ -269,9 +286,7 @@ def rank_modules(costs: Sequence[ModuleCost], paths: Sequence[str | None] | None
     folders = [os.path.dirname(path or "") for path in paths or [""] * len(costs)]
     has_origins = any(cost.is_users or cost.has_lines for cost in costs)
     is_users = [cost.is_users or (cost.is_users is None and not has_origins) for cost in costs]
-    seconds = [
-        max(cost.bytes * BYTE_SECONDS, cost.flops * FLOP_SECONDS) + cost.steps * KERNEL_SECONDS for cost in costs
-    ]
+    seconds = [_seconds(cost) for cost in costs]
     # Modules that cost nothing are equal.
     times = seconds if any(seconds) else [1.0] * len(costs)
     weights = [time * EXECUTIONS if is_own else time for time, is_own in zip(times, is_users, strict=True)]

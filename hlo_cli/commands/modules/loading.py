@@ -151,7 +151,7 @@ def _single_module_error(option: str, many: Many, reading: InputOptions) -> HloE
     contain = "contain" if len(many.arguments) > 1 else "contains"
     number = many.number if many.pieces else f"{len(found):,}"
     message = f"{option} requires a single module, but {many.place} {contain} {number} modules"
-    return HloError(message, hint=f"{choice} to select the one that costs most")
+    return HloError(message, hint=f"{choice} to select the one that {reason_among(found, main)}")
 
 
 # --- the main module of many ---
@@ -167,10 +167,11 @@ def main_of(many: Many, reading: InputOptions) -> Input:
     """The main module of many, with a note; the error of the first input that cannot be read, if none can."""
     found, main = main_among(many, reading)
     chosen = input_of(many, found, main, reading)
+    why = reason_among(found, main)
     if reading.module is None:
-        note = f"using {module_words(found, main)}, which costs most in {many.place}"
+        note = f"using {module_words(found, main)}, which {why} in {many.place}"
         return replace(chosen, module_choice=f"{note}; use --module to select another of {len(found):,}")
-    note = f"using {module_words(found, main)}, which costs most of {len(found):,} modules of this name"
+    note = f"using {module_words(found, main)}, which {why} of {len(found):,} modules of this name"
     return replace(chosen, module_choice=f"{note}; use --module NUMBER to select another")
 
 
@@ -227,6 +228,14 @@ def main_among(many: Many, reading: InputOptions) -> tuple[Sequence[ScanResult[M
         raise HloError.of(found[0].errors) if found else no_module(many, reading)
     main = tuple(costs)[rank_modules(tuple(costs.values()), [found[at].path for at in costs]).main]
     return [replace(each, cost=each.answer) for each in found], main
+
+
+def reason_among(found: Sequence[ScanResult[Answer]], main: int) -> str:
+    """Why a result is the main one of many, in a few words; those that could not be read do not count."""
+    from hlo_cli.analysis.query.main_module import reason_of_main
+
+    read = [at for at, each in enumerate(found) if each.cost is not None]
+    return reason_of_main([cost for each in found if (cost := each.cost) is not None], read.index(main))
 
 
 def _costs_of(many: Many, reading: InputOptions) -> Iterator[ScanResult[ModuleCost]]:

@@ -274,7 +274,7 @@ def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer], listed: _Lis
         *columns_of_part(answered, lambda found, at: found.answer),
         Column("dump", "dump", "name", machine=False, person=is_ambiguous, of=lambda found, at: dumps[at]),
         Column("path", "file", person=False, of=lambda found, at: found.path),
-        Column("cost_share", "cost", "percent", from_width=120, of=lambda found, at: listed.shares.get(at)),
+        Column("cost_share", "likely cost", "percent", from_width=120, of=lambda found, at: listed.shares.get(at)),
         Column(
             "is_helper",
             "helper",

@@ -11,7 +11,7 @@ from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.commands.modules.instruction_tables import chosen as chosen_among
 from hlo_cli.commands.modules.instruction_tables import instructions_where, source_of, with_costs, with_traffic
-from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of, what_was_read
+from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, notes_of, reason_among, what_was_read
 from hlo_cli.commands.modules.many import Rows, arguments_of, devices_of, finish_each, map_inputs, ranking_of
 from hlo_cli.commands.modules.rewriting import NOT_ASKED, verify_part
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
@@ -345,7 +345,9 @@ def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: Outp
     overviews = list(map_inputs(many, reading, jobs, _overview))
     ranking, read = ranking_of(overviews)
     main = read[ranking.main] if read else None
-    which = f"; {overviews[main].module} costs most" if main is not None and len(overviews) > 1 else ""
+    which = ""
+    if main is not None and len(overviews) > 1:
+        which = f"; {overviews[main].module} {reason_among(overviews, main)}"
     answers = [overview.answer for overview in overviews if overview.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))
     return finish_each(
