@@ -259,3 +259,20 @@ def test_tables_have_the_size_of_the_generation(folder: str, table: int) -> None
     generation = assigned_generation(assignment)
     assert generation is not None
     assert table_bytes(1, "tpu", generation) == table
+
+
+@pytest.mark.parametrize(
+    ("dump", "chip", "fits"),
+    [("cpu/wide", "v5e", None), ("tpu/v5e_conv", "h100", None), ("tpu/v5e_conv", "v5e", True)],
+)
+def test_no_verdict_for_a_module_of_another_kind_of_chip(
+    dump: str, chip: str, fits: bool | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it was compiled for decides its layouts, fusions, and temporaries; a limit of the user is one of bytes."""
+    path = str(FIXTURES / dump)
+    numbers = answer(capsys, path, "--chip", chip)["answer"]
+    assert isinstance(numbers, dict)
+    assert numbers["fits"] is fits
+    numbers = answer(capsys, path, "--limit", "1TiB")["answer"]
+    assert isinstance(numbers, dict)
+    assert numbers["fits"] is True

@@ -322,17 +322,23 @@ class MemoryFit:
 
 
 def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | None) -> tuple[MemoryFit, ...]:
-    """Returns one result per memory space with a limit: `limit_bytes` for main memory, else the limits of `chip`."""
+    """Returns one result per memory space with a limit: `limit_bytes` for main memory, else the limits of `chip`.
+
+    That a module fits which was compiled for another kind of chip proves nothing, so that only limits that it exceeds
+    count: other layouts, fusions, and temporaries may need more.
+    """
     limited = [(space, limit_bytes if not space.number else None) for space in memory.spaces]
     if chip is not None and limit_bytes is None:
         limits = {space.number: chip.limit(space.number) for space in memory.spaces}
         limited = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
-    return tuple(
+    is_of_other = chip is not None and limit_bytes is None and memory.target not in (None, chip.target)
+    found = (
         # A chip without a limit for a space does not restrict it.
         MemoryFit(space.number, space.name, needed_bytes(memory, space), limit, space.offsets)
         for space, limit in limited
         if limit
     )
+    return tuple(each for each in found if each.excess_bytes > 0 or not is_of_other)
 
 
 def allocated_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | None:

@@ -19,8 +19,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_table import Chip
     from hlo_cli.analysis.memory.live_ranges import Release
     from hlo_cli.analysis.query.module_summary import ProgramStage
+    from hlo_cli.inputs.input import Input
 
 EVERY_SPACE: Final = "all"
 RELEASES: Final[tuple[Release, ...]] = ("0.10.2", "2026-08")
@@ -138,6 +140,14 @@ class MemspaceOptions:
     def has_limit(self) -> bool:
         """Whether --limit or --chip is given."""
         return self.limit is not None or self.chip is not None
+
+    def limiting_chip(self, dump: Input) -> Chip | None:
+        """The chip whose memory is the limit: the selected one, or without any limit the one that the dump names."""
+        from hlo_cli.analysis.hardware.chips import find_chip
+        from hlo_cli.commands.options.chips import chip_of
+
+        name = self.chip if self.has_limit else chip_of(dump, None)
+        return find_chip(name) if name is not None else None
 
     @property
     def about_one(self) -> tuple[str, ...]:

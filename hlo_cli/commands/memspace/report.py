@@ -522,7 +522,7 @@ def report_of_memory(
     `viewer` are the peaks of XProf's memory viewer, if known.
     """
     step = None if options.at is None else step_of(memory, options.at)
-    chip = find_chip(options.chip) if options.chip is not None else None
+    chip = options.limiting_chip(loaded.input)
     fits = memory_fits(memory, options.limit_bytes, chip)
     fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
@@ -530,9 +530,7 @@ def report_of_memory(
     stage, devices = stage_of(loaded), devices_together(loaded)
     is_verdict = options.is_verdict(stage)
     cause = cause_of(options.grouping)
-    keys: Keys | None = None
-    if cause is not None:
-        keys = keys_for(loaded, cause)
+    keys = None if cause is None else keys_for(loaded, cause)
     limits = {each.space: each.limit_bytes for each in fits}
     parts = _module_parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)
     if fit is not None and step is None and not (stage == "optimized" and devices == 1):
@@ -582,15 +580,16 @@ def _module_answer(
         names = " and ".join(f"{format_bytes(b)} of {s.name}" for b, s in zip(live, spaces, strict=True))
         return f"{names} live at {step_label(memory, step)} (step {step:,} of {len(memory.sequence):,})"
     if fit is None:
-        return "; ".join(_peak_in_words(memory, space) for space in _reported_spaces(memory, spaces))
+        other = f"Unknown whether it fits: {words}. " if (words := mismatch(chip, memory.target)) else ""
+        return other + "; ".join(_peak_in_words(memory, space) for space in _reported_spaces(memory, spaces))
     if fit.excess_bytes > 0:
         return f"Does not fit: {_excess_in_words(fit)}"
     limited = {each.space for each in fits}
     others = [
         _peak_in_words(memory, space) for space in _reported_spaces(memory, spaces) if space.number not in limited
     ]
-    verdict = "Fits" if chip is None else f"Fits {chip.name}"
-    return ". ".join((f"{verdict}: {', '.join(map(fit_in_words, fits))}", *others))
+    name = "" if chip is None else f" {chip.name}"
+    return ". ".join((f"Fits{name}: {', '.join(map(fit_in_words, fits))}", *others))
 
 
 def _fit_of_bound(fit: MemoryFit, chip: Chip | None, stage: ProgramStage, devices: int, *, is_verdict: bool) -> str:
@@ -664,7 +663,7 @@ def _module_numbers(
     peaks = {space.name: space.peak_bytes for space in memory.spaces}
     numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
     if chip is not None:
-        numbers["chip"] = chip.name
+        numbers |= {"chip": chip.name, **({"fits": None} if mismatch(chip, memory.target) else {})}
     if fit is not None:
         # None is unknown: fusion and scheduling still shrink a module that is not optimized.
         fits = fit.excess_bytes <= 0 or (False if is_verdict else None)
@@ -895,7 +894,8 @@ class _UsageOfModule:
             return named_space(memory, self.options.space)
         if fit is not None:
             return next(space for space in memory.spaces if space.number == fit.space)
-        return next(iter(chosen_spaces(memory, None)), None)
+        # Programs run out of main memory; what the compiler keeps on the chip is its choice.
+        return memory.space(MemorySpace.MAIN) or next(iter(chosen_spaces(memory, None)), None)
 
     def _verdict(self, fit: MemoryFit | None, stage: ProgramStage) -> bool | None:
         if fit is None or (fit.excess_bytes > 0 and not self.options.is_verdict(stage)):
@@ -914,7 +914,7 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
             f"no module has values in memory space '{options.space}'",
             hint="remove --space to show the space with the highest peak",
         )
-    has_limit = options.limit_bytes is not None or options.chip is not None
+    has_limit = options.has_limit
     return finish_each(
         "memspace",
         many,
@@ -947,7 +947,7 @@ def _module_columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column[_Usage
         Column("limit_bytes", "limit", "bytes", person=has_limit, of=lambda usage: usage.limit_bytes),
         Column("limit_share", "of limit", "percent", person=has_limit, from_width=120, of=lambda usage: usage.share),
         Column("fits", "fits", "flag", person=has_limit,
-               of=lambda usage: UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits),
+               of=lambda usage: UNKNOWN if usage.fits is None and usage.space is not None else usage.fits),
         Column("steps", "steps", "count", from_width=120, of=lambda usage: usage.steps),
         Column("peak_instruction", "at instruction", "name", rank=4, of=lambda usage: usage.peak_instruction),
     )  # fmt: skip
@@ -961,8 +961,7 @@ def _main_usage(results: Sequence[ScanResult[_Usage]]) -> _Usage | None:
 
 def _modules_answer(usages: Sequence[_Usage], main: _Usage | None, *, has_limit: bool) -> str:
     number = format_count(len(usages), "modules")
-    limited = [usage for usage in usages if usage.share is not None]
-    if has_limit and limited:
+    if has_limit and (limited := [usage for usage in usages if usage.share is not None]):
         return _verdict(usages, limited)
     fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
     if fullest is None or fullest.space is None:
@@ -979,8 +978,10 @@ def _modules_answer(usages: Sequence[_Usage], main: _Usage | None, *, has_limit:
 def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
     """How many modules fit, and the usage of one: the worst that does not or may not fit, else the fullest."""
     failing = [usage for usage in limited if usage.fits is False]
-    unknown = [usage for usage in limited if usage.fits is None]
-    words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words
+    unknown = [usage for usage in usages if usage.fits is None and usage.space is not None]
+    words = max(
+        failing or [usage for usage in unknown if usage in limited] or limited, key=lambda usage: usage.share or 0.0
+    ).in_words
     number = format_count(len(usages), "modules")
     undecided = f"; unknown for {len(unknown):,}" if unknown else ""
     if failing:
