@@ -24,6 +24,7 @@ from hlo_cli.analysis.evaluate.program import Noise, _disturbed
 from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.typed_values import Value, arrays_of
+from in_process import run as run_command
 from planting import Planted, planted
 from test_first_difference import NESTED
 from test_parting_judge import COMPILED, compiled
@@ -544,3 +545,16 @@ def test_a_thousand_edits_are_not_called_the_same(name: str, monkeypatch: pytest
     print(f"{name}: {compared} edits, {refused} refused, silent: {[each.silent for each in found]}")
     assert compared >= LEAST[name]
     assert all(each.silent == [] for each in found)
+
+
+def test_results_that_differ_are_counted_without_identical_ones(tmp_path: Path) -> None:
+    """A sum in another order is rounded in another way, and what is negated is the same."""
+    text = """HloModule m  ENTRY e { a = f32[64] parameter(0)  b = f32[64] parameter(1)  c = f32[64] parameter(2)
+      s = f32[64] add(a, b)  t = f32[64] add(s, c)  n = f32[64] negate(a)  ROOT r = (f32[64], f32[64]) tuple(t, n) }"""
+    (tmp_path / "a.hlo").write_text(text)
+    (tmp_path / "b.hlo").write_text(text.replace("add(a, b)", "add(b, c)").replace("add(s, c)", "add(a, s)"))
+    out, _, code = run_command(
+        ["run", "a.hlo", "--against", "b.hlo", "--format", "screen"], folder=tmp_path, settings={}
+    )
+    assert code == 0
+    assert out.startswith("The same program: 1 of 2 results differs by rounding only")

@@ -576,8 +576,11 @@ def _against_answer(compared: RunComparison, seed: int) -> str:
         case "identical":
             return f"{_same(compared)}: {results} identical{_covered(compared)}"
         case "rounding":
-            apart = f"{verb(len(distances), 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
-            return f"{_same(compared)}: {results} {apart}{_covered(compared)}"
+            # The others are identical, as the table says of each.
+            rounded = sum(distance.verdict != "identical" for distance in distances)
+            some = results if rounded == len(distances) else f"{rounded:,} of {results}"
+            apart = f"{verb(rounded, 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
+            return f"{_same(compared)}: {some} {apart}{_covered(compared)}"
         case "uncovered":
             return (
                 f"Not fully compared: {results} {verb(len(distances), 'agrees', 'agree')}, but {_uncovered(compared)}"
