@@ -360,3 +360,38 @@ def test_a_donation_is_that_of_memspace(dump: str) -> None:
     assert found.saved_bytes == suggestion.before_bytes - suggestion.peak_bytes
     later = {each.alias for each in found.arguments if each.is_read_later}
     assert later == {each.alias for each in suggestion.change.pairs if each.kind == "copied"}
+
+
+ATTENTION = """HloModule m, is_scheduled=true
+ENTRY e {
+  q = bf16[64,65536]{1,0:T(8,128)(2,1)} parameter(0)
+  s = bf16[65536,131072]{1,0:T(8,128)(2,1)} custom-call(q), custom_call_target="scores"
+  r = bf16[65536]{0:T(1024)(128)(2,1)} custom-call(s), custom_call_target="rows"
+  c = f32[65536,128]{1,0:T(8,128)} custom-call(r), custom_call_target="next"
+  h = f32[65536,128]{0,1:T(8,128)} copy(c)
+  ROOT y = f32[64]{0:T(128)} custom-call(h), custom_call_target="last"
+}
+"""
+
+
+def test_the_fix_of_a_temporary_that_does_not_fit_is_with_the_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first finding names the change that makes the program fit, and bytes that take no time have no share of it."""
+    path = tmp_path / "attention.txt"
+    path.write_text(ATTENTION)
+    assert main(["lint", str(path), "--chip", "v5e", "--format", "screen"], standalone=False) == 1
+    screen = capsys.readouterr().out
+    first, second = screen.index("error HLO201"), screen.index("warning HLO202")
+    assert "help: compute s in chunks: in JAX, jax.lax.map with batch_size" in screen[first:second]
+    assert "help: compute it in chunks" in screen[second:]
+    assert "costs 16 GiB\n" in screen
+    assert "(0%)" not in screen
+
+
+def test_the_fix_of_a_converted_intermediate_is_not_about_arguments() -> None:
+    """A report shows the first sentence of a rule's fix where no argument is involved."""
+    from hlo_cli.lint.run import rule_of
+
+    fix = rule_of("HLO302").page.fix
+    assert "argument" not in fix.partition(". ")[0]

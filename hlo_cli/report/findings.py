@@ -584,13 +584,20 @@ class Findings:
     def share(self, groups: Iterable[Group]) -> float | None:
         """The share of groups in the cost of all that the user can change: in time if that is known, else in bytes.
 
-        None without costs, and for groups of libraries, which have no part in it.
+        None without costs, for groups of libraries, which have no part in it, and for groups that only occupy memory if
+        the others have times: bytes have no share of a time.
+
+        >>> moved, held = Finding("note", "a", cost_bytes=4, seconds=1e-6), Finding("note", "b", cost_bytes=1 << 34)
+        >>> findings = Findings("findings", (moved, held), ())
+        >>> [findings.share((group,)) for group in findings.groups], findings.share(findings.groups)
+        ([1.0, None], 1.0)
         """
         listed, own = tuple(groups), self.own_groups
         if any(group.is_of_library for group in listed) and not all(group.is_of_library for group in own):
             return None
         if whole := sum(group.seconds or 0.0 for group in own):
-            return sum(group.seconds or 0.0 for group in listed) / whole
+            times = [group.seconds for group in listed if group.seconds is not None]
+            return sum(times) / whole if times or not any(group.cost_bytes for group in listed) else None
         size = sum(group.cost_bytes or 0 for group in own)
         return sum(group.cost_bytes or 0 for group in listed) / size if size else None
 

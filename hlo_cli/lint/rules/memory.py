@@ -11,6 +11,7 @@ from hlo_cli.analysis.dataflow.dependencies import uses_of
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_analysis import (
+    LiveValue,
     MemoryAnalysis,
     MemorySpaceUsage,
     memory_fits,
@@ -117,19 +118,31 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
 
     Reference: `hlo memspace DUMP`
     """
+    for value in _large_temporaries(context):
+        name = context.user_name(value.instruction)
+        yield context.finding(
+            f"the temporary {name} needs {format_bytes(value.padded_bytes)}",
+            value.instruction,
+            shape_span(context.module, value.instruction),
+            hint=f"compute it {_IN_CHUNKS}",
+            waste=Waste(value.padded_bytes, None),
+        )
+
+
+_IN_CHUNKS: Final = "in chunks: in JAX, jax.lax.map with batch_size, or a scan over the batch or sequence"
+
+
+def _large_temporaries(context: LintContext) -> Iterator[LiveValue]:
+    """The values of at least min_value_bytes that exist only between kernels of a scheduled module."""
     least = context.settings.min_value_bytes
     if not context.module.is_scheduled or not any(each.padded_bytes >= least for each in context.shapes.values()):
         return
-    for value in context.analyses.memory.values:
+    memory = context.analyses.memory
+    for value in memory.values:
         is_large = value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least
         # A result must exist anyway, so its size is no waste.
-        if is_large and not context.analyses.memory.allocations[value.allocation].is_output:
-            yield context.finding(
-                f"the temporary {context.user_name(value.instruction)} needs {format_bytes(value.padded_bytes)}",
-                value.instruction,
-                shape_span(context.module, value.instruction),
-                waste=Waste(value.padded_bytes, None),
-            )
+        if is_large and not memory.allocations[value.allocation].is_output:
+            yield value
 
 
 @rule("HLO204", "redundant copy", severity="warning")
@@ -257,6 +270,9 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
     if not largest:
         return None
     name, needed = context.user_name(largest[0].instruction), format_bytes(largest[0].padded_bytes)
+    # The values of the compiler's assignment are objects of their own.
+    if any(each.instruction is largest[0].instruction for each in _large_temporaries(context)):
+        return f"compute {name} {_IN_CHUNKS}; it is the largest value at the peak ({needed})"
     return f"reduce {name}, the largest value at the peak ({needed})"
 
 

@@ -438,7 +438,8 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
     Example:
         y = bf16[512,512] convert(x)
 
-    Fix: Pass the argument in the type that the program computes in, converted once outside of it.
+    Fix: Remove the conversion, or let the operation before it write the new type: in JAX, with dtype or
+    preferred_element_type. Pass an argument in the type that the program computes in, converted once outside of it.
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
