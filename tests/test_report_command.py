@@ -284,7 +284,7 @@ def test_pipe_has_the_verdicts() -> None:
     [
         ("f32[3]", "run `hlo layout 'f32[3]'`"),
         ("empty.txt", "empty.txt is empty"),
-        ("binary.txt", "binary.txt has no functions"),
+        ("binary.txt", "binary.txt is an ELF file without functions"),
         ("missing.txt", "file 'missing.txt' not found"),
     ],
 )
@@ -294,3 +294,31 @@ def test_impossible_inputs_are_errors(argument: str, words: str, tmp_path: Path)
     out, err, code = in_process.run(["report", argument], folder=tmp_path, settings={})
     assert (out, code) == ("", 2)
     assert words in err
+
+
+def test_what_to_do_first_is_no_order_that_does_not_exist(tmp_path: Path) -> None:
+    """The command for another order is advised with its gain if there is one, and else not."""
+    loop = """HloModule m, is_scheduled=true
+add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
+ENTRY e {
+  x = f32[1048576]{0:T(1024)} parameter(0)
+  y = f32[1048576]{0:T(1024)} parameter(1)
+  s = f32[1048576]{0:T(1024)} all-reduce-start(x), replica_groups={{0,1}}, to_apply=add
+  t = () tuple()
+  d = f32[1048576]{0:T(1024)} all-reduce-done(s)
+  k = f32[1048576]{0:T(1024)} exponential(OPERAND)
+  ROOT r = (f32[1048576]{0:T(1024)}, f32[1048576]{0:T(1024)}) tuple(d, k)
+}
+"""
+    (tmp_path / "free.hlo").write_text(loop.replace("OPERAND", "y"))
+    (tmp_path / "bound.hlo").write_text(loop.replace("OPERAND", "d"))
+    said = {}
+    for name in ("free", "bound"):
+        out, err, code = in_process.run(
+            ["report", f"{name}.hlo", "--chip", "v5e", "--json"], folder=tmp_path, settings={}
+        )
+        assert code == 0, err
+        actions = json.loads(out)["overviews"]["overview"]["actions"]
+        said[name] = next(each["fix"] for each in actions if "--" in each["fix"])
+    assert "--reorder latency finds a better order: exposed time: " in said["free"]
+    assert "--reorder" not in said["bound"]

@@ -13,6 +13,7 @@ from typing import Final
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.dumps import read_directory
 from hlo_cli.inputs.files import is_file
+from hlo_cli.inputs.forms import ELF
 from hlo_cli.inputs.input import read_inputs, read_plain
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.instruction import Instruction
@@ -59,6 +60,9 @@ def object_report(pasted: PastedText) -> Report:
 def _with_functions(pasted: PastedText, code: CodeFile | None) -> CodeFile:
     """The code; HloError if it has no functions."""
     if code is None or not code.functions:
+        if pasted.data.startswith(ELF):  # programs and libraries are ELF files too, mostly without symbols
+            hint = "pass an HLO dump; of ELF files, only object files that XLA wrote next to one are read"
+            raise HloError(f"{pasted.name} is an ELF file without functions", hint=hint)
         raise HloError(f"{pasted.name} has no functions", hint="pass the HLO dump next to it")
     return code
 
