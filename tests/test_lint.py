@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import in_process
 import sarif_shape
 from hlo_cli import parse_module
 from hlo_cli.cli import main
@@ -438,3 +439,19 @@ def test_a_proto_has_findings_without_places(tmp_path: Path, capsys: Capture) ->
     assert sorted(row["code"] for row in rows) == sorted(CODES)
     assert all(row["line"] is None for row in rows)
     assert {row["instruction"] for row in rows} >= {"longer", "summed", "turned", "cut"}
+
+
+def test_a_pipe_is_told_that_nothing_is_new(tmp_path: Path) -> None:
+    """Lines of findings are all that a pipe gets; without any, the answer is a note, and no finding is hidden by it."""
+    text = "HloModule m\n\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT n = f32[2] frobnicate(p)\n}\n"
+    (tmp_path / "m.hlo").write_text(text)
+    lint = ["lint", "m.hlo", "--select", "HLO004"]
+    in_process.run([*lint, "--write-baseline", "known.json"], folder=tmp_path, settings={})
+    for format_name in ("table", "github"):
+        asked = [*lint, "--baseline", "known.json", "--format", format_name]
+        out, err, code = in_process.run(asked, folder=tmp_path, settings={})
+        assert (out, code) == ("", 0)
+        assert "note: no new findings: checked 2 instructions with 1 rule; 1 baseline finding hidden" in err
+    _, err, code = in_process.run(lint, folder=tmp_path, settings={})
+    assert code == 1
+    assert "no new findings" not in err

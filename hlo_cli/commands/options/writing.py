@@ -155,8 +155,22 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     lists_findings = whole.has_findings and (output.table is None or not _writes_rows(output))
     render = renderer(output.format, person=output.is_for_person, findings=lists_findings, graph=whole.has_graph)
     write(render(arranged, output.style(1)), output.path)
+    if lists_findings and not errors and not any(part.kind == "findings" and part.found for part in whole.parts):
+        notes = (*_answer_of_nothing(whole, output), *notes)
     notes = (*_other_tables(whole, output), *_extension_note(output), *_formula_note(arranged, output), *notes)
     return print_diagnostics(notes, errors, output, read=read)
+
+
+def _answer_of_nothing(report: Report, output: OutputOptions) -> tuple[Diagnostic, ...]:
+    """The answer of a check that found nothing, where lines of findings are all that is written.
+
+    >>> [each.message for each in _answer_of_nothing(Report("lint", "No findings"), OutputOptions(format="github"))]
+    ['no findings']
+    """
+    lists_alone = output.format == "github" or (output.format == "table" and not output.is_for_person)
+    if not lists_alone or not report.answer:
+        return ()
+    return (Diagnostic("note", f"{report.answer[0].lower()}{report.answer[1:]}"),)
 
 
 def is_page_file(output: OutputOptions) -> bool:
