@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.displayed import Items
 from hlo_cli.inputs.input import read_content, read_inputs
-from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import AnySharding, Mesh, MeshAxis, TupleSharding
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.read_input import read_input, read_module
 from hlo_cli.scan_modules import main_input
-from hlo_cli.source import HloError, Source, expect
+from hlo_cli.source import HloError, Source, Span, expect
 from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape
 from hlo_cli.syntax.text import parser
 
@@ -35,7 +35,8 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
     By default, the latest of several stages and, as commands do, the main one of several modules, the likely costliest;
-    `stage` and `module` select by name, or by a part of it. Raises HloError if the input cannot be read.
+    `stage` and `module` select by name, or by a part of it. Raises HloError if the input cannot be read. Of a text with
+    errors, the module has what could be read: its `errors` say what is wrong, and `is_truncated` whether it is cut off.
 
     Instead of a path, it takes a module, the HLO text of modules, the bytes of a text or a proto, and what `from_jax`
     takes without arguments, such as a `Compiled`; for these, `stage` is "optimized" or "lowered".
@@ -46,6 +47,8 @@ def load(path: object, *, stage: str | None = None, module: str | None = None) -
     hlo_cli.source.HloError: error: directory '/no/such' not found
     >>> load("HloModule m\\n\\nENTRY e { ROOT p = f32[2] parameter(0) }\\n").name
     'm'
+    >>> load("HloModule m\\n\\nENTRY e {\\n  p = f32[2] parameter(0)\\n  q = f32[2")
+    <Module m: 1 computation, 1 instruction, truncated>
     """
     expect(str | None, "the name of a stage", stage, 'such as "before_optimizations"')
     expect(str | None, "the name of a module", module, 'such as "jit_step"')
@@ -143,7 +146,21 @@ def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int |
     expect(Mapping | None, "the sizes of the axes of a mesh", mesh, 'such as {"data": 2, "model": 4}')
     expect(int | None, "a rank", rank)
     axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None
-    return read_sharding_text(text, mesh=Mesh(axes) if axes else None, rank=rank).sharding
+    sharding = read_sharding_text(text, mesh=Mesh(axes) if axes else None, rank=rank).sharding
+    _check_devices(sharding, text)
+    return sharding
+
+
+def _check_devices(sharding: AnySharding, text: str) -> None:
+    """Raises HloError, with the span of the text, if a sharding has another number of tiles than of devices."""
+    from hlo_cli.analysis.sharding.placement import placement_of
+
+    for each in sharding.elements if isinstance(sharding, TupleSharding) else (sharding,):
+        try:
+            placement_of(each)
+        except HloError as error:
+            source, found = Source("", text), error.diagnostic
+            raise HloError(found.message, Span(0, len(text)), source=source, hint=found.hint) from error
 
 
 def module_from_bytes(data: bytes) -> Module:

@@ -724,3 +724,23 @@ def test_names_select_instructions_of_a_module_the_entry_first() -> None:
     assert module.instructions["%a"] is module.computations[0].instructions[0]
     with pytest.raises(KeyError, match="no instruction 'nosuch'"):
         _ = module.instructions["nosuch"]
+
+
+def test_a_truncated_module_says_so() -> None:
+    whole = "HloModule m\n\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT q = f32[2] negate(p)\n}\n"
+    assert repr(hlo.load(whole)) == "<Module m: 1 computation, 2 instructions>"
+    assert repr(hlo.load(whole[: whole.index("negate")])).endswith(", truncated>")
+    assert repr(hlo.load(whole.replace("negate(p)", "negate(z)"))).endswith(", with errors>")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{devices=[2,2]<=[5]}", "4 tiles but 5 devices"),
+        ("{devices=[2,2]0,1,1,2}", "device 1 is listed more than once"),
+        ("{{replicated}, {devices=[2]<=[3]}}", "2 tiles but 3 devices"),
+    ],
+)
+def test_a_sharding_has_a_device_for_each_tile(text: str, message: str) -> None:
+    with pytest.raises(hlo.HloError, match=message):
+        hlo.sharding_of(text)

@@ -468,7 +468,9 @@ class Module(Tabular):
 
     def __repr__(self) -> str:
         count = brief_count(self.instruction_count, "instructions")
-        return f"<Module {brief_name(self.name)}: {brief_count(len(self.computations), 'computations')}, {count}>"
+        # Errors are not counted here: those of the checks are found when they are asked for.
+        flaw = ", truncated" if self.is_truncated else ", with errors" if self.read_errors else ""
+        return f"<Module {brief_name(self.name)}: {brief_count(len(self.computations), 'computations')}, {count}{flaw}>"
 
     def _named(self, name: str, named: Mapping[str, _T], what: str) -> _T:
         name = name.removeprefix("%")
