@@ -77,3 +77,10 @@ def test_small_memories_are_those_that_compilers_enforce() -> None:
         assert vmem is not None
         assert smem is not None
         assert (vmem.bytes >> 20, smem.bytes >> 10) == (vmem_mib, smem_kib)
+
+
+@pytest.mark.parametrize(("name", "near"), [("v5x", ["v5e", "v5p"]), ("mi35x", ["mi350x", "mi355x"])])
+def test_the_beginning_of_a_name_tells_the_family(name: str, near: list[str]) -> None:
+    with pytest.raises(HloError) as caught:
+        find_chip(name)
+    assert caught.value.diagnostic.hint == f"did you mean {' or '.join(map(repr, near))}?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.source import HloError, nearest
@@ -51,9 +52,9 @@ def find_chip(name: str) -> Chip:
         *most, last = longer
         serial = "," if len(most) > 1 else ""
         raise HloError(f"ambiguous chip '{name}': {', '.join(most)}{serial} or {last}")
-    near = next(iter(longer), None) or nearest(word, chips)
+    near = tuple(longer)[:1] or _similar(word, chips)
     listed = f"available: {', '.join(chip.name for chip in all_chips)}"
-    hint = f"did you mean '{chips[_plain(near)].name}'?" if near else listed
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else listed
     raise HloError(f"unknown chip '{name}'", hint=hint)
 
 
@@ -122,6 +123,31 @@ def has_large_tiles(generation: str) -> bool:
 def _plain(name: str) -> str:
     """Returns a chip's name without vendor, spaces, and punctuation."""
     return _VENDORS.sub("", name.casefold())
+
+
+def _similar(word: str, chips: Mapping[str, Chip]) -> tuple[str, ...]:
+    """The chips that were probably meant: of those with the most letters in common at the beginning, all that are near.
+
+    The beginning names the family: v5x is v5e or v5p rather than 7x, which is v7x too.
+
+    >>> _similar("v5x", _by_name(known_chips())), _similar("nosuch", _by_name(known_chips()))
+    (('v5e', 'v5p'), ())
+    """
+    common = {spelling: _common_letters(word, spelling) for spelling in chips}
+    most = max(common.values(), default=0)
+    family = [spelling for spelling in chips if common[spelling] == most]
+    found = [spelling for spelling in family if most > 1 and nearest(word, (spelling,))]
+    if not found and (near := nearest(word, chips)):
+        found = [near]
+    return tuple(dict.fromkeys(chips[spelling].name for spelling in found))[:_MOST_MEANT]
+
+
+def _common_letters(one: str, other: str) -> int:
+    """The number of letters in common at the beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+_MOST_MEANT: Final = 2  # more are a list to read, not a suggestion
 
 
 # One entry a table: all chips, and the TPUs.
