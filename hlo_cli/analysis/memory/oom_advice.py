@@ -271,13 +271,14 @@ class Shrink:
     is_compiler_limit: bool = False
 
     @property
-    def percent(self) -> int:
-        """The smallest whole number of percent that is enough.
+    def percent(self) -> float:
+        """The smallest whole number of percent that is enough; below 10, the smallest tenth.
 
-        >>> Shrink("HLO temp", 1000, 101).percent
-        11
+        >>> Shrink("HLO temp", 1000, 101).percent, Shrink("the program", 10_000, 307).percent
+        (11, 3.1)
         """
-        return -(-100 * self.excess_bytes // self.size_bytes)
+        tenths = -(-1000 * self.excess_bytes // self.size_bytes)
+        return tenths / 10 if tenths < 100 else -(-100 * self.excess_bytes // self.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

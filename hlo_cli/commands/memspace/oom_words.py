@@ -778,13 +778,13 @@ def _shrink(advice: Shrink, memory: str) -> Text:
     sizes = f"{format_bytes(advice.excess_bytes)} of {format_bytes(advice.size_bytes)}"
     match advice.part:
         case "blocks and scratch":
-            return f"Use smaller blocks: blocks and scratch must shrink by {advice.percent}% ({sizes})."
+            return f"Use smaller blocks: blocks and scratch must shrink by {advice.percent:g}% ({sizes})."
         case "shared memory":
-            return f"Use smaller blocks or fewer stages: shared memory must shrink by {advice.percent}% ({sizes})."
+            return f"Use smaller blocks or fewer stages: shared memory must shrink by {advice.percent:g}% ({sizes})."
         case "scalars and semaphores":
-            return f"Keep less in {memory}: its use must shrink by {advice.percent}% ({sizes})."
+            return f"Keep less in {memory}: its use must shrink by {advice.percent:g}% ({sizes})."
         case part:
-            return f"Shrink {part} by {advice.percent}% ({sizes}), for example with a smaller batch."
+            return f"Shrink {part} by {advice.percent:g}% ({sizes}), for example with a smaller batch."
 
 
 def _chips(chips: Iterable[tuple[str, int]]) -> str:
