@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 
+import in_process
 from hlo_cli import cli, load
 from hlo_cli.commands.modules.loading import load_main
 from hlo_cli.commands.options import completion
@@ -395,3 +396,13 @@ def test_the_work_is_that_of_the_kernels(name: str, capsys: pytest.CaptureFixtur
         f"{format_count(launches, 'kernels')}, {format_flops(work['total_flops'])}, "
         f"{format_bytes(work['total_bytes'])} accessed"
     )
+
+
+MISSPELLED = "HloModule m\nENTRY e {\n  a = f32[2,3] parameter(0)\n  ROOT c = f32[2,3] addd(a, a)\n}\n"
+
+
+def test_a_misspelled_operation_is_noted_in_a_pipe_too(tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MISSPELLED)
+    _, err, code = in_process.run(["m.hlo"], folder=tmp_path, settings={})
+    assert code == 0
+    assert "unknown opcode addd; kept as text (m.hlo:4); did you mean 'add'?" in err

@@ -544,3 +544,5 @@ def _notes(loaded: Loaded) -> Iterator[Diagnostic]:
         yield Diagnostic("note", f"{stage}: numbers are upper bounds")
     if loaded.input.remark:
         yield Diagnostic("note", loaded.input.remark)
+    # What an unknown operation costs is unknown, and a misspelled one is no program.
+    yield from (note for note in loaded.module.notes if note.code == "unknown-opcode")
