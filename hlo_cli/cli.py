@@ -147,8 +147,8 @@ Options:
 
 Run `hlo help` to list topics: layouts, memory, dumps, filters, and more.
 
-Exit codes: 0 success, 1 findings or differences, 2 usage error or unreadable
-input.
+Exit codes: 0 success, 1 findings, or differences with --exit-code, 2 usage
+error or unreadable input.
 """
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+import in_process
 from hlo_cli.cli import COMMANDS, main
 from hlo_cli.commands.diff.options import IGNORABLE_KINDS
 from hlo_cli.commands.fuse.options import SWITCHES
@@ -216,3 +217,10 @@ def test_a_dumb_terminal_gets_plain_text(term: str, is_plain: bool, monkeypatch:
         monkeypatch.setattr(sys, stream, terminal)
         style = OutputOptions().style(number)
         assert (style.color, style.ascii) == (not is_plain, is_plain)
+
+
+@pytest.mark.parametrize(("word", "entry"), [("kv-cache", "KV cache"), ("ynn", "YNNPACK"), ("ynn_fusion", "YNNPACK")])
+def test_words_of_decoding_and_of_cpu_kernels_have_an_entry(word: str, entry: str, tmp_path: Path) -> None:
+    out, _, code = in_process.run(["help", word], folder=tmp_path, settings={})
+    assert code == 0
+    assert f"- {entry}" in out
