@@ -60,6 +60,7 @@ NOT_MISSPELLED = (
     *("atleast", "passtime", "numberin"),  # classes, and a function of the pages
     *("cpoy", "mutliply", "memroy"),  # names that suggestions correct
     *("subtile", "subtiles"),  # a tile in a tile
+    *("CANCELLED", "writeable"),  # a code of statuses, and a flag of numpy
     *("totalling", "beginns", "compiletime"),  # of XLA's errors, a column of rocprof, and a metric of PyTorch/XLA
 )
 SPELLED = (*PROJECT_FILES, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml", ".ci/run")

@@ -829,7 +829,7 @@ _TIMES: Final = (
         ),
         _cause(  # absl's DEADLINE_EXCEEDED, Gloo, NCCL's watchdog, and gRPC
             "time limit",
-            "One process waited for another one, or for the network, and gave up.",
+            "Another process, or the network, did not answer in time.",
             "{sentence}",
             f"{FIRST_ERROR} A process that failed, is slow (compiling, loading, a checkpoint), or runs another program "
             f"never "
@@ -934,7 +934,7 @@ HARMLESS: Final = (
         r"os\.fork\(\) was called\. os\.fork\(\) is incompatible with multithreaded code",
         _cause(  # jax/_src/xla_bridge.py
             "fork",
-            "JAX has threads, and a fork copies only one of them, so the child may wait for a lock forever.",
+            "JAX has threads, and a fork copies only one of them, so the child may hang at a lock.",
             "a process was forked after JAX had started.",
             "Start processes by spawn or forkserver (multiprocessing.set_start_method('spawn')), or before JAX is "
             "used.",

@@ -543,7 +543,7 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "UNSUPPORTED_PTX_VERSION": ("the driver is older than the compiler that made the kernel",
                                 "Update the driver, or install its CUDA forward compatibility package."),
     "INVALID_PTX": ("the PTX of a kernel cannot be translated for this GPU", _ARCHITECTURE),
-    "UNSUPPORTED_DEVSIDE_SYNC": ("a kernel waits for kernels that it launched, which this release lacks", _VERSIONS),
+    "UNSUPPORTED_DEVSIDE_SYNC": ("kernels synchronize with what they launched, which the release lacks", _VERSIONS),
     "SYSTEM_NOT_READY": ("the fabric manager of the NVSwitches does not run",
                          "Start it (`systemctl start nvidia-fabricmanager`), in the version of the driver."),
     "SYSTEM_DRIVER_MISMATCH": ("the driver's library and its kernel module have different versions",
