@@ -387,7 +387,7 @@ def explanation(word: str, capsys: Capture) -> str:
         ("(2,1)", "tiles of 2 × 1 elements"),
         ("{1,0}", "dimension 1 is minor, and dimension 0 major"),
         ("E(4)", "each element is stored in 4 bits"),
-        ("mfu", "the share of the chip's peak flop rate"),
+        ("mfu", "the flops of matmuls and convolutions, divided"),
         ("all_reduce", "all-reduce (opcode): reduces across devices"),
         ("copies", "copy (opcode)"),
         ("psum", "an `all-reduce` in HLO"),
