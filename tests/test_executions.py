@@ -10,6 +10,7 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost_analysis import inclusive_costs
 from hlo_cli.analysis.dataflow.executions import MAX_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.time_model import TPU_FLOOR_SECONDS
 from hlo_cli.analysis.matching.module_diff import RowCosts, diff
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time
@@ -121,7 +122,8 @@ def test_every_command_counts_alike() -> None:
     assert numbers_of(module).flops == flops
     step = estimate_time(analyze_overlap(module), chip_spec("v5e"))
     often = {"b": 4, "f": 6, "c_b": 5}
-    seconds = sum(often[kernel.computation.name] * time.seconds for kernel, time in step.kernels.items())
+    assert all(time.seconds < TPU_FLOOR_SECONDS for time in step.kernels.values())
+    seconds = sum(often[kernel.computation.name] * TPU_FLOOR_SECONDS for kernel in step.kernels)
     assert step.compute_seconds == pytest.approx(seconds)
     other = parse_module("HloModule m  ENTRY e { ROOT p = f32[9] parameter(0) }")
     costs = RowCosts(diff(module, other))

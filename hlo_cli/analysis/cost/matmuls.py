@@ -199,7 +199,7 @@ def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> i
 
 MATMUL_HANDLERS: Final[dict[str, Handler]] = {
     "cholesky": cholesky,
-    "convolution": convolution,
+    opcodes.CONVOLUTION: convolution,
     "dot": dot,
     "fft": fft,
     "ragged-dot": ragged_dot,

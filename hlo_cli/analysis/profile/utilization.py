@@ -27,7 +27,7 @@ from hlo_cli.ir.traces.trace import PS, Integers
 PeakOf = Callable[[str], float | None]
 """The FLOP/s of a device for an element type, as `matmul_type` has it; None if unknown."""
 _BF16: Final = "bf16"  # the type of the peak that traces state
-_MATMUL_CATEGORIES: Final = ("convolution", "dot", "matmul", "custom-call", "custom fusion")
+_MATMUL_CATEGORIES: Final = (opcodes.CONVOLUTION, opcodes.DOT, "matmul", opcodes.CUSTOM_CALL, "custom fusion")
 """Beginnings of XProf's categories of operations whose FLOPs are those of matmuls, where no module is at hand."""
 
 

@@ -16,17 +16,18 @@ from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.operations import COLLECTIVES, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape
 
 SMALL: Final = "small"
 """The class of kernels with less work than their launch takes."""
 # By the arithmetic of their polynomials and reductions on a CPU: a sine takes ten times as long as a tanh.
-_SLOWEST_FIRST: Final = (
-    *("sine", "cosine", "tan", "power", "atan2", "erf", "log", "log-plus-one", "exponential-minus-one"),
-    *("exponential", opcodes.LOGISTIC, "tanh", "cbrt"),
-)
-"""Functions that make a kernel slower than its bytes, the slowest first; a kernel is of the class of its slowest."""
+_SLOWEST: Final = ("sine", "cosine", "tan", "power", "atan2")
+_FASTEST: Final = ("exponential", opcodes.LOGISTIC, "tanh", "cbrt")
+_SLOW: Final = (*_SLOWEST, *sorted(TRANSCENDENTAL - {*_SLOWEST, *_FASTEST, "sqrt", "rsqrt"}), *_FASTEST)
+"""Functions that make a kernel slower than its bytes, the slowest first; a kernel is of the class of its slowest. Square
+roots are instructions of processors.
+"""
 _ALIKE: Final = {"cosine": "sine", "tan": "sine"}  # all reduce their argument first, which takes most of the time
 """Functions whose kernels take about the same time."""
 SMALL_SHARE: Final = 0.5  # of the launch, so that the time of a small kernel is mostly that; chosen
@@ -69,7 +70,7 @@ def kernel_class(instruction: Instruction, cost: Cost, matmuls: Sequence[Matmul]
         return "matmul" if convolution is None else f"convolution, {convolution}"
     if _transposes(instruction):
         kind = "transposition"
-    elif slow := next((opcode for opcode in _SLOWEST_FIRST if opcode in inner), None):
+    elif slow := next((opcode for opcode in _SLOW if opcode in inner), None):
         kind = _ALIKE.get(slow, slow)
     elif opcodes.REDUCE in inner:
         kind = "reduction"
