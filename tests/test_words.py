@@ -61,6 +61,7 @@ NOT_MISSPELLED = (
     *("cpoy", "mutliply", "memroy"),  # names that suggestions correct
     *("subtile", "subtiles"),  # a tile in a tile
     *("CANCELLED", "writeable"),  # a code of statuses, and a flag of numpy
+    *("CANCELL", "hsa", "ond", "ure", "vailable"),  # in patterns: parts of words, and ROCm's runtime
     *("totalling", "beginns", "compiletime"),  # of XLA's errors, a column of rocprof, and a metric of PyTorch/XLA
 )
 SPELLED = (*PROJECT_FILES, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml", ".ci/run")

@@ -190,7 +190,7 @@ def _sizes_report(pasted: PastedText) -> Report | None:
         pasted,
         answer[0].upper() + answer[1:],
         tables=(Table("named_sizes", columns, rows_from(columns, sizes), noun="sizes", limit=20),),
-        advice=("With a dump, `hlo memspace DUMP` says which arrays need this memory, and when.",),
+        advice=("With a dump, `hlo memspace DUMP` shows which arrays need this memory, and when.",),
         numbers={"sizes": len(sizes), "largest_bytes": largest.bytes},
         next=("hlo help memory",),
     )

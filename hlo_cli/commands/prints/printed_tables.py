@@ -456,8 +456,8 @@ def _api_calls(pasted: PastedText) -> Report | None:
     report = _times_report(pasted, found, "functions", "function")
     total = sum(each.total for each in found)
     waits = sum(each.total for each in found if "ynchronize" in each.name or each.name in _HOST_WAITS)
-    share = f" {format_percent(waits / total)}% of the time the host waits." if waits and total else ""
-    means = f"These are calls of the host, not kernels: a synchronization waits for the device.{share}"
+    share = f" {format_percent(waits / total)}% of the time are synchronizations." if waits and total else ""
+    means = f"These are calls of the host, not kernels: a synchronization lasts until the device is done.{share}"
     return replace(report, parts=(Passage("text", (means,)), *report.parts))
 
 

@@ -87,7 +87,7 @@ def arrays_report(pasted: PastedText) -> Report | None:
         if unknown
         else (),
         tables=(Table("printed_arrays", _ARRAYS, rows_from(_ARRAYS, arrays), noun="arrays", limit=20),),
-        advice=("jax.profiler.save_device_memory_profile(FILE) says where arrays are held: run `hlo FILE` on it.",),
+        advice=("jax.profiler.save_device_memory_profile(FILE) shows where arrays are held: run `hlo FILE` on it.",),
         numbers={"arrays": len(arrays), "total_bytes": None if unknown else total, "known_bytes": total},
         next=(f"hlo layout {quote(known[0].shape or '')}",) if known else (),
     )
@@ -273,24 +273,24 @@ _LIBRARIES: Final = (
     *("queue.py", "dist-packages", "grain/", "tensorstore/", "contextlib.py", "functools.py", "runpy.py", "absl/"),
 )
 _WAITS: Final = (
-    ("block_until_ready", "waits for the device"),
-    ("_value", "copies an array to the host, and waits for the device"),
-    ("__array__", "copies an array to the host, and waits for the device"),
-    ("device_get", "copies an array to the host, and waits for the device"),
+    ("block_until_ready", "waits until the device is done"),
+    ("_value", "copies an array to the host when the device is done"),
+    ("__array__", "copies an array to the host when the device is done"),
+    ("device_get", "copies an array to the host when the device is done"),
     ("backend_compile", "compiles a program"),
     ("compile_or_get_cached", "compiles a program"),
-    ("wait_at_barrier", "waits for other processes"),
-    ("sync_global_devices", "waits for other processes"),
+    ("wait_at_barrier", "is at a barrier with other processes"),
+    ("sync_global_devices", "is at a barrier with other processes"),
     ("trace_to_jaxpr", "traces a function"),
-    ("__next__", "waits for input"),
-    ("get (queue", "waits for a queue"),
-    ("poll", "waits for a connection"),
-    ("recv", "waits for a connection"),
-    ("select", "waits for a connection"),
-    ("acquire", "waits for a lock"),
-    ("wait (", "waits for another thread"),
-    ("wait_for", "waits for another thread"),
-    ("_wait", "waits for another thread"),
+    ("__next__", "reads input"),
+    ("get (queue", "reads a queue"),
+    ("poll", "reads a connection"),
+    ("recv", "reads a connection"),
+    ("select", "reads a connection"),
+    ("acquire", "waits until a lock is free"),
+    ("wait (", "waits until another thread is done"),
+    ("wait_for", "waits until another thread is done"),
+    ("_wait", "waits until another thread is done"),
     ("save", "saves a file or checkpoint"),
     ("sleep", "sleeps"),
 )
@@ -333,8 +333,7 @@ def stacks_report(pasted: PastedText) -> Report | None:
         f"{main.name} {does}{where}{more}",
         means=(
             (
-                "A thread that waits for the device shows what the host waits for, not what is slow: the device runs "
-                "the "
+                "Where a thread waits until the device is done, the line is not what is slow: the device runs the "
                 "program of an earlier call."
             ),
         )
@@ -435,12 +434,12 @@ def device_metrics_report(pasted: PastedText) -> Report | None:
         pasted,
         f"{format_count(len(means), 'GPUs')}: {', '.join(words) or 'no shares of time'}{idle}",
         means=(
-            "Multiprocessors that are active but hardly use tensor cores run elementwise kernels, or wait for memory.",
+            "Multiprocessors that are active but hardly use tensor cores run elementwise kernels, or are bound by memory.",
         )
         if "TENSO" in shares
         else (),
         tables=(Table("device_metrics", columns, rows_from(columns, list(means)), noun="devices"),),
-        advice=("`hlo profile` of a trace names the kernels behind these shares.",),
+        advice=("`hlo profile` of a trace names the kernels that make these shares.",),
         numbers={"devices": len(means)},
         next=("hlo help profiles",),
     )

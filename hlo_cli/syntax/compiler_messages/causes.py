@@ -83,7 +83,7 @@ _CLUSTER: Final = (
         ),
         _cause(  # FitError of kube-scheduler; what follows `preemption:` repeats the counts
             "scheduling of a pod",
-            "Kubernetes starts a pod on a node that has the resources and the labels that the pod asks for.",
+            "Kubernetes starts a pod on a node that has the resources and the labels that the pod requires.",
             "{nodes} nodes fit: {why}.",
             "Compare the pod's limits and its nodeSelector with the nodes (`kubectl describe node`): the type of the "
             f"accelerator, its topology, free devices, taints, and quotas. {_NO_HLO}",
@@ -270,7 +270,7 @@ _RESOURCES: Final = (
             r"out|aborted)"
             r"|Software caused connection abort|Socket closed|Broken pipe|No route to host|Network is "
             r"unreachable|Host is "
-            r"(?:down|unreachable)|(?:Temporary failure in n|N)ame (?:resolution|or service not known)"
+            r"(?:down|unreachable)|(?:Temporary failure in n|N)ame (?:resolution|or service not\ known)"
             r"|remote process exited or there was a network error|EOF (?:on|from) socket))"
         ),
         _cause(
@@ -653,7 +653,7 @@ _PROGRAMS: Final = (
         _cause(  # xla/hlo/parser/hlo_lexer.cc
             "number in HLO text",
             "Whole numbers of HLO have at most 64 bits.",
-            "{literal} is none that fits.",
+            "{literal} does not fit.",
             "The text is damaged, or written by hand or by another tool: correct the number.",
             is_program=True,
         ),
@@ -880,7 +880,7 @@ HARMLESS: Final = (
         _cause(  # xla/stream_executor/gpu/gpu_timer.cc
             "autotuning time",
             "Autotuning measures each candidate of a kernel after a kernel that delays the stream.",
-            "the delay was left out, so times are less accurate.",
+            "the delay was omitted, so times are less accurate.",
             "It is harmless for results; autotuning may choose a slower candidate. A busy GPU or a profiler is the "
             "usual "
             "cause.",

@@ -186,7 +186,7 @@ _SYSTEMS: Final[tuple[tuple[str, re.Pattern[str], str, str], ...]] = (
         "PyTorch/XLA",  # before PyTorch
         lazy_regex(r"\btorch_xla\b|\bXLATensor|\bxla::\w+|\bxm\.\w+"),
         "PyTorch/XLA traces PyTorch programs to HLO.",
-        "PT_XLA_DEBUG_LEVEL=2 says what is compiled and why; XLA_FLAGS=--xla_dump_to=DIR writes the HLO.",
+        "PT_XLA_DEBUG_LEVEL=2 shows what is compiled and why; XLA_FLAGS=--xla_dump_to=DIR writes the HLO.",
     ),
     (
         "Pallas",  # before JAX
