@@ -25,8 +25,9 @@ SMALL: Final = "small"
 _SLOWEST: Final = ("sine", "cosine", "tan", "power", "atan2")
 _FASTEST: Final = ("exponential", opcodes.LOGISTIC, "tanh", "cbrt")
 _SLOW: Final = (*_SLOWEST, *sorted(TRANSCENDENTAL - {*_SLOWEST, *_FASTEST, "sqrt", "rsqrt"}), *_FASTEST)
-"""Functions that make a kernel slower than its bytes, the slowest first; a kernel is of the class of its slowest. Square
-roots are instructions of processors.
+"""Functions that make a kernel slower than its bytes, the slowest first; a kernel is of the class of its slowest.
+
+Square roots are instructions of processors.
 """
 _ALIKE: Final = {"cosine": "sine", "tan": "sine"}  # all reduce their argument first, which takes most of the time
 """Functions whose kernels take about the same time."""

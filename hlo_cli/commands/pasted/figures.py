@@ -204,9 +204,7 @@ def _sizes(text: str) -> Iterator[_Size]:
             yield _Size(name, int(float(match["size"].replace(",", "")) * factor))
 
 
-_NO_NAMES: Final = frozenset(
-    ("a", "the", "of", "is", "to", "and", "by", "only", "about", "than", "at", "in", "for", "or")
-)
+_NO_NAMES: Final = frozenset("a the of is to and by only about than at in for or".split())
 
 
 # --- times of a log ---

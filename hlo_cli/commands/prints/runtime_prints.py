@@ -433,9 +433,7 @@ def device_metrics_report(pasted: PastedText) -> Report | None:
     return text_report(
         pasted,
         f"{format_count(len(means), 'GPUs')}: {', '.join(words) or 'no shares of time'}{idle}",
-        means=(
-            "Multiprocessors that are active but hardly use tensor cores run elementwise kernels, or are bound by memory.",
-        )
+        means=("Multiprocessors that are active but hardly use tensor cores run elementwise or memory-bound kernels.",)
         if "TENSO" in shares
         else (),
         tables=(Table("device_metrics", columns, rows_from(columns, list(means)), noun="devices"),),
