@@ -41,6 +41,7 @@ COMPUTED = {
             )
         },
     },
+    "commands/prints/runtime_prints.py": {},  # those of the tool that printed them
     "commands/prints/device_tables.py": {"total_bytes": "total", "total_seconds": "total"},
     "commands/profile/by_group.py": dict.fromkeys(("opcode", "kind", "axis", "computation", "module"), ""),
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},

@@ -49,6 +49,7 @@ _TOPICS: Final = (
     Topic("comparing", "Concepts", "Compare what two dumps compute, apart from rounding"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("profiles", "Concepts", "Record a profile, and read measured times next to the program"),
+    Topic("step-time", "Concepts", "Read where a step goes, its MFU, and which device is late"),
     Topic("two-profiles", "Concepts", "Compare measured times before and after an edit"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),

@@ -85,7 +85,7 @@ def _table_report(pasted: PastedText) -> Report | None:
     share = f", {format_percent(listed[0].number / total)}% of the sum" if is_additive else ""
     columns = (
         Column("value", title, of=lambda row: row.cell),
-        Column("share", "%", "percent", of=lambda row: row.number / total if is_additive else None),
+        Column("share", "share", "percent", of=lambda row: row.number / total if is_additive else None),
         Column("name", head[names] or "row", "name", role="name", of=lambda row: row.name),
     )
     return text_report(
