@@ -410,9 +410,7 @@ def _difference(kind: str, one: str, other: str) -> str:
         if min(numbers) <= 0 or numbers[0] == numbers[1]:
             return ""
         (large, more), (small, less) = sorted(zip(numbers, (one, other), strict=True), reverse=True)
-        return f"{more} is {large / small:.1f} times {less}" if large >= 2 * small else (
-            f"{more} is {(large - small) / small:.1%} more than {less}"
-        )  # fmt: skip
+        return f"{more} is {large / small:.3g} times {less}"
     return f"the types are {one} and {other}"
 
 
