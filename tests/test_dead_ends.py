@@ -80,4 +80,4 @@ def test_binary_files_name_the_right_one(data: bytes, tmp_path: Path, hlo: Run) 
     path = tmp_path / "x.bin"
     path.write_bytes(data)
     code, _, err = hlo(str(path))
-    assert (code, "help: pass the HLO dump" in err) == (2, True)
+    assert (code, "help: pass the HLO dump" in err or "help: pass an HLO dump" in err) == (2, True)

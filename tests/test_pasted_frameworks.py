@@ -351,8 +351,8 @@ def test_times_of_torch_are_answered_in_place_of_a_trace(tmp_path: Path, capsys:
     assert "20.0 ms on the device (CUDA)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_table_without_its_columns_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_its_columns_is_any_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "table.txt"
     path.write_text(TORCH.replace("  Self CPU  ", "  CPU  "))
-    assert cli.main([str(path), "--format", "screen"], standalone=False) == 2
-    assert "error: " in capsys.readouterr().err
+    assert cli.main([str(path), "--format", "screen"], standalone=False) == 0
+    assert capsys.readouterr().out.startswith("A table of 3 rows: the largest by # of Calls is aten::add, 96")

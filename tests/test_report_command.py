@@ -191,14 +191,14 @@ def scheduled(body: str, name: str = "m") -> str:
 @pytest.mark.parametrize(
     ("size", "tone", "headline"),
     [
-        (16_911_433_729, "bad", "Does not fit v5e (RAM 1 B over)"),
+        (16_911_433_729, "bad", "Does not fit v5e (RAM 1 KiB over)"),
         (16_911_433_728, "warning", "Fits v5e (15.8 of 15.8 GiB RAM)"),
         (16_000_000_000, "good", "Fits v5e (14.9 of 15.8 GiB RAM)"),
     ],
 )
 def test_memory_is_judged_by_the_chip(size: int, tone: str, headline: str, tmp_path: Path) -> None:
-    text = scheduled(f"ROOT p = s8[{size}]{{0}} parameter(0)")
-    assert verdicts(text, tmp_path, "--chip", "v5e")["Memory"] == (tone, headline)
+    text = scheduled(f"ROOT p = s8[{size}]{{0}} parameter(0)") + '// "flag_configs" marks it as a TPU\'s\n'
+    assert verdicts(text, tmp_path, "--chip", "v5e")["Memory"] == (tone, headline.replace("RAM", "HBM"))
 
 
 def test_memory_without_a_chip_is_not_judged(tmp_path: Path) -> None:

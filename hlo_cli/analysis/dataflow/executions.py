@@ -349,8 +349,9 @@ def continues_async(caller: Instruction) -> bool:
     """Returns whether an instruction is the update or the done of an async-start, which runs the computation for it.
 
     >>> from hlo_cli import parse_module
-    >>> text = "s = (s8[], s8[], u32[]) async-start(s8[] p), calls=f  ROOT d = s8[] async-done(s), calls=f"
-    >>> [continues_async(each) for each in parse_module(text).entry.instructions if each.operands]
+    >>> text = "p = s8[] parameter(0)  s = (s8[], s8[], u32[]) async-start(p), calls=f  ROOT d = s8[] async-done(s)"
+    >>> module = parse_module("f { ROOT q = s8[] parameter(0) }  ENTRY e { " + text + " }")
+    >>> [continues_async(each) for each in module.entry.instructions if each.operands]
     [False, True]
     """
     opcode = caller.opcode

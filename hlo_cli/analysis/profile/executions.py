@@ -75,7 +75,7 @@ def executions_by_program(profile: Profile) -> Sequence[ProgramExecutions]:
     >>> from hlo_cli import profile
     >>> found = executions_by_program(profile("fixtures/traces/cpu_steps/trace.xplane.pb"))
     >>> [(each.program.name, len(each), each.partial) for each in found]
-    [('jit_step', 5, 0)]
+    [('jit_train_step', 5, 0), ('jit_normalize', 10, 0)]
     """
     rows, numbers = profile.occurrences, program_numbers(profile)
     steps = profile.steps

@@ -176,7 +176,7 @@ def _is_in_vmem(shape: Shape) -> bool:
 # bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc, which knows the main memory alone.
 
 
-Bound = Literal["compute", "memory", "VMEM", "free", "unknown"]
+Bound = Literal["compute", "memory", "vmem", "free", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str, in_vmem: Numbe
     >>> found.bound, found.seconds, round(found.ridge)
     ('memory', 1.0, 241)
     >>> roofline(Cost({"flops": 1e9, "bytes accessed": 819e9}), v5e, "bf16", in_vmem=819e9).bound
-    'VMEM'
+    'vmem'
     >>> roofline(Cost(), v5e, "bf16").bound, roofline(Cost({}, unknown=1), v5e, "bf16").bound
     ('free', 'unknown')
     """
@@ -234,7 +234,7 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str, in_vmem: Numbe
         compute, ridge = flops / peak.per_second, peak.per_second / bandwidth
     bound = _bound_of(cost, compute, memory)
     if bound == "memory" and vmem > main:
-        bound = "VMEM"
+        bound = "vmem"
     return Roofline(bound, compute, memory, ridge, uncached, accessed / bandwidth)
 
 

@@ -319,7 +319,7 @@ def comparison_of(message: str) -> str:
     >>> comparison_of("expected bf16[16,4096], got bf16[16,2048]"), comparison_of("sizes (4, 8) and (4, 9) differ")
     ('dimension 1 is 4096 and 2048', 'dimension 1 is 8 and 9')
     >>> comparison_of("requested 12.5GiB but only 3.0GiB available"), comparison_of("runs on 4 of 8 devices")
-    ('12.5GiB is 4.2 times 3.0GiB', '')
+    ('12.5GiB is 4.17 times 3.0GiB', '')
     """
     if not _RELATION.search(message):
         return ""
