@@ -895,7 +895,7 @@ class _UsageOfModule:
         if fit is not None:
             return next(space for space in memory.spaces if space.number == fit.space)
         # Programs run out of main memory; what the compiler keeps on the chip is its choice.
-        return memory.space(MemorySpace.MAIN) or next(iter(chosen_spaces(memory, None)), None)
+        return next(iter(chosen_spaces(memory, None)), None)
 
     def _verdict(self, fit: MemoryFit | None, stage: ProgramStage) -> bool | None:
         if fit is None or (fit.excess_bytes > 0 and not self.options.is_verdict(stage)):
