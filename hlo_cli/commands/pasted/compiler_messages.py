@@ -35,7 +35,6 @@ from hlo_cli.syntax.compiler_messages.message_facts import (
     STATUS_WORDS,
     System,
     comparison_of,
-    is_certain_message,
     sentence_of,
     system_of,
     telling_line,
@@ -73,8 +72,9 @@ def message_report(pasted: PastedText) -> Report | None:
     if first is None:
         return None
     # an echo of the words is no answer: without a rule, the system or the difference of two values is
-    is_of_system = is_severe(telling_line(pasted.text)) and system_of(pasted.text) is not None
-    is_message = is_of_system or (is_certain_message(pasted.text) and bool(comparison_of(sentence_of(first.message))))
+    is_message = is_severe(telling_line(pasted.text)) and (
+        system_of(pasted.text) is not None or bool(comparison_of(sentence_of(first.message)))
+    )
     return compiler_error_report(pasted) if first.rule is not None or is_message else None
 
 

@@ -50,25 +50,6 @@ _SEVERE: Final = lazy_regex(
 _WARNED: Final = lazy_regex(r"^[^\n]{0,200}?(?:\bwarn(?:ing)?\b|Warning\b|(?<!\w)W\d{4} |: W \w)[^\n]*", re.MULTILINE)
 
 
-_CERTAIN: Final = lazy_regex(
-    r"^[ \t]*(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception|Warning)(?: \w{1,3})?: \S|(?:\[?[\w\-]{1,20}\]?:?)?[EF]\d{4} "
-    r"\d\d:"
-    r"|(?:ERROR|FATAL|CRITICAL)\b)|\b(?:ABORTED|ALREADY_EXISTS|CANCELL?ED|DATA_LOSS|DEADLINE_EXCEEDED|FAILED_PRECONDITION|INTERNAL"
-    r"|INVALID_ARGUMENT|NOT_FOUND|OUT_OF_RANGE|PERMISSION_DENIED|RESOURCE_EXHAUSTED|UNAUTHENTICATED|UNAVAILABLE|UNIMPLEMENTED"
-    r"|UNKNOWN): \S",
-    re.MULTILINE,
-)
-
-
-def is_certain_message(text: str) -> bool:
-    """Whether a text has the form of an error, whatever its words: an exception, a status, or a severity of a log.
-
-    >>> is_certain_message("RuntimeError: no engine"), is_certain_message("the error is 0.2")
-    (True, False)
-    """
-    return _CERTAIN.search(text) is not None
-
-
 def telling_line(text: str) -> str:
     r"""The line of a text that is an error, or else a warning; empty if none is.
 
