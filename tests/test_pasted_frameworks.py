@@ -355,4 +355,4 @@ def test_a_table_without_its_columns_is_any_table(tmp_path: Path, capsys: pytest
     path = tmp_path / "table.txt"
     path.write_text(TORCH.replace("  Self CPU  ", "  CPU  "))
     assert cli.main([str(path), "--format", "screen"], standalone=False) == 0
-    assert capsys.readouterr().out.startswith("A table of 3 rows: the largest by # of Calls is aten::add, 96")
+    assert capsys.readouterr().out.startswith("A table of 3 rows: the largest by CPU is aten::mm, 1.204ms")

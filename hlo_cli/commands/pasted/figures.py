@@ -46,6 +46,7 @@ _WANTED: Final = (
     *("flop", "param", "count", "calls", "occurrences", "num", "#", "%"),
 )
 """Heads of columns by what people sort a table by, the first first."""
+_TIMED: Final = lazy_regex(r"\d ?(?:ms|us|µs|ns|s)$")
 _TOTAL: Final = lazy_regex(r"^(?:total|sum|all|overall)(?: \([^)]*\))?$", re.IGNORECASE)
 _FEWEST_ROWS: Final = 2  # one row is a line of prose with wide gaps
 
@@ -146,6 +147,9 @@ def _column_of_numbers(head: Sequence[str], rows: Sequence[Sequence[str]], names
         at: next((rank for rank, word in enumerate(_WANTED) if word in head[at].lower()), len(_WANTED))
         for at in numeric
     }
+    for at in numeric:  # the unit of a cell tells what its head may not
+        if all(_TIMED.search(row[at]) for row in rows):
+            ranks[at] = min(ranks[at], _WANTED.index("time"))
     best = min(numeric, key=lambda at: ranks[at])
     return best if ranks[best] < len(_WANTED) else None  # numbers of jobs and codes are not what a table is about
 
