@@ -115,15 +115,15 @@ def _has_no_steps(measured: Measured) -> bool:
 
 
 def next_of_budget(measured: Measured) -> tuple[str, ...]:
-    """The command that shows more of the largest part; none for what only the program can tell."""
+    """The command that shows more of the largest part; none for compute, of which operations are listed."""
     budget, command = measured.budget, measured.command
     if budget is None or not command or not budget.step_seconds:
         return ()
     largest = max(_rows(budget), key=lambda each: each.seconds).part
-    option = {"exposed_transfers": "--exposed", "waiting_for_devices": "--by device", "compiling": "--by step"}.get(
-        largest
-    )
-    return () if option is None else (f"{command} {option}",)
+    if largest == "compute":
+        return ()
+    own = {"exposed_transfers": "--exposed", "waiting_for_devices": "--by device", "compiling": "--by step"}
+    return (f"{command} {own.get(largest, '--by gap')}",)
 
 
 def _rows(budget: StepBudget) -> list[_Row]:
