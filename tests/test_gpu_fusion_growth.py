@@ -30,6 +30,7 @@ def _users(count: int) -> list[str]:
     return [f"x = {F} negate(p)", *(line for pair in sums for line in pair)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [_chain, _users])
 def test_twice_the_module_asks_for_twice_the_times(
     lines: Callable[[int], list[str]], monkeypatch: pytest.MonkeyPatch

@@ -222,6 +222,7 @@ def test_damaged_messages_are_read_as_far_as_they_go() -> None:
         assert 13 <= len(read(damaged)) <= 19
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

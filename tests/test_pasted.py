@@ -319,6 +319,7 @@ def test_texts_without_hlo_are_named_with_one_error_and_a_way_on(text: str, word
     assert error.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [24_000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "part",

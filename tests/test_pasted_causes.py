@@ -149,6 +149,7 @@ def test_text_without_a_known_message_is_not_answered(text: str) -> None:
     assert message_report(PastedText("mentions", "-", text)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["connect ", "index ", "Error: ", "a", "(1, ", "GPU ", "[a] "])
 def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
     def work(size: int) -> Callable[[], object]:

@@ -190,6 +190,7 @@ def test_errors_in_long_texts_are_found_with_their_line() -> None:
     assert found.input["line"] == 60_001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [
@@ -256,6 +257,7 @@ ENDLESS: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
 def test_time_grows_with_the_text(text: Callable[[int], str], tmp_path: Path) -> None:
     def work(size: int) -> Callable[[], object]:
@@ -311,6 +313,7 @@ def test_a_number_without_end_is_not_read(text: str) -> None:
     assert explained(text).answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [24_000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("start", "part", "end"),
@@ -346,6 +349,7 @@ def test_recognition_of_messages_is_linear(start: str, part: str, end: str, most
     assert is_linear(work, most // 8, most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", ["x got incompatible shapes for broadcasting: ", "1 out of the last ", "Check failed: "]
 )

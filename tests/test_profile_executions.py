@@ -53,6 +53,7 @@ def facts_and_numbers(capsys: pytest.CaptureFixture[str], *arguments: str) -> tu
     return " ".join(screen.split()), json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.oracle
 def test_programs_in_turn_have_their_own_executions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("in_turn", folder)
     traced = profile(path)
@@ -66,6 +67,7 @@ def test_programs_in_turn_have_their_own_executions(folder: Path, capsys: pytest
     assert "events outside of executions" not in screen
 
 
+@pytest.mark.oracle
 def test_a_selected_module_has_its_executions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("in_turn", folder)
     traced = profile(path)
@@ -79,6 +81,7 @@ def test_a_selected_module_has_its_executions(folder: Path, capsys: pytest.Captu
     assert document["answer"]["step_seconds"] == pytest.approx(float(np.median(durations)) * 1e-12)
 
 
+@pytest.mark.oracle
 def test_times_per_execution_are_those_of_the_own_program(folder: Path) -> None:
     traced = profile(recorded("in_turn", folder))
     means = mean_times(traced)
@@ -89,6 +92,7 @@ def test_times_per_execution_are_those_of_the_own_program(folder: Path) -> None:
             assert time.seconds == pytest.approx(int(own.sum()) * 1e-12 / 16)
 
 
+@pytest.mark.oracle
 def test_a_program_beside_the_step_leaves_the_steps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("beside", folder)
     traced = profile(path)
@@ -99,6 +103,7 @@ def test_a_program_beside_the_step_leaves_the_steps(folder: Path, capsys: pytest
     assert "jit_metrics: 8 executions of" in screen
 
 
+@pytest.mark.oracle
 def test_modules_have_the_number_of_their_executions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("in_turn", folder)
     main(["profile", str(path), "--by", "module", "--format", "json"], standalone=False)
@@ -113,6 +118,7 @@ def test_modules_have_the_number_of_their_executions(folder: Path, capsys: pytes
 # --- warm-up ---
 
 
+@pytest.mark.oracle
 def test_a_slow_first_step_is_named_and_omitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("slow_first", folder)
     assert warm_up_steps(profile(path)) == 1
@@ -126,6 +132,7 @@ def test_a_slow_first_step_is_named_and_omitted(folder: Path, capsys: pytest.Cap
     assert mean < 2 * answer["step_seconds"]  # the mean and the median of a step do not contradict each other
 
 
+@pytest.mark.oracle
 def test_all_steps_are_counted_on_demand(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("slow_first", folder)
     main(["profile", str(path), "--skip-steps", "0", "--format", "json"], standalone=False)
@@ -138,11 +145,13 @@ def test_all_steps_are_counted_on_demand(folder: Path, capsys: pytest.CaptureFix
     assert "cannot omit 8 steps" in capsys.readouterr().err
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("case", ["slow_later", "steady", "in_turn"])
 def test_other_slow_steps_are_no_warm_up(case: str, folder: Path) -> None:
     assert warm_up_steps(profile(recorded(case, folder))) == 0
 
 
+@pytest.mark.oracle
 def test_a_slow_first_execution_is_omitted(folder: Path) -> None:
     traced = profile(recorded("executions", folder))
     assert warm_up_steps(traced) == 1
