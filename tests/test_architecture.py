@@ -27,9 +27,10 @@ ARROWS: dict[str, set[str]] = {
     "alignment": set(),
     "wire": {"source"},  # the one reader of protocol buffers: a leaf that every part may read
     "ir": {"source"},
-    "syntax": {"source", "wire", "ir"},
+    "mlir": {"source", "ir"},  # kernels in MLIR bytecode, read in the analyses that open them: below all that reads HLO
+    "syntax": {"source", "wire", "ir", "mlir"},
     "inputs": {"source", "wire"},
-    "analysis": {"source", "wire", "alignment", "ir"},  # traces keep small messages in the statistics of events
+    "analysis": {"source", "wire", "alignment", "ir", "mlir"},  # traces keep small messages in the statistics of events
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},
     "read_input": {"source", "ir", "syntax", "inputs", "analysis"},
@@ -41,6 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "commands": {
         "source",
         "ir",
+        "mlir",
         "syntax",
         "inputs",
         "analysis",
