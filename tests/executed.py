@@ -49,7 +49,7 @@ class Executed:
     tests: dict[str, Execution]
     imported: Lines
     texts: dict[str, str]
-    """Each file of the package and each file of tests, as they were."""
+    """Each file of the package and each file of tests, as they were, and the names of golden cases."""
     measured: frozenset[str]
     """The files and folders whose tests have been measured."""
 
@@ -72,6 +72,7 @@ def executed(copy: Path, among: Sequence[str] = (), *, anew: bool = False) -> Ex
     known = pickle.loads(_KEPT.read_bytes()) if _KEPT.exists() and not anew else Executed({}, {}, {}, frozenset())
     modules, tests = copy.glob("hlo_cli/**/*.py"), copy.glob("tests/test_*.py")
     texts = {str(path.relative_to(copy)): path.read_text(encoding="utf-8") for path in sorted((*modules, *tests))}
+    texts[_CASES] = "\n".join(str(path.relative_to(copy)) for path in sorted(copy.glob(f"{_CASES}/*/*.txt")))
     if among:  # what is not measured now stays as it was
         others = {path for path in texts if path.startswith("tests/") and path not in among}
         texts |= {path: known.texts.get(path, "") for path in others}
@@ -93,6 +94,9 @@ def executed(copy: Path, among: Sequence[str] = (), *, anew: bool = False) -> Ex
     _KEPT.write_bytes(pickle.dumps(found))
     return found
 
+
+_CASES = "fixtures/golden"
+"""Files that are tests, though no file of tests changes when there are more of them."""
 
 _ALL = "all"
 """Stands for all files of tests."""

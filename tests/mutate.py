@@ -152,7 +152,9 @@ def _trial(path: str, mutant: Mutant, texts: Texts, known: Executed, options: ar
     ]
     chosen: list[str] = []
     seconds = 0.0
-    for name in dict.fromkeys((*_quick_first(tests, known), *_quick_first(uses, known))):
+    around = _function_around(texts[path], mutant.line)
+    first = _quick_first(tests, known, lambda name: known.tests[name].lines[path] & around)
+    for name in dict.fromkeys((*first, *_quick_first(uses, known))):
         seconds += known.tests[name].seconds
         if (chosen and seconds > options.test_seconds) or len(chosen) == options.tests:
             break
@@ -161,17 +163,27 @@ def _trial(path: str, mutant: Mutant, texts: Texts, known: Executed, options: ar
     return Trial(path, mutant, tuple(chosen), times, bool(known.imported.get(path, 0) & line))
 
 
-def _quick_first(tests: Iterable[str], known: Executed) -> list[str]:
-    """The quickest tests first, but not too many of a file before those of others."""
-    files = defaultdict(list)
+def _quick_first(tests: Iterable[str], known: Executed, executes: Callable[[str], int] = lambda name: 0) -> list[str]:
+    """The quickest tests first, but not too many of a file, or that execute the same lines, before others."""
+    files, alike = defaultdict[str, int](int), defaultdict[int, int](int)
+    price = {}
     for name in sorted(tests, key=lambda name: (known.tests[name].seconds, name)):
-        files[name.partition("::")[0]].append(name)
-    price = {
-        name: known.tests[name].seconds * (1 + at // _OF_EACH_FILE)
-        for each in files.values()
-        for at, name in enumerate(each)
-    }
+        file, lines = name.partition("::")[0], executes(name)
+        times = max(1 + files[file] // _OF_EACH_FILE, alike[lines] if lines else 1)
+        price[name] = known.tests[name].seconds * times
+        files[file] += 1
+        alike[lines] += 1
     return sorted(price, key=lambda name: (price[name], name))
+
+
+def _function_around(text: str, line: int) -> int:
+    """The lines of the function that a line is part of: tests that execute the same of them tell the same bugs."""
+    around = [
+        range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return bits(min(around, key=len)) if around else 0
 
 
 def _uses(texts: Texts, path: str, line: int, *, is_executed: bool) -> dict[str, int]:
