@@ -6,7 +6,8 @@
     … standard error, if there was any …
     [exit 2]
 
-It runs in `fixtures/`, 80 columns wide, without color. `python tests/golden.py --write [PART-OF-NAME]…` writes the
+It runs in `fixtures/`, 80 columns wide, without color; where an argument such as `oom_messages.TPU_HBM` names a text
+of a module of tests, in a folder that holds it as a file of that name. `python tests/golden.py --write [PART-OF-NAME]…` writes the
 outputs anew, without `--write` it says which differ.
 """
 
@@ -19,7 +20,10 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import in_process
 
@@ -35,6 +39,7 @@ ENVIRONMENT = {
 }
 CLEARED = ("FORCE_COLOR", "CLICOLOR_FORCE", "HLO_ASCII", "LC_ALL", "LC_CTYPE")
 
+_TEXT = re.compile(r"[a-z_]+\.[A-Z_]+")
 _SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")
 
 
@@ -89,7 +94,15 @@ def _here(line: str) -> tuple[str, str, int]:
         raise ValueError(f"not a command line of hlo: {line}")
     plain = ("NO_COLOR",) if "FORCE_COLOR" in settings else ()
     cleared = {*CLEARED, *plain} - settings.keys()
-    return in_process.run(words, folder=FIXTURES, settings=ENVIRONMENT | settings, cleared=cleared)
+    run = partial(in_process.run, words, settings=ENVIRONMENT | settings, cleared=cleared)
+    texts = [word for word in words if _TEXT.fullmatch(word)]
+    if not texts:
+        return run(folder=FIXTURES)
+    with TemporaryDirectory() as folder:
+        for text in texts:
+            module, _, name = text.partition(".")
+            Path(folder, text).write_text(getattr(import_module(module), name), encoding="utf-8")
+        return run(folder=Path(folder))
 
 
 def _in_a_shell(line: str) -> tuple[str, str, int]:
