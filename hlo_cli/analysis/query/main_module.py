@@ -85,11 +85,12 @@ KEY_BYTES: Final = 64
 _GRADIENT: Final = lazy_regex(r"transpose\(jvp|\bgradient_tape/|\bgradients/")
 """Scopes of a backward pass: those of JAX, and those of TensorFlow 2 and 1."""
 _ONCE: Final = frozenset(
-    "augment build create encode eval evaluate evaluation init initialize initializer load make metrics "
-    "prefill prepare preprocess restore save setup test tokenize validate validation warmup".split()
+    "augment build calibrate cast convert create encode eval evaluate evaluation init initialize initializer load make "
+    "merge metrics prefill prepare preprocess quantize restore save setup test tokenize validate validation "
+    "warmup".split()
 )
 """Words in names of functions that run once for a program, an epoch, a batch, or a prompt, next to a step that runs
-more often; names in examples of Flax, MaxText, Gemma, and Diffusers."""
+more often; names in examples of Flax, MaxText, Gemma, Diffusers, and of quantization."""
 
 
 def _state(module: Module, taken: Sequence[Leaf], returned_bytes: int) -> tuple[str, ...]:
