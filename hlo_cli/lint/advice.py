@@ -22,7 +22,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.notation import index_text
+from hlo_cli.ir.notation import BACKWARD_PASS, index_text
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 from hlo_cli.lint.finding_facts import MAX_STEPS
@@ -345,6 +345,15 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     >>> found = donations_of(context.analyses.memory, 1)
     >>> donation_hint(context, found, found.arguments[0])
     'donate p: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less'
+
+    Where a gradient would take the memory, what is lost is said:
+
+    >>> line = 'metadata={op_name="jit(f)/transpose(jvp())/mul"}'
+    >>> module = parse_module(f"ENTRY e {{ p = f32[256] parameter(0)  ROOT n = f32[256] negate(p), {line} }}")
+    >>> context = LintContext(module, LintSettings())
+    >>> found = donations_of(context.analyses.memory, 1)
+    >>> donation_hint(context, found, found.arguments[0]).rpartition(". ")[2]
+    'Only if the program does not read p again, as an update with these gradients does'
     """
     # JAX donates whole arguments of the function, not single arrays in them.
     wholes = {each: whole_argument(context.user_name(each.argument), each.argument) for each in donations.arguments}
@@ -354,7 +363,11 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     else:
         names = tuple(dict.fromkeys(wholes.values()))
         given = joined_by_and(names) if len(names) <= _MAX_DONORS else list_first(names, _MAX_DONORS)
-    return f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
+    hint = f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
+    if BACKWARD_PASS in donation.kernel.metadata.op_name:
+        # A gradient has the shape of the weights, which the module that updates them reads again.
+        hint += f". Only if the program does not read {given} again, as an update with these gradients does"
+    return hint
 
 
 def whole_argument(name: str, argument: Instruction) -> str:
