@@ -15,7 +15,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.evaluate.limits import estimate
 from hlo_cli.analysis.evaluate.run import evaluate
-from hlo_cli.analysis.semantics.elementwise import error_function, single_error_function
+from hlo_cli.analysis.semantics.error_function import error_function, single_error_function
 from hlo_cli.analysis.semantics.rearranging import sort_keys, sorted_order
 from hlo_cli.analysis.semantics.typed_values import Value, is_only_here, rounded, values_of_codes
 from hlo_cli.ir.attributes.value_types import WindowDimension

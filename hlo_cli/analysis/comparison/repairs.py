@@ -16,10 +16,19 @@ from hlo_cli.analysis.dataflow.executions import loop_runs
 from hlo_cli.analysis.evaluate.arguments import assembled, device_arguments
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, Exchange, Groups, Lockstep, exchange_of
 from hlo_cli.analysis.evaluate.limits import Clock
-from hlo_cli.analysis.evaluate.program import MISFITS, Program, constant
+from hlo_cli.analysis.evaluate.program import Program, constant
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.rules import rules
-from hlo_cli.analysis.semantics.typed_values import Array, Computed, Kernel, Value, array_of, arrays_of, carrier
+from hlo_cli.analysis.semantics.typed_values import (
+    MISFITS,
+    Array,
+    Computed,
+    Kernel,
+    Value,
+    array_of,
+    arrays_of,
+    carrier,
+)
 from hlo_cli.analysis.sharding.meshes import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

@@ -11,10 +11,11 @@ import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import crossing, is_boundary
 from hlo_cli.analysis.evaluate.host import fused_part, inputs_of
-from hlo_cli.analysis.evaluate.program import MISFITS, Program, element_of, misfit
+from hlo_cli.analysis.evaluate.program import Program, element_of, misfit
 from hlo_cli.analysis.semantics.rules import called, iterations_error, start_of
 from hlo_cli.analysis.semantics.scatter_and_reduce import plain_reducer
 from hlo_cli.analysis.semantics.typed_values import (
+    MISFITS,
     Array,
     Computed,
     Form,

@@ -12,9 +12,10 @@ from hlo_cli.analysis.evaluate.host import Host
 from hlo_cli.analysis.evaluate.limits import FREE, Clock, Work, callee_of, operations_error, work_of
 from hlo_cli.analysis.evaluate.scalar_loops import Advance, scalar_loop
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.semantics.rules import NEUTRAL, called, elements_first, rule_of
+from hlo_cli.analysis.semantics.rules import NEUTRAL, called, elements_first, is_kernel_call, rule_of
 from hlo_cli.analysis.semantics.scatter_and_reduce import SUMS, plain_reducer
 from hlo_cli.analysis.semantics.typed_values import (
+    MISFITS,
     Array,
     Computed,
     Floats,
@@ -153,11 +154,6 @@ class Step(NamedTuple):
     instruction: Instruction
     take: Callable[[list[Value]], Value] | None
     form: Form
-
-
-# numpy and the rules raise these for impossible sizes; MemoryError and RecursionError are reported elsewhere.
-MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What kernels raise for sizes and attributes that contradict each other."""
 
 
 def misfit(instruction: Instruction, error: Exception) -> HloError:
@@ -425,7 +421,7 @@ class Program:
             elif self.iterations.is_counted(instruction):
                 kernel = self.iterations.kernel(instruction, self)
             else:
-                kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+                kernel = self._kernel_by_rule(instruction, on_arrays=on_arrays)
                 if self._noise is not None:
                     kernel = _noisy(kernel, instruction, self._noise)
                 if self.host.met is not None and instruction.opcode == opcodes.COMPARE:
@@ -435,6 +431,13 @@ class Program:
         kernel = self._guarded(kernel, instruction)
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
+
+    def _kernel_by_rule(self, instruction: Instruction, *, on_arrays: bool) -> Kernel:
+        if is_kernel_call(instruction):
+            from hlo_cli.analysis.kernel_values.grid import kernel_of_call  # most modules have no kernels
+
+            return kernel_of_call(instruction, self.floats, self.max_iterations, lambda: self._clock(instruction))
+        return rule_of(instruction, on_arrays=on_arrays)(instruction, self)
 
     def constant_of(self, instruction: Instruction) -> Value:
         """The value of a constant; HloError if it has none."""

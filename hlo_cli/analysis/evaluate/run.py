@@ -36,7 +36,7 @@ from hlo_cli.analysis.evaluate.host import (
 from hlo_cli.analysis.evaluate.limits import Estimate, check, start
 from hlo_cli.analysis.evaluate.program import Noise, Observer, Program
 from hlo_cli.analysis.evaluate.settings import Limits, Wanted
-from hlo_cli.analysis.semantics.rules import has_rule, rule_of_target, target_of_call
+from hlo_cli.analysis.semantics.rules import has_rule, is_kernel_call, rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
 from hlo_cli.analysis.shapes.inference import shape_difference, shape_difference_key
 from hlo_cli.analysis.sharding.meshes import Devices, collective_kind
@@ -121,6 +121,11 @@ def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> s
         return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
     if opcode == opcodes.CUSTOM_CALL and has_devices and is_fused_part(instruction):
         return fused_problem(instruction)
+    if opcode == opcodes.CUSTOM_CALL and is_kernel_call(instruction):
+        from hlo_cli.analysis.kernel_values.grid import problem_of_call  # most modules have no kernels
+
+        problem = problem_of_call(instruction)
+        return f"the kernel cannot be evaluated: {problem}" if problem else ""
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"

@@ -349,6 +349,11 @@ def target_of_call(instruction: Instruction) -> str:
     return instruction.string("custom_call_target") or ""
 
 
+def is_kernel_call(instruction: Instruction) -> bool:
+    """Whether an instruction calls a Pallas kernel for TPUs, whose body is in the text (`kernel_values`)."""
+    return target_of_call(instruction) == "tpu_custom_call"
+
+
 def custom_call(instruction: Instruction, computed: Computed) -> Kernel:
     """The kernel of a known target; HloError that names an unknown one."""
     rule = rule_of_target(instruction)

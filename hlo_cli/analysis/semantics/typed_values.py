@@ -425,6 +425,11 @@ def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, A
         yield (), np.asarray(value), shape
 
 
+# numpy and the rules raise these for impossible sizes; MemoryError and RecursionError are reported elsewhere.
+MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What kernels raise for sizes and attributes that contradict each other."""
+
+
 # --- the shape of a value ---
 
 
