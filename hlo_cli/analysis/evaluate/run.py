@@ -43,6 +43,7 @@ from hlo_cli.analysis.sharding.meshes import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import WithItems
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.value_types import LARGE_CONSTANTS
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import FLOAT_FORMATS
 from hlo_cli.ir.module import Module, of_module
@@ -145,7 +146,9 @@ def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> s
 
 
 def _hint_of(instruction: Instruction) -> str | None:
-    """The option of `hlo run` that gives an instruction a meaning."""
+    """The option of `hlo run` that gives an instruction a meaning, or of XLA that dumps its values."""
+    if instruction.opcode == opcodes.CONSTANT:
+        return LARGE_CONSTANTS
     if instruction.opcode == opcodes.CUSTOM_CALL:
         return f"use --stub {target_of_call(instruction)}=FILE.py to define it in Python"
     return "use --feed FILE to give its data" if instruction.opcode == INFEED else None

@@ -603,6 +603,8 @@ def _sides(lhs: object | None, rhs: object | None) -> str:
 
 
 _ELIDED: Final = "{...}"
+LARGE_CONSTANTS: Final = "dump again with XLA_FLAGS=--xla_dump_large_constants; protocol buffers have all constants"
+"""How to get the values that a text omits: xla.proto, `xla_dump_large_constants`; protos hold them always."""
 _MOST_SHORT: Final = 10
 """The most elements of an array that is printed where large constants are omitted."""
 
@@ -663,7 +665,7 @@ class ArrayLiteral:
         if self.values is None:
             raise HloError(
                 f"the dump omits the values of this {self.shape} constant",
-                hint="dump with --xla_dump_large_constants",
+                hint=LARGE_CONSTANTS,
             )
         return self.values
 
