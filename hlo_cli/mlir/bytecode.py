@@ -165,7 +165,7 @@ class _ProgramReader:
         if self.next >= len(self.values):
             raise self.reader.error("more values than the region has")
         if kind >= self.table.type_count:
-            raise self.reader.error(f"there is no type {kind:,}")
+            raise self.reader.error(f"type {kind:,} not found")
         value = self.values[self.next]
         self.next += 1
         value.owner, value.kind, value.index = owner, kind, index

@@ -139,7 +139,7 @@ class Reader:
         start = self.at
         number = self.varint()
         if number >= limit:
-            raise self.error(f"there is no {what} {number:,}", start)
+            raise self.error(f"{what} {number:,} not found", start)
         return number
 
     def count(self, what: str, width: int = 1) -> int:
@@ -245,7 +245,7 @@ class Table:
 
     def _string(self, reader: Reader, number: int) -> str:
         if number >= len(self.strings):  # no `number_below`, as a flag may stand with it
-            raise reader.error(f"there is no string {number:,}")
+            raise reader.error(f"string {number:,} not found")
         return self.strings[number]
 
     def string(self, reader: Reader) -> str:

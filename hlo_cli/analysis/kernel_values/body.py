@@ -219,7 +219,7 @@ def _wait(operation: Operation, floats: Floats) -> Function:
 
     def run(semaphore: Reference, amount: int) -> None:
         if int(semaphore.array) < amount:
-            raise HloError(f"waits for {amount} of a semaphore that has {int(semaphore.array)}")
+            raise HloError(f"takes {amount} from a semaphore that has {int(semaphore.array)}, so it would never end")
         semaphore.array[...] -= amount
 
     return run
