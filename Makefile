@@ -63,6 +63,7 @@ bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 
 golden: $(VENV)/.test ## regenerate golden files (review with git diff)
 	@$(PY) tests/golden.py --write $(ARGS)
+	@$(PY) tests/lint_findings.py --write
 
 fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)

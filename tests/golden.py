@@ -7,7 +7,7 @@
     [exit 2]
 
 It runs in `fixtures/`, 80 columns wide, without color; where an argument such as `oom_messages.TPU_HBM` names a text
-of a module of tests, in a folder that holds it as a file of that name. `python tests/golden.py --write [PART-OF-NAME]…` writes the
+of a module of tests, in a folder that holds it as a file of that name, and all of `fixtures/`. `python tests/golden.py --write [PART-OF-NAME]…` writes the
 outputs anew, without `--write` it says which differ.
 """
 
@@ -99,6 +99,8 @@ def _here(line: str) -> tuple[str, str, int]:
     if not texts:
         return run(folder=FIXTURES)
     with TemporaryDirectory() as folder:
+        for path in FIXTURES.iterdir():
+            Path(folder, path.name).symlink_to(path)
         for text in texts:
             module, _, name = text.partition(".")
             Path(folder, text).write_text(getattr(import_module(module), name), encoding="utf-8")

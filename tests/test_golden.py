@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,35 @@ import pytest
 import golden
 import in_process
 from hlo_cli.cli import COMMANDS
+from traces_of_xprof import makers
 
 
 @pytest.mark.parametrize("case", golden.cases(), ids=golden.name_of)
 def test_prints_what_it_printed(case: Path) -> None:
     assert golden.answered(case) == case.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("tpu", "cpu_loops, TPU, steps"),
+        ("tpu_sparse_core", "cpu_loops, TPU, sparse core"),
+        ("gpu", "cpu_loops, GPU, copies on a stream of their own"),
+        ("gpu_streams", "cpu_loops, GPU, overlapping streams"),
+    ],
+)
+def test_traces_of_accelerators_are_those_that_xprof_was_asked_about(name: str, made: str) -> None:
+    kept = golden.GOLDEN / "profile" / f"{name}.xplane.pb.gz"
+    assert gzip.decompress(kept.read_bytes()) == makers()[made]()
+
+
+def test_a_text_of_a_module_of_tests_is_a_file_next_to_the_dumps(tmp_path: Path) -> None:
+    case = tmp_path / "case.txt"
+    case.write_text("$ hlo parse wrong_instructions.TEXT cpu/softmax/ --format csv --columns module,path\n")
+    assert [line.rpartition(",")[2] for line in golden.answered(case).splitlines()[2:4]] == [
+        "cpu/softmax/after_optimizations.txt",
+        "wrong_instructions.TEXT",
+    ]
 
 
 def test_every_case_lies_with_its_command() -> None:
