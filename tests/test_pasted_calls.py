@@ -11,7 +11,9 @@ from hlo_cli.inputs.pasted.envelopes import PastedTextError
 from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.ir.compiler_messages import ErrorRule
 from hlo_cli.source import HloError
+from hlo_cli.syntax.compiler_messages.call_errors import CALL_RULES
 from hlo_cli.syntax.compiler_messages.library_errors import LIBRARY_RULES
+from hlo_cli.syntax.compiler_messages.native_errors import NATIVE_RULES
 from hlo_cli.syntax.compiler_messages.python_errors import PYTHON_RULES
 from hlo_cli.syntax.compiler_messages.runtime_errors import RUNTIME_RULES
 
@@ -189,7 +191,7 @@ def test_lines_may_be_wrapped_after_a_traceback() -> None:
     assert answer_to(f'Traceback (most recent call last):\n  File "/a/jax/b.py", line 3, in f\n{wrapped}\n') == words
 
 
-@pytest.mark.parametrize("rules", [PYTHON_RULES, LIBRARY_RULES, RUNTIME_RULES])
+@pytest.mark.parametrize("rules", [CALL_RULES, NATIVE_RULES, PYTHON_RULES, LIBRARY_RULES, RUNTIME_RULES])
 def test_every_rule_says_what_to_do(rules: tuple[tuple[str, ErrorRule], ...]) -> None:
     assert all(rule.violated for _, rule in rules)
     assert all(rule.fix for _, rule in rules)

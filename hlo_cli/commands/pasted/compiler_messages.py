@@ -61,7 +61,7 @@ def _system_of(error: CompilerError, text: str) -> System | None:
     """The system of a message, if its rule does not name it."""
     if error.rule is not None and error.rule not in _CAUSE_RULES:
         return None
-    system = system_of(error.message) or system_of(text)
+    system = system_of(error.message) or (None if error.raised_at and error.rule is not None else system_of(text))
     is_named = system is not None and error.rule is not None and system.name in error.rule.rule
     return None if is_named else system
 

@@ -361,6 +361,7 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
             *(
                 "Invalid shape for `swap`",
                 "Block shape for ",
+                "Body failed to verify",
                 "] captures constants",
                 "captures constants [",
                 "Only interpret mode",

@@ -953,5 +953,19 @@ HARMLESS: Final = (
 
 """Warnings that change nothing but times."""
 
-CAUSES: Final = (*_CLUSTER, *_DEVICES, *_PROCESSES, *_PROGRAMS, *_RESOURCES, *_TIMES, *HARMLESS)
+_CHECKS: Final = (
+    (
+        r"Check failed: (?P<check>[^\n]{1,600})",
+        _cause(  # LOG(FATAL) and CHECK of absl and of c10: the process ends, whatever asked for the work
+            "failed check",
+            "Native code checks what it relies on, and ends the process where that does not hold: a bug of the library "
+            "that the file belongs to, or of what it was given, such as libraries of different releases.",
+            "[[{file}: ]]{check_words}[[, in {frame}]].",
+            "{check_fix}",
+        ),
+    ),
+)
+"""Checks without a rule of their own."""
+
+CAUSES: Final = (*_CLUSTER, *_DEVICES, *_PROCESSES, *_PROGRAMS, *_RESOURCES, *_TIMES, *_CHECKS, *HARMLESS)
 """Patterns of messages and their rules, for texts in which no rule of one message is found; the first group counts."""

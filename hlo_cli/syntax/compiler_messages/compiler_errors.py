@@ -12,12 +12,21 @@ from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
+from hlo_cli.ir.operations import is_known
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.syntax.compiler_messages.call_errors import CALL_RULES
 from hlo_cli.syntax.compiler_messages.causes import CAUSES, HARMLESS
 from hlo_cli.syntax.compiler_messages.evidence import is_report
 from hlo_cli.syntax.compiler_messages.framework_errors import FRAMEWORK_RULES
 from hlo_cli.syntax.compiler_messages.library_errors import LIBRARY_RULES
-from hlo_cli.syntax.compiler_messages.message_facts import code_meanings, comparison_of, sentence_of, telling_line
+from hlo_cli.syntax.compiler_messages.message_facts import (
+    check_in_words,
+    code_meanings,
+    comparison_of,
+    sentence_of,
+    telling_line,
+)
+from hlo_cli.syntax.compiler_messages.native_errors import NATIVE_RULES
 from hlo_cli.syntax.compiler_messages.python_errors import PYTHON_RULES
 from hlo_cli.syntax.compiler_messages.runtime_errors import RUNTIME_RULES
 from hlo_cli.syntax.compiler_messages.tracing_errors import TRACING_RULES, size_difference
@@ -689,12 +698,65 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
         fields = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
         fields |= _computed(fields)
         error = _error(text, rule, match.start(), match.end(), fields, breaks)
+        if check := fields.get("check"):
+            fields |= _check_fields(check, error.raised_at, text[match.end() : match.end() + _BEFORE])
         fields["sentence"] = sentence_of(error.message)
         fields["comparison"] = comparison_of(fields.get("why", "") or fields["sentence"])
         place = (fields.get("row", ""), fields.get("column", ""))
         key = ("syntax", place) if any(place) else (rule.key, tuple(fields.values()))
         errors.setdefault(key, error)
     return tuple(errors.values()) or tuple(_unknown(text, breaks))
+
+
+_FRAMES: Final = lazy_regex(
+    r"^[ \t]*+@?[ \t]*+(?:0x[0-9a-f]{4,16}[ \t]++)?(?:\d{1,9}[ "
+    "\t]++)?(?P<frame>(?:xla|mlir|llvm|jax|torch_xla|tsl|stream_executor|tensorflow)::[^\n]{1,300})",
+    re.MULTILINE,
+)
+_NO_FRAMES: Final = ("log_internal", "LogMessage", "CurrentStackTrace", "tsl::errors", "tsl::Status")
+_VISITED: Final = lazy_regex(r"::(?:Handle|Emit|Process)(?P<opcode>[A-Z][A-Za-z]{2,30})(?:Thunk)?\(")
+_NO_PASS: Final = lazy_regex(
+    r"emitter|partitioner|util|_instructions?$|^hlo_(?:computation|module)|^(?:shape|literal)|assignment|analysis"
+    r"|thunk|compiler|client|executor|stream|allocator|rendezvous"
+)
+"""Parts of the names of XLA's files that are no passes."""
+
+
+def _check_fields(check: str, raised_at: str, stack: str) -> dict[str, str]:
+    """What a failed check found in words, the file and the first frame of the stack, and what to do about it."""
+    file = raised_at.rpartition("/")[2].partition(":")[0]
+    frames = [match["frame"].strip() for match in _FRAMES.finditer(stack)]
+    frames = [each for each in frames if not any(part in each for part in _NO_FRAMES)]
+    visited = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])", "-", match[1]).lower() for each in frames for match in _VISITED.finditer(each)
+    )
+    opcode = next(filter(is_known, visited), "")
+    fix = []
+    stem = file.rpartition(".")[0]
+    if "torch_xla" in raised_at:
+        fix.append(
+            "Use torch_xla and torch of one release; XLA_IR_DEBUG=1 and XLA_HLO_DEBUG=1 give the line of the program."
+        )
+    elif stem and _is_of_xla(raised_at, frames) and not _NO_PASS.search(stem):
+        fix.append(f"If {file} is a pass, XLA_FLAGS=--xla_disable_hlo_passes={stem.replace('_', '-')} leaves it out.")
+    fix.append("Try a newer release, and the releases that belong together (jax, jaxlib, plugin).")
+    if opcode:
+        fix.append(
+            f"It was handling {'an' if opcode[0] in 'aeiou' else 'a'} {opcode}: look for unusual ones in the dump."
+        )
+    return {
+        "check_words": check_in_words(check),
+        "file": file,
+        "frame": frames[0].partition("(")[0] if frames else "",
+        "check_fix": " ".join(fix),
+    }
+
+
+def _is_of_xla(raised_at: str, frames: list[str]) -> bool:
+    """Whether a file is one of XLA's compiler, by its folder or the frames below it; a bare name may be any."""
+    if "/" in raised_at:
+        return "xla/" in raised_at and "xla/pjrt" not in raised_at and "torch_xla" not in raised_at
+    return not frames or any(each.startswith("xla::") for each in frames)
 
 
 _OPENING: Final = ("(", "[")
@@ -710,6 +772,11 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
         return {"missing": f"task{'s' if len(tasks) > 1 else ''} {', '.join(sorted(tasks, key=int))}"}
     if mesh := fields.get("mesh"):
         return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
+    if "multiple" in fields and "block" in fields:
+        sides = re.findall(r"([0-9]{1,9})x", fields["block"])
+        return {"elements": str(prod(int(each) for each in sides))} if sides else {}
+    if "rank" in fields and fields.get("dimensions"):
+        return {"sizes_of_proto": f"[{','.join(re.findall(r'[0-9]{1,12}', fields['dimensions']))}]"}
     if meanings := code_meanings(fields):
         return meanings
     along = fields.get("along", "")
@@ -785,6 +852,8 @@ def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
     return tuple(
         (re.compile(_spaced(pattern)), rule)
         for pattern, rule in (
+            *CALL_RULES,  # some are special cases of those of tracing
+            *NATIVE_RULES,
             *TRACING_RULES,
             *FRAMEWORK_RULES,
             *RUNTIME_RULES,  # before those of calls: an error of a device is quoted in that of a call

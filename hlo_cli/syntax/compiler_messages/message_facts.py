@@ -165,7 +165,7 @@ _SYSTEMS: Final[tuple[tuple[str, re.Pattern[str], str, str], ...]] = (
     ),
     (
         "PyTorch/XLA",  # before PyTorch
-        lazy_regex(r"\btorch_xla\b|\bXLATensor|\bxla::\w+|\bxm\.\w+"),
+        lazy_regex(r"\btorch_xla\b|\bXLATensor|\bxla::[a-z_]\w*+(?!::|\()|\bxm\.\w+"),
         "PyTorch/XLA traces PyTorch programs to HLO.",
         "PT_XLA_DEBUG_LEVEL=2 shows what is compiled and why; XLA_FLAGS=--xla_dump_to=DIR writes the HLO.",
     ),
@@ -301,6 +301,8 @@ def comparison_of(message: str) -> str:
     ('dimension 1 is 4096 and 2048', 'dimension 1 is 8 and 9')
     >>> comparison_of("requested 12.5GiB but only 3.0GiB available"), comparison_of("runs on 4 of 8 devices")
     ('12.5GiB is 4.17 times 3.0GiB', '')
+    >>> comparison_of("expected 8 entries, got 6"), comparison_of("must match, but got a.ndim == 2 and len(b) == 1")
+    ('8 is 2 more than 6', 'a.ndim is 2, len(b) is 1')
     """
     if not _RELATION.search(message):
         return ""
@@ -317,6 +319,9 @@ def comparison_of(message: str) -> str:
             return (
                 f"{size:,} = {size // parts:,} × {parts:,} + {size % parts:,}: pad it to {-(-size // parts) * parts:,}"
             )
+    if (named := _NAMED_COUNTS.search(message)) is not None:
+        one, other = named["one"], named["other"]
+        return "" if one == other else f"{named['first']} is {one}, {named['second']} is {other}"
     if (counts := _COUNTS.search(message)) is not None:
         values = [value for value in counts.groups() if value]
         one, other = (int(value.replace(",", "")) for value in values[:2])
@@ -351,10 +356,23 @@ _COUNTS: Final = lazy_regex(
     r"\((?P<right>\d[\d,]{0,14})\)|"
     r"(?<![\w.\-])(?P<one>\d[\d,]{0,14})\)? (?:is|are|was|were|which is)? "
     r"?(?:larger|greater|more|higher|less|smaller|lower|fewer)"
-    r" than[^\n\d]{0,90}(?P<other>\d[\d,]{0,14})(?![\w.])(?! ?[KMGT]?i?B\b)",
+    r" than[^\n\d]{0,90}(?P<other>\d[\d,]{0,14})(?![\w.])(?! ?[KMGT]?i?B\b)"
+    r"|\b(?:got|found|received|have|has|given) (?P<had>\d[\d,]{0,14})\b(?![.\w])[^\n\d.;]{0,40}?[,;]? ?(?:but )?"
+    r"\b(?:expected|wanted|needed|needs?|requires?|required)[ :]{1,2}(?P<wanted>\d[\d,]{0,14})(?![\w.\[]| "
+    r"?[KMGT]?i?B\b)"
+    r"|\b(?:expected|expects|wants|needs?|requires?|takes|must be)[ :]{1,2}(?:exactly |at (?:least|most) )?"
+    r"(?P<least>\d[\d,]{0,14})\b(?![.\w\[])[^\n\d.;]{0,60}?\b(?:got|found|received|has|have|only|was given)[ "
+    r":]{1,2}(?:only )?"
+    r"(?P<given>\d[\d,]{0,14})(?![\w.\[]| ?[KMGT]?i?B\b)",
     re.IGNORECASE,
 )
 """Two plain numbers that a message relates."""
+_NAMED_COUNTS: Final = lazy_regex(
+    r"(?<![\w.(])(?P<first>(?:len\()?[a-z_][\w.]{0,40}\)?) ?==? ?(?P<one>\d{1,12})(?![\w.])"
+    r" ?(?:,|and|but|vs\.?|!=) ?(?:and |but )?(?P<second>(?:len\()?[a-z_][\w.]{0,40}\)?) ?==? "
+    r"?(?P<other>\d{1,12})(?![\w.])"
+)
+"""Two numbers with their names in code, as `len(in_axes)=3, len(args)=2`."""
 _SHAPES: Final = lazy_regex(
     r"\b(?:shapes?|sizes?|dim(?:ension)?s?|axis|axes|rank|Size|In\[\d\])\b|\bSize\(", re.IGNORECASE
 )
@@ -393,6 +411,49 @@ def _difference(kind: str, one: str, other: str) -> str:
         (large, more), (small, less) = sorted(zip(numbers, (one, other), strict=True), reverse=True)
         return f"{more} is {large / small:.3g} times {less}"
     return f"the types are {one} and {other}"
+
+
+_CHECKED: Final = lazy_regex(
+    r"(?P<left>[^\n]{1,200}?) (?P<relation>==|!=|<=|>=|<|>) (?P<right>[^\n]{1,200}?) "
+    r"\((?P<one>[^()\n]{1,120}|[^\n]{0,20}\(\d{0,8}\)) vs\. "
+    r"(?P<other>[^()\n]{1,120}|[^\n]{0,20}\(\d{0,8}\))\)(?: (?P<why>[^\n]{1,400}))?"
+)
+"""A check with the values of its two sides, as absl prints CHECK_EQ and the like."""
+
+
+def check_in_words(check: str) -> str:
+    """What a failed check found, in words, from `A == B (1 vs. 2) more`; the check itself if it has no values.
+
+    >>> check_in_words("operand_maps.size() == 1 (0 vs. 1)"), check_in_words("a.rank() == b.rank() (2 vs. 3) in dot.3")
+    ('operand_maps.size() is 0, not 1', 'a.rank() is 2, b.rank() is 3 (in dot.3)')
+    >>> check_in_words("!(a != b)")
+    '`!(a != b)` does not hold'
+    """
+    match = _CHECKED.match(" ".join(check.split()))
+    if match is None:
+        condition, words = _check_and_words(" ".join(check.split()))
+        return f"`{condition}` does not hold" + (f": {words}" if words else "")
+    left, right = match["left"].strip(), match["right"].strip()
+    one, other = match["one"].strip(), match["other"].strip()
+    if right == other:
+        found = f"{left} is {one}, not {right}" if match["relation"] == "==" else f"{left} is {one}"
+    elif left == one:
+        found = f"{right} is {other}, not {left}" if match["relation"] == "==" else f"{right} is {other}"
+    else:
+        found = f"{left} is {one}, {right} is {other}"
+    return found + (f" ({match['why'].strip()})" if match["why"] else "")
+
+
+def _check_and_words(check: str) -> tuple[str, str]:
+    """A check and the words after it, which begin where its brackets are closed and a capital or a blank follows."""
+    depth = 0
+    for at, character in enumerate(check):
+        depth += (character in "([{") - (character in ")]}")
+        if character == " " and not depth and (check[at + 1 : at + 2].isupper() or check[at - 1] in ")]"):
+            rest = check[at + 1 :]
+            if not rest.startswith(("==", "!=", "<", ">", "&&", "||", "+", "-", "*", "/", "?", ":")):
+                return check[:at].strip(), rest.strip()
+    return check, ""
 
 
 # --- codes ---

@@ -417,22 +417,6 @@ RUNTIME_RULES: Final = (
     # --- calls of compiled programs ---
     (
         (
-            r"compiled for input shardings that disagree with the shardings of arguments passed to it\. Here are the "
-            r"(?:first )?(?P<count>\d{1,9}+) mismatches(?:[^:\n]{0,40}): Argument (?P<name>[^\n]{1,200}?) with shape "
-            r"(?P<shape>\w{1,20}\[[\d,]{0,100}\]): Passed sharding: (?P<found>\w{1,40}Sharding\([^\n]{0,300}) "
-            r"Required sharding: "
-            r"(?P<wanted>\w{1,40}Sharding\([^\n]{0,300})"
-        ),
-        _rule(
-            # jit itself moves arguments; what is compiled ahead of time does not
-            "sharding of an argument",
-            "A compiled program takes arguments with the shardings that it was compiled for.",
-            "{name} ({shape}) has {found}, compiled for {wanted}.",
-            "Move it first: jax.device_put(x, compiled.input_shardings[0][i]), or call jit(f) itself.",
-        ),
-    ),
-    (
-        (
             r"Custom VJP bwd rule must produce an output with the same type as the args tuple of the primal "
             r"function, but at "
             r"output(?P<place>\S{1,60}) the bwd rule produced an output of type (?P<found>\w{1,20}\[[^\]\n]{0,100}\]) "

@@ -1,0 +1,303 @@
+"""What do failures in native code mean: halts, allocators, plugins, and kernels, and what their hosts print about them?
+
+The messages are those of libtpu, XLA, Mosaic, PyTorch/XLA, tcmalloc, TensorFlow, and of servers and trainers on top. In
+the patterns, a space stands for any white space.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.ir.compiler_messages import ErrorRule
+
+_SIZES: Final = r"\([\d, ?]{0,200}\)"
+_NO_HLO: Final = "No HLO is involved."
+
+
+def _rule(
+    key: str, rule: str, violated: str, fix: str, *, is_program: bool | None = None, is_about_hlo: bool = False
+) -> ErrorRule:
+    return ErrorRule(key, rule, violated, fix, is_program=is_program, is_about_hlo=is_about_hlo)
+
+
+_HALT_FIX: Final = (
+    "Look in /tmp/tpu_logs of all hosts for the first halt: those of other chips follow it. Then run with a "
+    "newer libtpu; "
+    "if it stays, dump the program (XLA_FLAGS=--xla_dump_to=DIR) and look for custom kernels with `hlo parse "
+    "DIR --where "
+    "'opcode == custom-call'`."
+)
+
+NATIVE_RULES: Final = (
+    # --- TPUs ---
+    (
+        (
+            r"(?:(?P<core>\d{1,3}x\d{1,3}x\d{1,3}_\w{2,6}): )?(?:\*\*\* )?Halt is unexpected, all pending programs "
+            "will fail"
+        ),
+        _rule(
+            "halted device",
+            "A TPU core halts if its program does what the hardware refuses: an access outside of memory, or a wait "
+            "that never ends. All programs in its queue fail.",
+            "[[Core {core}|A core]] halted outside of any program that could report why.",
+            _HALT_FIX,
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        r"[Hh]ost command (?P<number>\d{1,12}) triggered but no handler was registered(?:, run id: (?P<run>\d{1,12}))?",
+        _rule(  # host callbacks before 2023 were host commands
+            "host callback",
+            "A program on a TPU calls the host by a number, for which the host registers a handler.",
+            "Command {number}[[ of run {run}]] has no handler in this process.",
+            "The callback is of another version of jaxlib than libtpu, or the program was loaded from a cache: update "
+            "both (pip install -U 'jax[tpu]'), clear the compilation cache, or avoid the callback.",
+        ),
+    ),
+    (
+        r"Failed to establish SliceBuilder grpc channel to (?P<host>[\w.\-]{1,120}(?::\d{1,5})?)",
+        _rule(  # the hosts of a slice find each other before any program runs
+            "hosts of a TPU slice",
+            "All hosts of a slice connect to each other when the TPU starts.",
+            "{host} cannot be reached.",
+            "Start the program on all hosts of the slice (gcloud … --worker=all), with equal libtpu. For one host "
+            "alone, set TPU_CHIPS_PER_HOST_BOUNDS, TPU_HOST_BOUNDS=1,1,1, and TPU_WORKER_ID=0; look at the "
+            "firewall for "
+            "ports 8470 to 8479.",
+        ),
+    ),
+    (
+        r"unexpected worker hostname '(?P<host>[^'\n]{0,120})' from env var (?P<variable>\w{1,60})",
+        _rule(
+            "hosts of a TPU slice",
+            "TPU_WORKER_HOSTNAMES lists the hosts of the slice, as names or addresses without ports, with "
+            "commas between.",
+            "{variable} has '{host}'.",
+            "Unset {variable} if the slice has one host (or set TPU_WORKER_HOSTNAMES=localhost with "
+            "TPU_WORKER_ID=0 in a "
+            "newer libtpu); else list all hosts.",
+        ),
+    ),
+    # --- XLA ---
+    (
+        (
+            r"layout minor_to_major field contains (?P<count>\d{1,3}) elements, but shape is rank (?P<rank>\d{1,3})"
+            r"(?:[\s\S]{0,40}?element_type: (?P<type>\w{1,20})(?P<dimensions>(?: dimensions: \d{1,12}){1,12}))?"
+        ),
+        _rule(  # layout_util.cc; the shape is printed as a proto
+            "layout",
+            "A layout names each dimension of its shape once.",
+            "The layout has {count} dimensions, the shape {rank}[[: {type} {sizes_of_proto}]].",
+            "The layout was lost on the way from the framework to the compiler: use jax and jaxlib (and libtpu) of one "
+            "release, and clear the compilation cache.",
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        (
+            r"Expected comparison type (?P<wanted>\w{1,20} or \w{1,20})\.? actual: (?P<found>\w{1,20}) operand: "
+            r"(?P<shape>\w{1,20}\[[\d,]{0,100}\])"
+        ),
+        _rule(
+            "comparison",
+            "The type of a comparison fits its operands: FLOAT or TOTALORDER for floating point, SIGNED and UNSIGNED "
+            "for integers.",
+            "{shape} is compared as {found}.",
+            "The framework and the runtime are of different releases: use jax and jaxlib (or the TPU runtime) of one "
+            "release.",
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        (
+            r"This probably indicates a bug in the HLO -> LLVM IR lowering[\s\S]{0,200}?name containing: "
+            r"\*?(?P<module>[\w.\-]{1,120}?)\.?\*"
+        ),
+        _rule(  # xla/service/llvm_ir; LLVM's own verifier rejected the code
+            "code generation",
+            "XLA checks the code that it makes for LLVM.",
+            "The code of {module} is invalid: a bug of XLA.",
+            "Set XLA_FLAGS=--xla_dump_to=DIR and attach *{module}*: `hlo lint DIR` finds invalid HLO; newer "
+            "releases and "
+            "other flags (--xla_backend_optimization_level=1) may avoid it.",
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        (
+            r"byte size of input/output arguments \((?P<arguments_bytes>\d{1,18})\) exceeds the base limit "
+            r"\((?P<limit_bytes>\d{1,18})\)"
+        ),
+        _rule(  # gpu_hlo_schedule.cc; the scheduler then works with no room at all
+            "memory of the arguments",
+            "The scheduler of XLA:GPU gives temporaries what the arguments and results leave of the memory.",
+            "Arguments and results need {arguments_bytes}, of {limit_bytes} that XLA may use.",
+            "Shard or shrink the arguments, donate those that are replaced (donate_argnums), or raise "
+            "XLA_PYTHON_CLIENT_MEM_FRACTION.",
+            is_about_hlo=True,
+        ),
+    ),
+    (
+        (
+            r"SubAllocator must return memory aligned to at least (?P<wanted>\d{1,9}) bytes, got "
+            r"(?P<found>0x[0-9a-f]{1,16})"
+        ),
+        _rule(
+            "alignment of an allocation",
+            "Allocators of devices return addresses that are multiples of an alignment.",
+            "{found} is not a multiple of {wanted}.",
+            "This is a bug of the plugin or the runtime, not of the program: use another release, or another allocator "
+            "(XLA_PYTHON_CLIENT_ALLOCATOR=platform on GPUs).",
+        ),
+    ),
+    (
+        r"tcmalloc: large alloc (?P<size_bytes>\d{1,20}) bytes(?: == (?P<result>\(nil\)|0x[0-9a-f]{1,16}))?",
+        _rule(  # a size above any host's memory is a damaged number
+            "memory of the host",
+            "tcmalloc reports allocations of a gigabyte and more.",
+            "one allocation of {size_bytes}[[ returned {result}]].",
+            "(nil) means that it failed: no host has that much. A size of hundreds of terabytes is a damaged "
+            "number, such "
+            "as from libraries of different releases: install jax, jaxlib, and libtpu of one release. Without "
+            "(nil), it "
+            "is only a report.",
+        ),
+    ),
+    # --- kernels ---
+    (
+        r"Mosaic kernels cannot be automatically partitioned",
+        _rule(
+            "partitioned kernel",
+            "The partitioner divides HLO; it does not look into kernels.",
+            "A Pallas (Mosaic) kernel is in a program for several devices, outside of shard_map.",
+            "Call the kernel within jax.shard_map, with in_specs that say which part each device has; or give its "
+            "custom_partitioning.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"Body failed to verify: \"func\.func\"\(\)[^\n]{0,800}?sym_name = \"(?P<name>[\w.$\-]{1,120})\"",
+        _rule(  # jax/_src/pallas/mosaic/lowering.py prints the module that its verifier rejects
+            "Mosaic kernel",
+            "Pallas lowers the body of a kernel to MLIR, which is checked.",
+            "The body of {name} does not pass: an operation in it has a type that Mosaic lacks, such as a "
+            "vector without "
+            "dimensions.",
+            "Scalars are in SMEM: read single elements there, or keep at least one dimension (x_ref[...] in place of "
+            "x_ref[0]). The line after the module names the operation.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"Only copies transferring a number of bytes divisible by the warpgroup size are supported",
+        _rule(
+            "copy in a Mosaic GPU kernel",
+            "Mosaic GPU copies between memories by a warpgroup of 128 threads.",
+            "The bytes of a block are not a multiple of 128.",
+            "Use blocks of at least 128 bytes and multiples of it, or the Triton backend of Pallas.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"memref<(?P<block>[^ ,<>\n]{1,80})[^\n]{0,200}?> must have a number of elements that is a "
+            r"multiple of (?P<multiple>\d{1,9})"
+        ),
+        _rule(
+            "block of a Mosaic GPU kernel",
+            "A warpgroup of 128 threads loads the elements of a block evenly.",
+            "The block {block}[[ of {elements} elements|]] is not a multiple of {multiple}.",
+            "Use blocks with a multiple of {multiple} elements.",
+            is_program=True,
+        ),
+    ),
+    (
+        r"Autotuning cache miss for (?P<operation>\w{1,80})\([\s\S]{0,2000}? on (?P<device>[\w .\-]{1,60}?) with key",
+        _rule(  # tokamax; the heuristic configuration is used
+            "autotuning",
+            "Kernels of tokamax have configurations that are measured once for a device and its shapes.",
+            "{operation} on {device} has none for these shapes, so a default is used: slower, not wrong.",
+            "Run tokamax.autotune on the function once and keep its result, or set the configuration of the kernel. "
+            f"{_NO_HLO}",
+        ),
+    ),
+    # --- PyTorch/XLA ---
+    (
+        r"(?:Check failed: xtensor\b[\s\S]{0,2000}?)?Input tensor is not an XLA tensor: (?P<type>[\w.]{1,60})",
+        _rule(
+            "device of a tensor",
+            "The operands of an operation are on one device.",
+            "An operand is a {type} on the CPU, where another is on the XLA device.",
+            "Move it: x.to(device) with device = torch_xla.device(); look for inputs, masks, and constants that "
+            "are made "
+            "within the model.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"Error while lowering: \[[^\]\n]{0,80}\] (?P<operation>[\w:]{1,80}), location=(?P<place>[^,\n]{1,200})"
+            r"(?:[^\n]{0,200}?type=(?P<type>\w{1,20}))?[\s\S]{0,400}?Check failed: (?P<why>[^\n]{1,200})"
+        ),
+        _rule(
+            "lowering of an operation",
+            "PyTorch/XLA lowers each operation to HLO; checks compare its types and sizes.",
+            "{operation}[[ to {type}]] at {place}: {why}.",
+            "XLA_IR_DEBUG=1 and XLA_HLO_DEBUG=1 give the line of the program in place of `No Python Frames`; cast the "
+            "operand before it, or use a newer torch_xla.",
+        ),
+    ),
+    # --- servers and trainers ---
+    (
+        (
+            r"Engine core initialization failed\. See root cause above(?:\. Failed core proc\(s\): "
+            r"(?P<processes>\{[^}\n]{0,200}\}))?"
+        ),
+        _rule(  # vLLM's server only sees that its engine ended
+            "start of an engine",
+            "vLLM runs the model in processes of its own, and reports only that they ended.",
+            "The engine ended before it was ready[[ ({processes})]]; the cause is above this line.",
+            "Search the log upwards for the first ERROR of EngineCore: usually memory (--gpu-memory-utilization, "
+            "--max-model-len), a device that another process holds, or a model that is not supported.",
+        ),
+    ),
+    (
+        r"Run out of shards on host (?P<host>\d{1,9}), shard (?P<shard>\d{1,12}) is not available",
+        _rule(  # MaxText's pipeline of Hugging Face data sets
+            "end of the data",
+            "Each host reads its own part of the files; all end when one has no more.",
+            "Host {host} asked for shard {shard}, which does not exist.",
+            "Use more or smaller files than hosts, a longer data set, or repeat it (num_epoch); hosts that stop at "
+            f"different steps leave the others waiting in a collective. {_NO_HLO}",
+        ),
+    ),
+    (
+        (
+            rf"Cannot feed value of shape (?P<stored>{_SIZES}) for Tensor "
+            rf"u?['\"]?(?P<name>[\w:./\-]{{1,120}})['\"]?, which has "
+            rf"shape ['\"]?(?P<wanted>{_SIZES})"
+        ),
+        _rule(  # feeds of TensorFlow 1; a ? takes any size
+            "input of a graph",
+            "A placeholder takes arrays of its shape; ? takes any size.",
+            "{name} takes {wanted}, and got {stored}.",
+            "Print the shape of the batch: (0,) is an empty list, so the data set found no file or no row.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"(?:Could not find a version that satisfies the requirement|No matching distribution found for) "
+            r"(?P<package>[\w.\[\],=<>!~\-]{1,120})(?: \(from versions: (?P<versions>[^)\n]{1,2000})\))?"
+        ),
+        _rule(
+            "package",
+            "pip installs what is built for the release of Python, the system, and the processor.",
+            "no {package} was found for this Python[[ (its versions: {versions})]].",
+            "Compare `python --version` and the processor (`uname -m`) with the files of the package's page; "
+            "wheels for "
+            f"accelerators often need an index of their own (--find-links, --extra-index-url). {_NO_HLO}",
+        ),
+    ),
+)
+"""Patterns of messages and their rules."""
