@@ -576,6 +576,211 @@ def converted(choose: Random) -> Program:
     return Program(call, (Argument(shape, source),))
 
 
+OF_FLOATS: tuple[Callable[[Any], Any], ...] = (
+    *(jnp.sin, jnp.cos, jnp.tan, lax.erf, jnp.round, jnp.ceil, jnp.exp2, jnp.log1p, jnp.square, lax.logistic),
+    *(lambda x: x**3, lambda x: jnp.power(jnp.abs(x), 1.5), lambda x: jnp.arctan2(x, x + 2), jnp.isnan, jnp.isfinite),
+    *(lambda x: x % 0.3, lambda x: jnp.where(jnp.isinf(x / 0), 1.0, x), jnp.isinf, lambda x: lax.rem(x, 0.4)),
+    *(lambda x: lax.nextafter(x, x + 1), lambda x: pl.reciprocal(x + 3), lambda x: jnp.clip(x, -0.2, 0.3)),
+    *(lambda x: lax.erf_inv(x * 0.9), lambda x: lax.bitcast_convert_type(x, jnp.int32) >> 20, jnp.trunc, jnp.signbit),
+)
+OF_INTEGERS: tuple[Callable[[Any], Any], ...] = (
+    *(lambda x: x // 3, lambda x: x % 5, lambda x: lax.div(x, x * 0 + 3), lax.population_count, lax.clz, lambda x: ~x),
+    *(lambda x: x << 2, lambda x: x >> 1, lambda x: lax.shift_right_logical(x, x * 0 + 28), jnp.abs, jnp.sign),
+    *(lambda x: jnp.maximum(x, 2) & 6, lambda x: x.astype(jnp.uint32) // 7, lambda x: (x > 2) | (x < -3)),
+    *(lambda x: x.astype(jnp.uint32) > 5, lambda x: jnp.minimum(x.astype(jnp.uint32), 9), lambda x: x.astype(jnp.int8)),
+    *(lambda x: ((x > 0) ^ (x > 3)).astype(jnp.int32), lambda x: x.astype(jnp.int16), lambda x: x * x * 1_000_003),
+    *(lambda x: lax.bitcast_convert_type(x, jnp.float32) > 0, lambda x: x.astype(jnp.float32) * 0.5, jnp.logical_not),
+)
+
+
+@recipe
+def functions(choose: Random) -> Program:
+    """Elementwise functions, some of them of numbers in scalar memory."""
+    of_floats, of_integers = choose.sample(OF_FLOATS, 4), choose.sample(OF_INTEGERS, 4)
+    kinds = (jnp.float32, jnp.int32)
+
+    def kernel(x: Any, y: Any, n: Any, floats: Any, integers: Any, numbers: Any) -> None:
+        floats[...] = sum((f(x[...]).astype(jnp.float32) for f in of_floats), jnp.zeros(x.shape, jnp.float32))
+        integers[...] = sum((f(y[...]).astype(jnp.int32) for f in of_integers), jnp.zeros(y.shape, jnp.int32))
+        total = jnp.int32(0)
+        for number in (n[0] // 3, n[1] % 5, n[2] * 7 - 2, n[3] << 2):
+            total += number
+        numbers[0] = total
+        numbers[1] = (n[0].astype(jnp.float32) * 1.5).astype(jnp.int32) + jnp.where(n[1] > n[2], 1, n[3])
+
+    sizes = ((16, 128), (16, 128))
+    shapes = [jax.ShapeDtypeStruct(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
+    scalar = pl.BlockSpec(memory_space=pltpu.SMEM)
+    call = pl.pallas_call(
+        kernel,
+        in_specs=[vmem(), vmem(), scalar],
+        out_specs=[vmem(), vmem(), scalar],
+        out_shape=[*shapes, struct((2,), "int32")],
+        name="functions",
+    )
+    return Program(call, (Argument(sizes[0], "float32"), Argument(sizes[1], "int32"), Argument((4,), "int32")))
+
+
+@recipe
+def shaped(choose: Random) -> Program:
+    """Transposes, parts, repeats, pads, and reductions of arrays of three dimensions."""
+    rows = choose.choice((8, 16))
+    ways: list[Callable[[Any], Any]] = [
+        lambda x: jnp.swapaxes(x, 0, 1).sum(1),
+        lambda x: jnp.concatenate([x[0], x[1]], axis=0)[: x.shape[1]],
+        lambda x: jnp.tile(x[0, :, :1], (1, 128)),
+        lambda x: jnp.pad(x[1, :, :100], ((0, 0), (0, 28))),
+        lambda x: jnp.broadcast_to(x.max(axis=(0, 2))[:, None], x.shape[1:]),
+        lambda x: jnp.broadcast_to(x.min(axis=1)[0], x.shape[1:]),
+        lambda x: jnp.stack([x[0, 0], x[1, 1]] * (x.shape[1] // 2)),
+        lambda x: x.reshape(-1, 128)[: x.shape[1]] * 2,
+        lambda x: jnp.where(jnp.all(x > -0.9, axis=0), x[0], x[1]),
+        lambda x: jnp.where(jnp.any(x > 0.9, axis=0), x[0], x[1]),
+        lambda x: jnp.broadcast_to(jnp.argmin(x[0], axis=0).astype(jnp.float32), x.shape[1:]),
+        lambda x: x[0] + x[0, 0, 0] + x[1, 2, 3],
+        lambda x: jnp.repeat(x[0, : x.shape[1] // 2], 2, axis=0),
+        lambda x: jnp.einsum("bmk,bnk->bmn", x, x)[0].sum() + x[0],
+        lambda x: jnp.split(x[0], 2, axis=1)[1].sum(1, keepdims=True) + x[0],
+        lambda x: x[:, :4].sum(0).mean() + x[1],
+    ]
+    chosen = choose.sample(ways, 4)
+
+    def kernel(x: Any, o: Any) -> None:
+        o[...] = sum((way(x[...]) for way in chosen), jnp.zeros(o.shape, jnp.float32))
+
+    call = pl.pallas_call(kernel, out_shape=struct((rows, 128), "float32"), name="shaped")
+    return Program(call, (Argument((2, rows, 128), "float32"),))
+
+
+@recipe
+def branched(choose: Random) -> Program:
+    """Branches by number, conditions that return values, and loops that carry several."""
+    count = choose.choice((2, 3))
+
+    def kernel(n: Any, x: Any, o: Any) -> None:
+        first = lax.switch(n[0], [lambda v, k=k: v * (k + 1) for k in range(count)], x[...])
+        second = lax.cond(n[1] > 1, lambda v: v + 1, lambda v: v - n[1], x[...])
+
+        def step(at: Any, carried: Any) -> Any:
+            total, most, number = carried
+            row = x[pl.ds(at, 1), :]
+            return total + row, jnp.maximum(most, row), number + at
+
+        zero = jnp.zeros((1, 128), jnp.float32)
+        total, most, number = lax.fori_loop(0, n[1] + 3, step, (zero, zero, jnp.int32(0)))
+        while_ = lax.while_loop(lambda c: c[0] < n[2] + 2, lambda c: (c[0] + 1, c[1] * 2), (jnp.int32(0), zero + 1))
+        o[...] = first + second + total * most + number.astype(jnp.float32) + while_[1]
+
+    call = pl.pallas_call(
+        kernel,
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), vmem()],
+        out_specs=vmem(),
+        out_shape=struct((16, 128), "float32"),
+        name="branched",
+    )
+    return Program(call, (Argument((3,), "int32", 4), Argument((16, 128), "float32")))
+
+
+@recipe
+def scoped(choose: Random) -> Program:
+    """Memory and semaphores of a part of the kernel, signals, and copies that are waited for at once."""
+    rows = choose.choice((8, 16))
+
+    def kernel(x: Any, o: Any) -> None:
+        def part(buffer: Any, semaphore: Any, flag: Any) -> None:
+            pltpu.async_copy(x.at[pl.ds(0, rows)], buffer, semaphore).wait()
+            pl.semaphore_signal(flag, 2)
+            pl.semaphore_wait(flag, 1)
+            o[...] = buffer[...] * 2
+            pl.semaphore_wait(flag, 1)
+            pltpu.sync_copy(x.at[pl.ds(rows, rows)], buffer)
+            o[...] += buffer[...]
+
+        kinds = (pltpu.VMEM((rows, 128), jnp.float32), pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.REGULAR)
+        pl.run_scoped(part, *kinds)
+
+    call = pl.pallas_call(
+        kernel,
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        out_specs=vmem(),
+        out_shape=struct((rows, 128), "float32"),
+        name="scoped",
+    )
+    return Program(call, (Argument((2 * rows, 128), "float32"),))
+
+
+@recipe
+def masked(choose: Random) -> Program:
+    """Masked and strided stores, rolls with strides, and elements taken by indices."""
+    way = choose.randrange(5)
+
+    def kernel(x: Any, y: Any, o: Any) -> None:
+        o[...] = jnp.zeros_like(o)
+        match way:
+            case 0:
+                pltpu.store(o, x[...], mask=y[...] > 0)
+            case 1:
+                o[pl.ds(0, 8, stride=2), :] = x[pl.ds(0, 8), :]
+                o[pl.ds(1, 8, stride=2), :] = x[pl.ds(8, 8), :] * 2
+            case 2:
+                o[...] = pltpu.roll(x[...], 3, 0) + pltpu.roll(x[...], 1, 1, stride=2, stride_axis=0)
+            case 3:
+                o[...] = jnp.take_along_axis(x[...], jnp.abs(y[...]) % 16, axis=0)
+            case _:
+                o[...] = jnp.take_along_axis(x[...], jnp.abs(y[...]) % 128, axis=1)
+
+    call = pl.pallas_call(kernel, out_shape=struct((16, 128), "float32"), name="masked")
+    return Program(call, (Argument((16, 128), "float32"), Argument((16, 128), "int32")))
+
+
+@recipe
+def packed(choose: Random) -> Program:
+    """Narrow elements in words, read as other types, and rows of packed types."""
+    way = choose.randrange(4)
+
+    def kernel(x: Any, y: Any, o: Any) -> None:
+        match way:
+            case 0:
+                words = pltpu.pack_elementwise([x[...], y[...]], packed_dtype=jnp.bfloat16)
+                low = pltpu.unpack_elementwise(words, index=0, packed_dtype=jnp.bfloat16, unpacked_dtype=jnp.float32)
+                o[...] = low + 1
+            case 1:
+                half = pltpu.bitcast(pltpu.bitcast(x[...].astype(jnp.bfloat16), jnp.int32), jnp.bfloat16)
+                o[...] = half.astype(jnp.float32)
+            case 2:
+                bytes_ = pltpu.bitcast((y[...] * 9).astype(jnp.int32), jnp.int8)
+                o[...] = bytes_[: o.shape[0]].astype(jnp.float32)
+            case _:
+                o[...] = x[...].astype(jnp.bfloat16)[3:4].astype(jnp.float32) * y[...]
+
+    call = pl.pallas_call(kernel, out_shape=struct((32, 128), "float32"), name="packed")
+
+    def rounded(x: Any, y: Any) -> Any:
+        return x.astype(jnp.bfloat16).astype(jnp.float32) + 1
+
+    # Interpret mode cannot pack elements.
+    return Program(call, (Argument((32, 128), "float32"),) * 2, reference=None if way else rounded)
+
+
+@recipe
+def element_windows(choose: Random) -> Program:
+    """Windows that begin at an element, and overlap."""
+    rows, steps = 8, choose.choice((2, 3))
+
+    def kernel(x: Any, o: Any) -> None:
+        o[...] = x[:8] + x[8:]
+
+    call = pl.pallas_call(
+        kernel,
+        grid=(steps,),
+        in_specs=[pl.BlockSpec((pl.Element(16), pl.Element(128)), lambda i: (i * rows, 0))],
+        out_specs=pl.BlockSpec((rows, 128), lambda i: (i, 0)),
+        out_shape=struct((rows * steps, 128), "float32"),
+        name="element_windows",
+    )
+    return Program(call, (Argument((rows * steps + 8, 128), "float32"),))
+
+
 @recipe
 def repeated(choose: Random) -> Program:
     """Several kernels in one program, one of them called twice with other layouts around."""

@@ -26,9 +26,10 @@ Array = npt.NDArray[Any]
 SCRIPT = Path(__file__).parent / "kernel_programs.py"
 TOPOLOGIES = ("v5e:2x2", "v6e:2x2", "tpu7x:2x2x1", "v5p:2x2x1")
 RECIPES = (
-    *("attention", "axpy", "batched", "bits", "chosen", "column_sum", "converted", "copied_by_hand", "flash_attention"),
-    *("flash_gradient", "gather", "grouped", "matmul", "matmul_fp8", "matmul_int8", "matmul_shipped", "normalized"),
-    *("paged_attention", "pipelined", "quantized", "ragged_attention", "repeated", "rotated", "scalars", "sliced"),
+    *("attention", "axpy", "batched", "bits", "branched", "chosen", "column_sum", "converted", "copied_by_hand"),
+    *("element_windows", "flash_attention", "flash_gradient", "functions", "gather", "grouped", "masked", "matmul"),
+    *("matmul_fp8", "matmul_int8", "matmul_shipped", "normalized", "packed", "paged_attention", "pipelined"),
+    *("quantized", "ragged_attention", "repeated", "rotated", "scalars", "scoped", "shaped", "sliced"),
     *("splash_attention", "transpose"),
 )
 SAMPLE = (

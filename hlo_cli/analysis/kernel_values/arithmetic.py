@@ -343,6 +343,13 @@ def _repacked(operation: Operation, floats: Floats) -> Function:
     return lambda x: repacked(x, source, target, floats)
 
 
+def _is_weird(operation: Operation, floats: Floats) -> Function:
+    """`tpu.weird`: whether a float is infinite or NaN."""
+    if isinstance(operation.operands[0].type, ArrayType):
+        return lambda x: ~np.isfinite(x)
+    return lambda x: int(not np.isfinite(x))
+
+
 def _passed_on(operation: Operation, floats: Floats) -> Function:
     """What says something to the compiler alone."""
     return lambda x, *others: x
@@ -373,5 +380,6 @@ ARITHMETIC: Final[dict[str, Rule]] = {
     "tpu.mask_cast": _passed_on,
     "tpu.sitofp": _converting(_same, _same),
     "tpu.truncf": _converting(_same, _same),
+    "tpu.weird": _is_weird,
 }
 """The rule of each elementwise operation."""
