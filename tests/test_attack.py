@@ -16,6 +16,7 @@ import pytest
 
 from deep_modules import NESTS
 from hlo_cli import cli
+from hlo_cli.ir.attributes.metadata import MOST_CALLS, FileLocation, SourceLocation, StackFrame, StackFrames
 
 HUGE = 10**40
 ASYNC_START = """ENTRY e {{
@@ -321,7 +322,6 @@ def stacks(depth: int) -> str:
 
 def test_stacks_that_share_their_callers_are_those_of_each_frame() -> None:
     from hlo_cli import parse_module
-    from hlo_cli.ir.attributes.metadata import SourceLocation
 
     frames = parse_module(stacks(40)).stack_frames
     assert len(frames.frames) == 40
@@ -331,6 +331,17 @@ def test_stacks_that_share_their_callers_are_those_of_each_frame() -> None:
             assert frames.stack_sharing(frame, known) == frames.stack(frame) == known[frame]
             assert frames.innermost(frame) == frames.stack(frame)[0]
     assert frames.stack_sharing(0, {}) == () == frames.stack(41)
+
+
+def test_of_very_deep_stacks_the_innermost_calls_are_told() -> None:
+    count = MOST_CALLS + 50
+    locations = tuple(FileLocation(1, 1, line, line, 1, 9) for line in range(1, count + 1))
+    frames = StackFrames(("f.py",), ("g",), locations, tuple(StackFrame(k, k) for k in range(1, count + 1)))
+    known: dict[int, tuple[SourceLocation, ...]] = {}
+    for frame in (count - 20, count, 3):
+        stack = frames.stack_sharing(frame, known)
+        assert stack == frames.stack(frame) == known[frame]
+        assert [each.line for each in stack] == list(range(frame, max(frame - MOST_CALLS, 0), -1))
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -82,6 +83,10 @@ class SourceLocation:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
+MOST_CALLS: Final = 1000
+"""Calls of a stack that are told: as deep as Python recurses by default, so that stacks of stacks are not quadratic."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileLocation:
     """One row of the table FileLocations; names are 1-based rows of their tables."""
@@ -117,8 +122,8 @@ class StackFrames:
     frames: tuple[StackFrame, ...] = ()
 
     def stack(self, frame_id: int) -> tuple[SourceLocation, ...]:
-        """The calls of a frame, innermost first; empty for 0 and for frames that are not in the table."""
-        return tuple(location for _, location in self._calls(frame_id) if location is not None)
+        """The innermost `MOST_CALLS` calls of a frame, innermost first; empty for frames that are not in the table."""
+        return tuple(islice((location for _, location in self._calls(frame_id) if location is not None), MOST_CALLS))
 
     def innermost(self, frame_id: int) -> SourceLocation | None:
         """The innermost call of a frame, without a walk over all the others."""
@@ -137,7 +142,7 @@ class StackFrames:
                 break
             new.append((frame, location))
         for frame, location in reversed(new):
-            frames = frames if location is None else (location, *frames)
+            frames = frames if location is None else (location, *frames[: MOST_CALLS - 1])
             known[frame] = frames
         return frames
 
