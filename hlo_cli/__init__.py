@@ -43,6 +43,9 @@ _HOMES = {
     "Instruction": "ir.instruction",
     "Kernel": "analysis.fusion.kernels",
     "KernelList": "analysis.fusion.kernels",
+    "KernelScratch": "analysis.kernels.pallas_kernels",
+    "KernelWindow": "analysis.kernels.pallas_kernels",
+    "KernelWork": "analysis.kernels.kernel_work",
     "Layout": "ir.layout",
     "LintSettings": "lint.settings",
     "LiveValue": "analysis.memory.memory_analysis",
@@ -54,6 +57,7 @@ _HOMES = {
     "ModuleDiff": "analysis.matching.module_diff",
     "OpaqueShape": "ir.shape",
     "OverlapAnalysis": "analysis.schedule.async_overlap",
+    "PallasKernel": "analysis.kernels.pallas_kernels",
     "Profile": "analysis.profile.profile",
     "ProfileComparison": "analysis.profile.profile_diff",
     "ReshardStep": "analysis.sharding.reshard",
@@ -105,6 +109,7 @@ _HOMES = {
     "normalize": "transform.normalize",
     "operation_measures": "analysis.profile.measure",
     "padding_mask": "analysis.layout.address_map",
+    "pallas_kernels_of": "analysis.kernels.pallas_kernels",
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shape_reader",
     "profile": "library",
@@ -142,6 +147,13 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions as verify_fusions
     from hlo_cli.analysis.fusion.kernels import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of
     from hlo_cli.analysis.fusion.kernels import Kernel as Kernel, KernelList as KernelList, kernels_of as kernels_of
+    from hlo_cli.analysis.kernels.kernel_work import KernelWork as KernelWork
+    from hlo_cli.analysis.kernels.pallas_kernels import (
+        KernelScratch as KernelScratch,
+        KernelWindow as KernelWindow,
+        PallasKernel as PallasKernel,
+        pallas_kernels_of as pallas_kernels_of,
+    )
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec as ChipSpec, chip_spec as chip_spec
     from hlo_cli.analysis.layout.address_map import address_map as address_map
     from hlo_cli.analysis.layout.addresses import (

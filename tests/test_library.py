@@ -24,6 +24,7 @@ LIBRARY: Any = hlo
 CONV, COLLECTIVES, MLP, SCAN = (
     FIXTURES / name for name in ("tpu/v5e_conv", "tpu/v5e_collectives", "gpu/h100_mlp", "tpu/v5p_scan")
 )
+KERNELS = FIXTURES / "tpu/v6e_kernels"
 TRACE = FIXTURES / "traces/cpu/trace.xplane.pb"
 ALIKE = 40
 """Items of a container that are visited: the rest are of the same types."""
@@ -73,6 +74,7 @@ def results() -> Iterator[object]:
     yield from map(hlo.parse_shape, ("b(f32[3])", "token[]", "opaque[]", "(f32[8], (s8[2], token[]))"))
     yield from (hlo.chip_spec("h100"), hlo.LintSettings(), hlo.CostOptions(), hlo.HloError("no"))
     profile = hlo.profile(TRACE)
+    yield from hlo.pallas_kernels_of(module_of(KERNELS))
     yield from (hlo.read_trace(TRACE), profile, hlo.compare_profiles(profile, profile), hlo.operation_measures(profile))
 
 

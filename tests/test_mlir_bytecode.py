@@ -50,7 +50,7 @@ def kernel_of(program: Program) -> Operation:
 def test_the_kernels_of_a_dump_are_read() -> None:
     read = {name: read_bytecode(body) for name, body in bodies().items()}
     assert sorted(read) == [
-        f"{chip} {name}" for chip in ("v5e", "v6e") for name in "attention copied gather matmul".split()
+        f"{chip} {name}" for chip in ("v5e", "v6e") for name in "attention copied gather maps matmul".split()
     ]
     kernel = kernel_of(read["v6e matmul"])
     assert kernel.symbol == "matmul"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, KernelCost, cost_analysis, costs_among, kernel_cost_of
@@ -29,6 +29,9 @@ from hlo_cli.ir.operations import (
     wrapped_opcode,
 )
 from hlo_cli.source import expect
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.kernels.pallas_kernels import KernelWindow, PallasKernel
 
 # --- details in backend configurations ---
 # Formats details of a kernel from its backend configuration: tiles, warps, threads, and estimated cycles.
@@ -290,6 +293,24 @@ class Kernel:
     def is_transfer(self) -> bool:
         """Whether the operation only transfers bytes between memories or devices."""
         return self.backend.kind == "transfer"
+
+    @property
+    def pallas(self) -> PallasKernel | None:
+        """What is in the kernel, if it is a Pallas kernel for TPUs; read on use. None for other kernels."""
+        from hlo_cli.analysis.kernels.pallas_kernels import is_pallas, kernel_of
+
+        return kernel_of(self.instruction) if is_pallas(self.instruction) else None
+
+    @property
+    def windows(self) -> tuple[KernelWindow, ...]:
+        """The blocks that a Pallas kernel reads and writes; empty for other kernels.
+
+        >>> from hlo_cli import load
+        >>> kernel = kernels_of(load("fixtures/tpu/v6e_kernels"))[-1]
+        >>> [(window.label, window.block) for window in kernel.windows]
+        [('in 0', (256, 128)), ('in 1', (128, 512)), ('out 0', (256, 512))]
+        """
+        return self.pallas.windows if self.pallas is not None else ()
 
 
 class KernelList(Results[Kernel, Module]):

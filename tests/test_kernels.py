@@ -1,0 +1,264 @@
+"""What Pallas kernels hold, read, and compute: against counts by hand, the compiler's figures, and a walk step by step."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+from dumps import FIXTURES
+from hlo_cli import HloError, Module, PallasKernel, kernels_of, load, pallas_kernels_of, parse_module, parse_shape
+from hlo_cli.analysis.kernels.index_maps import visits_of
+from hlo_cli.analysis.kernels.kernel_body import body_of
+from hlo_cli.analysis.kernels.kernel_memory import buffer_bytes, is_contiguous, limits_of
+from hlo_cli.analysis.kernels.scalar_code import results_of
+from hlo_cli.ir.shape import ArrayShape
+
+CHIPS = ("v5e", "v6e")
+
+
+def module_of(chip: str) -> Module:
+    """The dump with all kernels."""
+    return load(FIXTURES / "tpu" / f"{chip}_kernels")
+
+
+def kernel(name: str, chip: str = "v5e") -> PallasKernel:
+    """One kernel of the dump."""
+    return next(each for each in pallas_kernels_of(module_of(chip), chip=chip) if each.name == name)
+
+
+# --- windows ---
+
+
+def test_windows_have_blocks_and_formulas() -> None:
+    windows = kernel("maps").windows
+    assert [", ".join(window.index_map) for window in windows] == [
+        "i // 2, j",
+        "i % 3, 0",
+        "min(i, 1), j % 2",
+        "i if j == 0 else 0, 3 - j",
+        "2·i + 1, scalars[i]",
+        "0, 0",
+        "i, j",
+    ]
+    assert [window.label for window in windows] == ["in 1", "in 2", "in 3", "in 4", "in 5", "in 6", "out 0"]
+    assert [window.buffers for window in windows] == [2, 2, 2, 2, 2, 1, 2]
+    assert [window.dimensions for window in windows] == [(0, 1), (0,), (0, 1), (0, 1), (0,), (), (0, 1)]
+    assert [window.is_bound for window in windows] == [False] * 4 + [True] + [False] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [("matmul", [48, 48, 12]), ("gather", [96, 96]), ("attention", [16, 64, 64, 16]), ("copied", [None, 1])],
+)
+def test_blocks_that_are_moved_are_those_counted_by_hand(name: str, blocks: list[int | None]) -> None:
+    assert [window.blocks for window in kernel(name).windows] == blocks
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "maps"])
+@pytest.mark.parametrize("seed", range(4))
+def test_moved_blocks_are_those_of_a_walk_of_the_grid(name: str, seed: int) -> None:
+    """Every step one after the other: what is computed at once, by steps that increase the same index, is the same."""
+    chance = random.Random(seed)
+    body = body_of(kernel(name).instruction)
+    grid = [chance.randrange(1, 6) for _ in body.grid or ()]
+    for window in body.windows:
+        assert window.transform is not None
+        block = [chance.randrange(1, 9) for _ in window.block]
+        sizes = [chance.randrange(1, 30) for _ in block]
+        found = visits_of(window.transform, grid, range(len(grid)), block, sizes)
+        moved, elements, last = 0, 0, None
+        for step in product(*map(range, grid)):
+            at = results_of(window.transform, [np.asarray(index) for index in step])
+            if any(number is None for number in at):
+                assert found.is_bound
+                break
+            place = tuple(int(number) for number in at if number is not None)
+            if place != last:
+                moved += 1
+                inside = [
+                    max(min((n + 1) * part, size) - max(min(n * part, size), 0), 0)
+                    for n, part, size in zip(place, block, sizes, strict=True)
+                ]
+                elements += prod(inside)
+            last = place
+        else:
+            assert (found.blocks, found.elements, found.is_bound) == (moved, elements, False)
+
+
+def test_bytes_are_those_of_the_blocks() -> None:
+    matmul = kernel("matmul")
+    assert matmul.read_bytes == 48 * 256 * 128 * 2 + 48 * 128 * 512 * 2
+    assert matmul.written_bytes == 12 * 256 * 512 * 2
+    copied = kernel("copied")  # by DMA, block by block
+    assert (copied.read_bytes, copied.written_bytes) == (512 * 256 * 4, 64 * 256 * 4)
+    [copy] = copied.work.transfers
+    assert (copy.source, copy.target, copy.bytes, copy.count) == ("any", "vmem", 64 * 256 * 4, 8)
+
+
+def test_operands_in_vmem_are_not_read_from_main_memory() -> None:
+    """On v6e, the compiler has copied them there; their blocks are no pieces of memory, so windows are kept."""
+    matmul = kernel("matmul", "v6e")
+    assert [window.is_in_vmem for window in matmul.windows] == [True, True, False]
+    assert [window.moved_bytes for window in matmul.windows] == [0, 0, 12 * 256 * 512 * 2]
+    assert [window.buffers for window in matmul.windows] == [2, 2, 2]
+
+
+# --- work ---
+
+
+def test_flops_are_those_counted_by_hand() -> None:
+    assert kernel("matmul").work.flops == {"bf16": 2 * 1024 * 512 * 1536}
+    # two matmuls of 256 × 128 × 256 for each of 10 blocks at or below the diagonal of 4 × 4, in 4 heads
+    attention = kernel("attention")
+    assert attention.work.flops == {"bf16": 4 * 10 * 2 * 2 * 256 * 128 * 256}
+    assert attention.work.matmuls == 80
+    assert attention.work.transcendentals == 4 * 10 * (256 * 256 + 256)
+    assert attention.assumptions == ()
+
+
+def test_conditions_are_followed_step_by_step() -> None:
+    """Each of 8 iterations copies the next block, but the last; the first one is copied before."""
+    assert kernel("copied").work.transfers[0].count == 1 + 7
+
+
+def test_an_authors_estimate_is_kept_beside() -> None:
+    estimate = kernel("matmul").estimate
+    assert estimate is not None
+    assert (estimate.flops, estimate.bytes_accessed) == (1234567, 1 << 20)
+
+
+# --- memory ---
+
+
+def test_memory_is_what_the_compiler_reserves() -> None:
+    """Sizes that libtpu 0.0.52 lists for these kernels (`--xla_jf_dump_llo_text`)."""
+    sizes = {
+        each.name: [window.bytes for window in each.windows] for each in pallas_kernels_of(module_of("v5e"), chip="v5e")
+    }
+    assert sizes == {
+        "matmul": [131072, 262144, 524288],
+        "gather": [32768, 32768],
+        "attention": [131072] * 4,
+        "copied": [0, 65536],
+        "maps": [8192] * 5 + [4096, 8192],
+    }
+    assert [part.bytes for part in kernel("attention").scratch] == [131072] * 3
+    assert (kernel("gather").smem_bytes, kernel("matmul").smem_bytes) == (512, 0)
+
+
+def test_scratch_that_is_read_only_where_it_was_written_is_not_kept() -> None:
+    maps, matmul = kernel("maps"), kernel("matmul")
+    assert [part.is_dropped for part in maps.scratch] == [True, True]
+    assert [part.is_dropped for part in matmul.scratch] == [False]
+    assert maps.vmem_bytes == sum(window.bytes for window in maps.windows)
+    assert matmul.vmem_bytes == 131072 + 262144 + 524288 + 524288
+
+
+@pytest.mark.parametrize(
+    ("block", "bits", "rows", "expected"),
+    [
+        ((), 32, 8, 512),
+        ((100,), 32, 8, 512),
+        ((100,), 16, 8, 512),
+        ((300,), 8, 8, 512),
+        ((8, 128), 32, 8, 4096),
+        ((3, 5), 32, 8, 2048),
+        ((1, 128), 32, 8, 512),
+        ((5, 200), 16, 8, 4096),
+        ((2, 3, 130), 32, 4, 8192),
+        ((20, 128), 8, 32, 4096),
+    ],
+)
+def test_a_buffer_is_filled_up_to_tiles(block: tuple[int, ...], bits: int, rows: int, expected: int) -> None:
+    assert buffer_bytes(block, bits, rows) == expected
+
+
+def test_old_generations_have_larger_tiles() -> None:
+    assert buffer_bytes((1, 128), 32, 8, has_large_tiles=True) == 1024
+    assert buffer_bytes((100,), 32, has_large_tiles=True) == 1024
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_contiguous_blocks_are_one_piece_of_memory(seed: int) -> None:
+    """Against the addresses of all elements of the first block, which numpy gives for the tiled array."""
+    chance = random.Random(seed)
+    rows, columns, lead = 8 * chance.randrange(1, 4), 128 * chance.randrange(1, 4), chance.randrange(1, 4)
+    shape = parse_shape(f"f32[{lead},{rows},{columns}]{{2,1,0:T(8,128)S(1)}}")
+    assert isinstance(shape, ArrayShape)
+    block = (
+        chance.randrange(1, lead + 1),
+        4 * chance.randrange(1, rows // 4 + 1),
+        64 * chance.randrange(1, columns // 64 + 1),
+    )
+    addresses = np.arange(lead * rows * columns).reshape(lead, rows // 8, columns // 128, 8, 128)
+    places = addresses.transpose(0, 1, 3, 2, 4).reshape(lead, rows, columns)[: block[0], : block[1], : block[2]]
+    is_piece = places.max() - places.min() + 1 == places.size
+    # blocks that end inside of a tile are no pieces for the compiler, even where they are
+    in_tiles = (block[1] % 8 == 0 or block[1] == rows) and (block[2] % 128 == 0 or block[2] == columns)
+    assert is_contiguous(block, shape, 8) == (bool(is_piece) and in_tiles)
+
+
+def test_limits_are_those_that_libtpu_names() -> None:
+    assert {chip: limits_of(chip).default_bytes >> 20 for chip in ("v3", "v4", "v5e", "v5p", "v6e", "7x")} == {
+        "v3": 16, "v4": 16, "v5e": 16, "v5p": 16, "v6e": 32, "7x": 32,
+    }  # fmt: skip
+    assert kernel("matmul").limit_bytes == limits_of("v5e").default_bytes
+    assert kernel("attention", "v6e").limit_bytes == 24 << 20  # as the program sets it
+    with pytest.raises(HloError, match="unknown TPU generation 'h100'"):
+        limits_of("h100")
+
+
+# --- what cannot be read ---
+
+
+def call(config: dict[str, object]) -> PallasKernel:
+    """A kernel with a configuration."""
+    text = json.dumps(config, separators=(",", ":"))
+    text = f'ENTRY e {{ p = f32[8,128] parameter(0)  ROOT k = f32[8,128] custom-call(p), custom_call_target="tpu_custom_call", backend_config={text} }}'
+    [found] = pallas_kernels_of(parse_module(text))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (None, "k has no kernel body in its backend_config"),
+        ("é", "'body' is not base64"),
+        (base64.b64encode(b"ELF").decode(), "expected b'ML"),
+        (base64.b64encode(b"ML\xefR\x01MLIR99\x00").decode(), r"version 0 by MLIR99, byte 12"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_an_error_with_its_place(body: str | None, message: str) -> None:
+    import re
+
+    found = call({"custom_call_config": {} if body is None else {"body": body}})
+    assert re.search(message, found.error)
+    assert (found.windows, found.vmem_bytes) == ((), 0)
+
+
+def test_a_body_of_another_call_is_an_error() -> None:
+    config = kernel("matmul").instruction.backend_config
+    assert config is not None
+    found = call({"custom_call_config": {"body": config.get("custom_call_config", "body")}})
+    assert found.error == "the kernel has 4 arguments, but the call has 3 arrays"
+
+
+def test_before_compilation_windows_have_default_tiles() -> None:
+    before = load(FIXTURES / "tpu" / "v5e_kernels" / "before_optimizations.txt")
+    found = {each.name: each for each in pallas_kernels_of(before)}
+    assert not any(each.is_compiled for each in found.values())
+    assert found["matmul"].used_vmem_bytes is None
+    assert found["matmul"].vmem_bytes == kernel("matmul").vmem_bytes
+
+
+def test_launched_kernels_have_windows() -> None:
+    found = {each.instruction.name: each for each in kernels_of(module_of("v6e"))}
+    assert [window.block for window in found["matmul.1"].windows] == [(256, 128), (128, 512), (256, 512)]
+    assert found["copy-start"].windows == ()
+    assert found["copy-start"].pallas is None
