@@ -100,6 +100,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "statements": {"cost", "dataflow", "fusion", "matching", "memory", "origin", "query", "sharding"},
     },
     "transform": {
+        "reduction": set(),
         "schedule": set(),
         "fusion": {"schedule"},
     },
