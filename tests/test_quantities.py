@@ -69,24 +69,24 @@ class Subject:
         return numbers_of(self.module)
 
     @cached_property
-    def fullest(self) -> str:
-        """The memory space with the highest peak."""
-        peaks = self.json("memspace")["answer"]["peak_bytes"]
-        return str(max(peaks, key=lambda name: (peaks[name], name)))
+    def main(self) -> str:
+        """Main memory, or the memory space with the highest peak if it has no values."""
+        rows = self.json("memspace")["tables"]["spaces"]["rows"]
+        return str(max(rows, key=lambda row: (row["memory_space"] == 0, row["peak_bytes"]))["space"])
 
     @cache  # noqa: B019  # one for each dump, until the end of its test
     def json(self, command: str, *, is_index: bool = False) -> Any:
         """What a command writes as JSON."""
         words = command.split()
         places = [str(self.path), *([str(self.path.with_name("other.hlo"))] if is_index else [])]
-        line = [words[0], *places, *words[1:], "--json", "--quiet"]
+        line = [*words[:1], *places, *words[1:], "--json", "--quiet"]  # without a command, the overview
         out, err, code = run(line, folder=FIXTURES, settings=ENVIRONMENT)
         assert code in (0, 1), err
         return json.loads(out)
 
     def space(self, column: str) -> Number:
-        """A cell of the fullest memory space in the table of spaces."""
-        [row] = [each for each in self.json("memspace")["tables"]["spaces"]["rows"] if each["space"] == self.fullest]
+        """A cell of main memory in the table of spaces."""
+        [row] = [each for each in self.json("memspace")["tables"]["spaces"]["rows"] if each["space"] == self.main]
         found: Number = row[column]
         return found
 
@@ -130,22 +130,25 @@ class Subject:
 
 
 def _space_number(s: Subject) -> int:
-    return next(n for n in s.numbers.metrics.peak_bytes if space_name(n, s.target) == s.fullest)
+    return next(n for n in s.numbers.metrics.peak_bytes if space_name(n, s.target) == s.main)
 
 
 Surfaces = dict[str, Callable[[Subject], Number]]
 SURFACES: Final[dict[str, Surfaces]] = {
     "peak of live bytes": {
-        "memspace": lambda s: s.json("memspace")["answer"]["peak_bytes"][s.fullest],
+        "memspace": lambda s: s.json("memspace")["answer"]["peak_bytes"][s.main],
         "memspace, table": lambda s: s.space("peak_bytes"),
         "memspace, index": lambda s: s.row("memspace", "peak_bytes"),
-        "report": lambda s: s.json("report")["answer"]["memspace"]["peak_bytes"][s.fullest],
+        "report": lambda s: s.json("report")["answer"]["memspace"]["peak_bytes"][s.main],
         "report, index": lambda s: s.row("report", "peak_bytes"),
-        "schedule --sequence": lambda s: s.json("schedule --sequence")["answer"]["peak_bytes"][s.fullest],
-        "lint --expect": lambda s: s.expected(f"peak.{s.fullest.lower()}"),
+        "schedule --sequence": lambda s: s.json("schedule --sequence")["answer"]["peak_bytes"][s.main],
+        "lint --expect": lambda s: s.expected(f"peak.{s.main.lower()}"),
         "diff": lambda s: s.numbers.metrics.peak_bytes[_space_number(s)],
         "memory_analysis": lambda s: memory_analysis(s.module).peak_bytes,
-        "memory_analysis, space": lambda s: max(each.peak_bytes for each in memory_analysis(s.module).spaces),
+        "memory_analysis, space": lambda s: (
+            memory.peak_bytes if (memory := memory_analysis(s.module).space(s.main)) is not None else None
+        ),
+        "overview": lambda s: s.answer("", "peak_bytes"),
     },
     "step of the peak": {
         "memspace": lambda s: s.space("peak_step"),
@@ -166,11 +169,15 @@ SURFACES: Final[dict[str, Surfaces]] = {
         "fuse --by scope, table": lambda s: s.total("fuse --by scope", "by_scope", "total_flops"),
         "report, lines": lambda s: s.total("report", "lines", "flops"),
         "fuse, kernel kinds": lambda s: s.known_total("fuse", "kernel_kinds", "flops"),
+        "fuse --cost": lambda s: s.answer("fuse --cost", "total_flops"),
+        "overview": lambda s: s.answer("", "total_flops"),
         "diff": lambda s: s.numbers.flops,
     },
     "bytes in all iterations": {
         "fuse --by source": lambda s: s.answer("fuse --by source", "total_bytes"),
         "fuse --by scope, table": lambda s: s.total("fuse --by scope", "by_scope", "total_bytes"),
+        "fuse --cost": lambda s: s.answer("fuse --cost", "total_bytes"),
+        "overview": lambda s: s.answer("", "total_bytes"),
         "diff": lambda s: s.numbers.bytes_accessed,
         "main module": lambda s: cost_of_module(s.module).bytes,
     },
@@ -240,7 +247,14 @@ SURFACES: Final[dict[str, Surfaces]] = {
         "report, lines": lambda s: s.total("report", "lines", "kernels"),
         "lint --expect": lambda s: s.expected("count(kernels)"),
         "diff": lambda s: s.numbers.metrics.kernels,
+        "overview": lambda s: s.answer("", "kernels"),
+        "estimate_time": lambda s: estimate_time(analyze_overlap(s.module), chip_spec(s.chip)).kernel_count,
         "kernels_of": lambda s: sum(not kernel.is_transfer for kernel in kernels_of(s.module)),
+    },
+    "launches": {
+        "fuse, kernel kinds": lambda s: s.known_total("fuse", "kernel_kinds", "launches"),
+        "overview": lambda s: s.answer("", "launches"),
+        "main module": lambda s: cost_of_module(s.module).steps,
     },
     "collectives": {
         "parse, index": lambda s: s.row("parse", "collectives"),

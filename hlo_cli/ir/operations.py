@@ -100,6 +100,11 @@ ASYNC_COLLECTIVE_START: Final = "AsyncCollectiveStart"
 ASYNC_COLLECTIVE_DONE: Final = "AsyncCollectiveDone"
 """The custom-call targets of the roots of TPU fusions that start and end an asynchronous collective."""
 
+NO_KERNEL_TARGETS: Final = frozenset(
+    ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
+)
+"""Targets of custom calls that only tell a compiler something, or name memory."""
+
 UNARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 1)
 BINARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 2)
 NATIVE_DONES: Final = {opcode: operation.done for opcode, operation in OPERATIONS.items() if operation.done is not None}

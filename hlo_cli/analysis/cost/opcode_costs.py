@@ -35,7 +35,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction, Users
-from hlo_cli.ir.operations import BLOCK_MOVES, ELEMENTWISE, TRANSCENDENTAL
+from hlo_cli.ir.operations import BLOCK_MOVES, ELEMENTWISE, NO_KERNEL_TARGETS, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
 # --- elementwise operations ---
@@ -777,8 +777,10 @@ def custom_call(instruction: Instruction, properties: Properties, counter: CostC
     (0, 1)
     (-1.0, 1)
     """
-    rules = counter.rules
-    if rules.call_markers_are_free and instruction.string("custom_call_target") in _CALL_MARKER_TARGETS:
+    rules, target = counter.rules, instruction.string("custom_call_target")
+    # XLA counts -1 for what names memory, too, such as a ConcatBitcast of a TPU.
+    is_marker = rules.call_markers_are_free and target in _CALL_MARKER_TARGETS
+    if is_marker or (target in NO_KERNEL_TARGETS and not rules.minus_one):
         free(instruction, properties, counter)
     elif rules.known_calls and (known := _custom_call_properties(instruction, counter)) is not None:
         properties |= known

@@ -26,6 +26,7 @@ from hlo_cli.ir.operations import (
     HOST_FEEDS,
     MATMULS,
     NATIVE_ENDS,
+    NO_KERNEL_TARGETS,
     wrapped_opcode,
 )
 from hlo_cli.source import expect
@@ -270,12 +271,6 @@ def _custom_call(call: Instruction, target: Target) -> KernelBackend:
 # Kernels of a module with their backends and execution counts.
 
 
-NO_KERNEL_TARGETS: Final = frozenset(
-    ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
-)
-"""Targets of custom calls that only tell a compiler something, or name memory."""
-
-
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """Launched operation, its backend, and how often it runs per execution of the module."""
@@ -394,6 +389,37 @@ def execution_cost(module: Module) -> KernelCost:
         cost = kernel_cost_of(costs[kernel.instruction])
         total += (replace(cost, kernels=0) if kernel.is_transfer else cost) * kernel.executions.count
     return total
+
+
+def launches_of(module: Module) -> int:
+    """How many kernels one execution of a module launches: loops count as often as known, transfers do not count.
+
+    >>> from hlo_cli import parse_module
+    >>> launches_of(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"))
+    1
+    """
+    return sum(kernel.executions.count for kernel in kernels_of(module) if not kernel.is_transfer)
+
+
+def reasons_for_other_totals(module: Module) -> tuple[str, ...]:
+    """How XLA counts otherwise than one execution does: why `module_cost` is not `execution_cost`, most frequent first.
+
+    >>> from hlo_cli import parse_module
+    >>> copy = "s = (f32[2], f32[2], u32[]) copy-start(p)  ROOT d = f32[2] copy-done(s)"
+    >>> reasons_for_other_totals(parse_module(f"ENTRY e {{ p = f32[2] parameter(0)  {copy} }}"))
+    ('async operations twice',)
+    """
+    costs, kernels = cost_analysis(module), kernels_of(module)
+    ends = (each for each in module.entry.instructions if each.opcode.endswith(("-done", "-update")))
+    reasons = (
+        # `HloCostAnalysis::HandleWhile` and `HandleConditional` of xla/service/hlo_cost_analysis.cc.
+        (any(kernel.times != 1 for kernel in kernels), "loop bodies once"),
+        (any(kernel.executions.in_branch for kernel in kernels), "one branch of conditionals"),
+        # At start and done: it has no handler for most dones, so that `Preprocess` counts operands and results.
+        (any(costs[each].bytes_accessed for each in ends), "async operations twice"),
+        (any(costs[kernel.instruction].unknown for kernel in kernels), "no custom calls"),
+    )
+    return tuple(words for is_so, words in reasons if is_so)
 
 
 # --- fusions of a module ---

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.dataflow.dependencies import callees_first, control_predecessors
-from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -130,7 +129,7 @@ def _is_free_call(instruction: Instruction) -> bool:
     >>> _is_free_call(parse_module('r = f32[8] custom-call(a, b), custom_call_target="ConcatBitcast"').entry.root)
     True
     """
-    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string(_TARGET) in NO_KERNEL_TARGETS
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string(_TARGET) in operations.NO_KERNEL_TARGETS
 
 
 def _is_scalar(shape: Shape) -> bool:
@@ -165,7 +164,13 @@ def _kind(
     if kind == "custom call":
         target = instruction.string(_TARGET)
         # The call alone shows no work, but these targets are known.
-        return "free" if target in NO_KERNEL_TARGETS else "collective" if target in _COLLECTIVE_TARGETS else kind
+        return (
+            "free"
+            if target in operations.NO_KERNEL_TARGETS
+            else "collective"
+            if target in _COLLECTIVE_TARGETS
+            else kind
+        )
     if kind == opcodes.FUSION:
         kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
         return kinds[0] if kinds and kinds[0] in (*_IN_FUSIONS, "data movement") else opcodes.FUSION

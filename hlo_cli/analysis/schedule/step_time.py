@@ -15,6 +15,7 @@ from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type
 from hlo_cli.analysis.dataflow.dependencies import instruction_post_order
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
+from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.hardware.time_model import LINKS_BAND, NO_TIME, Estimate
 from hlo_cli.analysis.schedule.async_overlap import (
@@ -543,7 +544,8 @@ class TimeEstimate(WithItems):
     wait for them. Unknown transfers count 0, so the total is too low. `exposed` is the time of each transfer, async or
     not, in which no kernel runs, in all its executions; None if unknown. `kernels` and `predicted` are the rooflines
     and the predicted times of one run of each kernel. `simulation` has the times of each step. `launch_seconds` is the
-    part of the compute in which kernels are launched.
+    part of the compute in which kernels are launched. `kernel_count` counts those of `kernels_of`, without transfers
+    and without what names memory, which `kernels` has, too.
     """
 
     throughput: ChipSpec
@@ -561,10 +563,11 @@ class TimeEstimate(WithItems):
     predicted: Mapping[Instruction, Estimate] = field(default_factory=dict)
     launch_seconds: float = 0.0
     exposed: Mapping[Instruction, float | None] = field(default_factory=dict)
+    kernel_count: int = 0
 
     def __repr__(self) -> str:
         time = f"{'' if self.is_known else 'at least '}{self.seconds:.4g} s"
-        return f"<TimeEstimate on {brief_name(self.throughput.chip)}: {time}, {len(self.kernels)} kernels>"
+        return f"<TimeEstimate on {brief_name(self.throughput.chip)}: {time}, {self.kernel_count} kernels>"
 
     @property
     def exposed_seconds(self) -> float:
@@ -743,6 +746,7 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec, *, by_roofline: bo
         ),
         # Nothing runs during a synchronous transfer, so all of it is exposed.
         {**exposed, **totals},
+        sum(not kernel.is_transfer for kernel in kernels_of(module)),
     )
 
 

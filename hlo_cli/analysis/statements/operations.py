@@ -9,7 +9,6 @@ from typing import Final
 
 from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.dataflow.dependencies import sequentially_executed
-from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.analysis.matching.changes import PLACE_KINDS, Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.analysis.statements.interface import ARGUMENTS, DONATION
@@ -40,7 +39,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES, NO_KERNELS, OUTPUT_TO_OPERAND_ALIASING
+from hlo_cli.ir.operations import COLLECTIVES, NO_KERNEL_TARGETS, NO_KERNELS, OUTPUT_TO_OPERAND_ALIASING
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 

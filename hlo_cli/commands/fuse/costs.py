@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
+from hlo_cli.analysis.cost.cost_analysis import KernelCost, computation_cost, cost_analysis
 from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS, XLA, Cost, Number
 from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type, matmuls_of
 from hlo_cli.analysis.dataflow.executions import (
@@ -16,7 +16,7 @@ from hlo_cli.analysis.dataflow.executions import (
     asynchronous_computations,
     executions_of,
 )
-from hlo_cli.analysis.fusion.kernels import Kernel, fusions_of, kernels_of, launched_costs
+from hlo_cli.analysis.fusion.kernels import Kernel, execution_cost, fusions_of, kernels_of, launched_costs
 from hlo_cli.analysis.origin.origins import By, Keys, Origins, origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.analysis.schedule.kernel_times import Prediction
@@ -27,6 +27,8 @@ from hlo_cli.commands.fuse.kernel_kinds import (
     columns_for,
     model_of,
     notes_on_costs,
+    other_totals,
+    total_words,
 )
 from hlo_cli.commands.modules.by import (
     IN_BYTES,
@@ -107,9 +109,12 @@ def report_of_costs(
     table = _cost_table(counted, chosen, requested_columns, is_summed=not is_everywhere)
     no_rows = Passage("nothing", (f"No matches among {format_count(len(candidates), 'instructions')}.",))
     total = computation_cost(counted.computation, rules=rules)
+    # Of a whole module, one execution may take more or less than what XLA counts.
+    run = execution_cost(module) if counted.computation.is_entry else None
+    other = "" if run is None else other_totals(module)
     return Report(
         "fuse",
-        _cost_answer(counted, total),
+        _cost_answer(counted, total, run),
         numbers={
             "rules": "xla float32" if as_xla else "exact",
             "computation": counted.computation.name,
@@ -117,17 +122,23 @@ def report_of_costs(
             "transcendentals": counted.number(total.transcendentals),
             "bytes": counted.number(total.bytes_accessed),
             "operations_of_unknown_cost": total.unknown,
+            **({} if run is None else {"total_flops": run.flops, "total_bytes": run.bytes}),
             "properties": dict(total.properties),
             **model_of(timing),
         },
         parts=(table,) if table.rows else (no_rows, table),
         next=_next_of_cost(counted, chosen, argument),
-        notes=(*passed_over, *program_notes(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
+        notes=(
+            *passed_over,
+            *program_notes(loaded),
+            *([Diagnostic("note", other)] if other else []),
+            *notes_on_costs(loaded, timing, counts_loops=not other),
+        ),
         input=input_facts(loaded),
     )
 
 
-def _cost_answer(counted: _Counted, total: Cost) -> str:
+def _cost_answer(counted: _Counted, total: Cost, run: KernelCost | None) -> str:
     name = counted.loaded.module.name if counted.computation.is_entry else counted.computation.name
     accessed = round(total.bytes_accessed)
     # negative with --as-xla where custom calls outweigh the rest, -1 each
@@ -135,6 +146,10 @@ def _cost_answer(counted: _Counted, total: Cost) -> str:
     bound = "at least " if total.unknown and not counted.as_xla else ""
     words = f"{name}: {bound}{round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals,"
     words += f" {size} accessed"
+    if run is not None and format_flops(run.flops) != format_flops(round(total.flops)):
+        words += f" ({total_words(run.flops, run.bytes, is_bound=run.unknown > 0)} per execution)"
+    elif run is not None and format_bytes(run.bytes) != size:
+        words += f" ({format_bytes(run.bytes)} per execution)"
     return f"{words}; {format_count(total.unknown, 'operations')} of unknown cost" if total.unknown else words
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.counting import Cost
-from hlo_cli.analysis.fusion.kernels import Fusion, Kernel
+from hlo_cli.analysis.cost.cost_analysis import module_cost
+from hlo_cli.analysis.cost.counting import Cost, Number
+from hlo_cli.analysis.fusion.kernels import Fusion, Kernel, execution_cost, reasons_for_other_totals
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys, keys_of
 from hlo_cli.commands.modules.loading import Loaded, stage_of
@@ -18,7 +19,15 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.numbers import count, format_bytes, format_count, format_rate, format_seconds, format_seconds_range
+from hlo_cli.report.numbers import (
+    count,
+    format_bytes,
+    format_count,
+    format_flops,
+    format_rate,
+    format_seconds,
+    format_seconds_range,
+)
 from hlo_cli.report.table import (
     UNKNOWN,
     Cell,
@@ -258,6 +267,27 @@ def notes_on_costs(
     ]
     words = f"{_XLA_COSTS}; {', and '.join(assumptions)}" if assumptions else _XLA_COSTS
     return (*times, Diagnostic("note", words))
+
+
+def total_words(flops: Number, accessed: Number, *, is_bound: bool = False) -> str:
+    """The flops and the bytes accessed of a module; `is_bound` if operations of unknown cost add none."""
+    return f"{'at least ' if is_bound else ''}{format_flops(round(flops))} and {format_bytes(accessed)} accessed"
+
+
+def other_totals(module: Module) -> str:
+    """What XLA's cost analysis counts other than one execution does, and why; empty if the totals look the same.
+
+    >>> from hlo_cli import parse_module
+    >>> copy = "s = (f32[2], f32[2], u32[]) copy-start(p)  ROOT d = f32[2] copy-done(s)"
+    >>> other_totals(parse_module(f"ENTRY e {{ p = f32[2] parameter(0)  {copy} }}"))
+    'XLA counts 60 B: async operations twice'
+    """
+    xla, run = module_cost(module), execution_cost(module)
+    if total_words(xla.flops, xla.bytes_accessed) == total_words(run.flops, run.bytes):
+        return ""
+    flops, accessed = format_flops(round(xla.flops)), format_bytes(xla.bytes_accessed)
+    theirs = accessed if flops == format_flops(run.flops) else f"{flops} and {accessed}"
+    return f"XLA counts {theirs}: {', and '.join(reasons_for_other_totals(module)) or 'other operations'}"
 
 
 # --- kernels by kind and backend ---

@@ -8,20 +8,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.fusion.kernels import execution_cost, kernels_of, launches_of
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemorySpaceUsage, memory_fits, needed_bytes
+from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, memory_fits, needed_bytes
 from hlo_cli.analysis.origin.origins import OTHER_KEYS, By
 from hlo_cli.analysis.query.main_module import ModuleCost
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.costs import report_of_causes
-from hlo_cli.commands.fuse.kernel_kinds import timing_of
+from hlo_cli.commands.fuse.kernel_kinds import other_totals, timing_of
 from hlo_cli.commands.lint.checking import lint_loaded
 from hlo_cli.commands.lint.configuration import chip_setting, load_config
 from hlo_cli.commands.lint.report import in_order
 from hlo_cli.commands.lint.report import report_of as report_of_findings
 from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.report import fit_in_words, need_in_words, peak_and_place
+from hlo_cli.commands.memspace.usage import decisive_fit
 from hlo_cli.commands.modules.loading import (
     Loaded,
     Many,
@@ -48,7 +50,6 @@ from hlo_cli.inputs.files import ProgramLines
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.pasted.envelopes import ENVELOPE_OF
 from hlo_cli.ir.attributes.metadata import SourceLocation, is_library_file
-from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.findings import Findings
@@ -189,26 +190,19 @@ def _chip_of(loaded: Loaded, name: str | None) -> Chip | None:
 def _memory_words(loaded: Loaded, memory: MemoryAnalysis, chip: Chip | None) -> str:
     """Whether the module fits the chip, in a few words; without a chip, how much it needs of main memory."""
     fits, is_final = memory_fits(memory, None, chip), stage_of(loaded) == "optimized" and devices_together(loaded) == 1
-    main = _main_space(memory)
+    main, fit = memory.main, decisive_fit(fits)
     if main is None:
         return "no values in memory"
-    if chip is None or not fits:
+    if chip is None or fit is None:
         return need_in_words(memory, main, is_bound=not is_final)
-    worst = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
-    if worst.excess_bytes > 0:
-        return f"{'does not fit' if is_final else 'may not fit'} {chip.name} ({fit_in_words(worst)})"
-    fit = next((fit for fit in fits if fit.space == main.number), worst)
+    if fit.excess_bytes > 0:
+        return f"{'does not fit' if is_final else 'may not fit'} {chip.name} ({fit_in_words(fit)})"
     return f"fits {chip.name} ({fit_in_words(fit)})"
-
-
-def _main_space(memory: MemoryAnalysis) -> MemorySpaceUsage | None:
-    """Main memory, else the memory space with the highest peak; None if there are no values."""
-    return memory.space(MemorySpace.MAIN) or memory.fullest
 
 
 def _peak_words(memory: MemoryAnalysis) -> str:
     """What line 1 does not say: the temporaries among the bytes that are needed, and what is live at once."""
-    main, fullest = _main_space(memory), memory.fullest
+    main, fullest = memory.main, memory.fullest
     if main is None or fullest is None:
         return ""
     temporary_bytes = main.totals.temporary_bytes if main.offsets != "unknown" else 0
@@ -384,9 +378,15 @@ def report_of_overview(
     worst = _worst_finding(groups)
     answer = f"{title}{f' ({number})' if number else ''}: {'; '.join(filter(None, words))}"
     following = _next(argument, fits=not words[0].startswith(("does not", "may not")), groups=groups, pairs=pairs)
-    stated = list(_facts(loaded, memory, work, moved if _has_transfers(pairs) else "", others, folder))
+    done = _work_of(loaded.module, work)
+    stated = list(_facts(loaded, memory, done.words, moved if _has_transfers(pairs) else "", others, folder))
     others_height = _height(answer) + _height_of_lines(lines) + (_height_of_finding(worst) if worst else 0)
-    parts: list[Part] = [Facts("module", tuple(_within(stated, _SCREEN_LINES - others_height - len(following))))]
+    room, notes = _SCREEN_LINES - others_height - len(following), tuple(_notes(loaded))
+    xla = other_totals(loaded.module)
+    stated[0] = _with_remark(
+        stated[0], xla and f" ({xla})", room - sum(map(_height_of_fact, stated[1:])) - len(notes) - 1
+    )
+    parts: list[Part] = [Facts("module", tuple(_within(stated, room)))]
     parts += [lines] if lines is not None else [_largest_values(loaded)]
     parts += [worst] if worst is not None else []
     parts += [replace(modules_table(others.results), main=False, person=False)] if others is not None else []
@@ -394,10 +394,10 @@ def report_of_overview(
         "overview",
         answer,
         version=1,
-        numbers=_numbers(loaded, memory, chip, steps, findings, others),
+        numbers={**_numbers(loaded, memory, chip, steps, findings, others), **done.numbers},
         parts=tuple(parts),
         next=following,
-        notes=tuple(_notes(loaded)),
+        notes=notes,
         input=input_facts(loaded),
     )
 
@@ -415,16 +415,10 @@ def _findings_words(findings: Report) -> str:
 
 
 def _facts(
-    loaded: Loaded, memory: MemoryAnalysis, work: Report, moved: str, others: Others | None, folder: str
+    loaded: Loaded, memory: MemoryAnalysis, runs: str, moved: str, others: Others | None, folder: str
 ) -> Iterator[Fact]:
-    """What runs, what it is given and returns, what is `moved`, and the other modules."""
-    from hlo_cli.analysis.fusion.kernels import kernels_of
-
-    module = loaded.module
-    flops, accessed = (round(number_of(work.numbers.get(f"total_{name}")) or 0) for name in ("flops", "bytes"))
-    launched = sum(each.executions.count for each in kernels_of(module) if not each.is_transfer)
-    kernels = format_count(launched, "kernels")
-    yield Fact("runs", remark=f"{kernels}, {format_flops(flops)}, {format_bytes(accessed)} accessed")
+    """What `runs`, what it is given and returns, what is `moved`, and the other modules."""
+    yield Fact("runs", remark=runs)
     if words := _peak_words(memory):
         yield Fact("memory", remark=words, is_whole=True)
     yield Fact("arguments", remark=_signature(loaded))
@@ -432,6 +426,53 @@ def _facts(
         yield Fact("transfers", remark=moved, is_whole=True)
     yield from _other_facts(others)
     yield from _file_facts(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The kernels of a module, how often they are launched, and what one execution computes and accesses.
+
+    `is_known` tells whether the trip counts of all loops are; `unknown` is the number of operations of unknown cost.
+    """
+
+    kernels: int
+    launches: int
+    flops: int
+    bytes: int
+    is_known: bool = True
+    unknown: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, Cell]:
+        """The numbers under the names that they have in `hlo fuse`."""
+        return {
+            "kernels": self.kernels,
+            "launches": self.launches if self.is_known else None,
+            "total_flops": self.flops,
+            "total_bytes": self.bytes,
+            "operations_of_unknown_cost": self.unknown,
+        }
+
+    @property
+    def words(self) -> str:
+        """The numbers in words; a kernel of a loop is launched many times.
+
+        >>> _Work(2, 9, 40, 64, is_known=False, unknown=1).words
+        '2 kernels launched at least 9 times, at least 40 flops, 64 B accessed'
+        """
+        often = f"{'' if self.is_known else 'at least '}{self.launches:,}"
+        launched = f" launched {often} times" if self.launches != self.kernels or not self.is_known else ""
+        flops = f"{'at least ' if self.unknown else ''}{format_flops(self.flops)}"
+        return f"{format_count(self.kernels, 'kernels')}{launched}, {flops}, {format_bytes(self.bytes)} accessed"
+
+
+def _work_of(module: Module, by_source: Report) -> _Work:
+    """The work of a module, of which `hlo fuse --by source` has the sums."""
+    kernels, flops, accessed = (
+        round(number_of(by_source.numbers.get(name)) or 0) for name in ("kernels", "total_flops", "total_bytes")
+    )
+    is_known = all(kernel.times is not None for kernel in kernels_of(module) if not kernel.is_transfer)
+    return _Work(kernels, launches_of(module), flops, accessed, is_known, execution_cost(module).unknown)
 
 
 def _has_transfers(pairs: Report) -> bool:
@@ -463,6 +504,20 @@ def _height_of_finding(finding: Passage) -> int:
     return 1 + sum(_height(plain_text(line_of(text))) for text in finding.paragraphs)
 
 
+def _height_of_fact(fact: Fact) -> int:
+    return _height(fact.remark, _SCREEN_WIDTH - _LABEL_WIDTH) if fact.is_whole else 1
+
+
+def _with_remark(fact: Fact, words: str, room: int) -> Fact:
+    """The fact with a further remark, if it then has no more lines than there is room for.
+
+    >>> _with_remark(Fact("runs", remark="1 kernel"), " (XLA counts 2)", 1).remark
+    '1 kernel (XLA counts 2)'
+    """
+    longer = replace(fact, remark=f"{fact.remark}{words}", is_whole=True)
+    return longer if _height_of_fact(longer) <= room else fact
+
+
 def _within(facts: Sequence[Fact], room: int) -> Iterator[Fact]:
     """The facts, of which a screen shows those that fit, with a blank line before them.
 
@@ -470,7 +525,7 @@ def _within(facts: Sequence[Fact], room: int) -> Iterator[Fact]:
     >>> [fact.label for fact in _within(facts, 3) if fact.person]
     ['runs', 'helpers']
     """
-    heights = [_height(each.remark, _SCREEN_WIDTH - _LABEL_WIDTH) if each.is_whole else 1 for each in facts]
+    heights = list(map(_height_of_fact, facts))
     hidden = set[int]()
     for label in _LEAST_NEEDED:
         for at in reversed(range(len(facts))):
@@ -505,15 +560,15 @@ def _numbers(
     others: Others | None,
 ) -> Mapping[str, Cell]:
     fits = memory_fits(memory, None, chip)
-    peak, main = memory.fullest, _main_space(memory)
+    main = memory.main
     return {
         "module": loaded.module.name,
         "instructions": loaded.module.instruction_count,
         "modules": 1 if others is None else len(others.results),
         "chip": None if chip is None else chip.name,
         "fits": all(fit.excess_bytes <= 0 for fit in fits) if fits else None,
-        "space": None if peak is None else peak.name,
-        "peak_bytes": 0 if peak is None else peak.peak_bytes,
+        "space": None if main is None else main.name,
+        "peak_bytes": memory.peak_bytes,
         "needed_bytes": 0 if main is None else needed_bytes(memory, main),
         "execution_seconds": None if steps is None else steps.numbers.get("execution_seconds"),
         **{name: findings.numbers.get(name) for name in ("errors", "warnings", "notes")},
