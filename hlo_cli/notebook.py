@@ -119,9 +119,16 @@ def _report_of_space(space: MemorySpaceUsage) -> Report:
         f"{space.name}: {format_bytes(space.peak_bytes)} live at the peak, step {space.peak_step:,}; {count}",
         parts=(
             Table("live_values", _COLUMNS, tuple(map(_row, live)), title=_title(space, live), noun="values", limit=10),
+            # The last position is the end, at which nothing runs.
             Timeline(
                 "buffers",
-                (Track(space.name, space.timeline, tuple([band_of(*occupancy) for occupancy in space.occupancies()])),),
+                (
+                    Track(
+                        space.name,
+                        space.timeline[:-1],
+                        tuple([band_of(*occupancy) for occupancy in space.occupancies()]),
+                    ),
+                ),
             ),
         ),
     )
@@ -427,12 +434,18 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
         report = _read_once(report_of(value))
     except HloError:
         # a display must not fail: an error in a cell would hide the value itself
-        return {"text/plain": str(value)} if "text/plain" in media_types else {}
+        return {"text/plain": _plain(value)} if "text/plain" in media_types else {}
     hint = _RECORDS_HINT if isinstance(value, Tabular) else ""
     shown = {name: _DISPLAYS[name](report).replace(_COMMAND_HINT, hint) for name in media_types}
     if sum(map(len, shown.values())) > MAX_BUNDLE:
         shown.pop("image/svg+xml", None)
     return {name: text for name, text in shown.items() if text}
+
+
+def _plain(value: object) -> str:
+    """The text of a value without a report."""
+    # `str` of a value with tables asks for its report, which it does not have.
+    return repr(value) if type(value).__str__ is Tabular.__str__ else str(value)
 
 
 def write_page(value: object, path: str) -> None:
@@ -451,7 +464,7 @@ def renderable(value: object) -> object:
     try:
         return Screen(report_of(value))
     except HloError:
-        return sanitize(str(value)).replace("[", r"\[")  # rich would read brackets as markup
+        return sanitize(_plain(value)).replace("[", r"\[")  # rich would read brackets as markup
 
 
 def _read_once(report: Report) -> Report:

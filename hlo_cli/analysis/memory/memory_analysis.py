@@ -32,7 +32,7 @@ from hlo_cli.ir.buffer_assignment import (
 )
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.memory_space import MemorySpace, space_name
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
@@ -227,25 +227,29 @@ class MemoryAnalysis(WithItems, Tabular):
     ranges: LiveRanges = field(compare=False, repr=False)
 
     def __repr__(self) -> str:
-        place = "" if self.fullest is None else f" in {self.fullest.name}"
+        place = "" if self.main is None else f" in {self.main.name}"
         peak = f"{self.peak_bytes:,} bytes at step {self.peak_step}{place}"
         return f"<MemoryAnalysis {brief_name(self.module.name)}: {peak}, {brief_count(len(self.values), 'values')}>"
 
     @property
     def fullest(self) -> MemorySpaceUsage | None:
-        """The memory space with the highest peak, whose peak is that of the program; None without any."""
-        # Main memory (0) wins ties.
+        """The memory space with the highest peak, of equal ones main memory; None without any."""
         return max(self.spaces, key=lambda space: (space.peak_bytes, -space.number), default=None)
 
     @property
+    def main(self) -> MemorySpaceUsage | None:
+        """Main memory, such as HBM, which programs run out of; the fullest memory space if it has no values."""
+        return self.space(MemorySpace.MAIN) or self.fullest
+
+    @property
     def peak_step(self) -> int:
-        """The position of the peak: that of the fullest memory space, 0 if there is none."""
-        return 0 if self.fullest is None else self.fullest.peak_step
+        """The position of the peak of main memory, or of the fullest memory space; 0 if there are no values."""
+        return 0 if self.main is None else self.main.peak_step
 
     @property
     def peak_bytes(self) -> int:
-        """The live bytes at the peak, in the fullest memory space."""
-        return 0 if self.fullest is None else self.fullest.peak_bytes
+        """The live bytes at the peak of main memory, or of the fullest memory space."""
+        return 0 if self.main is None else self.main.peak_bytes
 
     def space(self, number: int | str) -> MemorySpaceUsage | None:
         """Returns the memory space of this number or name, such as "HBM"; None if it is empty."""
@@ -329,8 +333,7 @@ def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | No
     """
     limited = [(space, limit_bytes if not space.number else None) for space in memory.spaces]
     if chip is not None and limit_bytes is None:
-        limits = {space.number: chip.limit(space.number) for space in memory.spaces}
-        limited = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
+        limited = [(each, limit.bytes if (limit := chip.limit(each.number)) else None) for each in memory.spaces]
     is_of_other = chip is not None and limit_bytes is None and memory.target not in (None, chip.target)
     found = (
         # A chip without a limit for a space does not restrict it.
@@ -356,8 +359,7 @@ def needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
 
 
 # --- the analysis ---
-# Memory analysis of a module: runs the analyses of this package in order and adds up their results.
-#
+# Runs the analyses of this package in order and adds up their results.
 # Mirrors `BufferAssigner::Run` of xla/service/buffer_assignment.cc and `CompiledMemoryStats` of
 # xla/pjrt/pjrt_executable.h.
 

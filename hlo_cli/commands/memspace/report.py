@@ -36,6 +36,7 @@ from hlo_cli.commands.memspace.compiler_files import compiler_memory
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.usage import (
     chosen_spaces,
+    decisive_fit,
     format_kind,
     live_values_table,
     memory_spaces_table,
@@ -79,7 +80,6 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
@@ -524,7 +524,7 @@ def report_of_memory(
     step = None if options.at is None else step_of(memory, options.at)
     chip = options.limiting_chip(loaded.input)
     fits = memory_fits(memory, options.limit_bytes, chip)
-    fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
+    fit = decisive_fit(fits)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
     spaces = chosen_spaces(memory, options.space or too_large)
     stage, devices = stage_of(loaded), devices_together(loaded)
@@ -640,8 +640,9 @@ def _excess_in_words(fit: MemoryFit) -> str:
 
 
 def _reported_spaces(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage]) -> list[MemorySpaceUsage]:
-    """Main memory, and the spaces that the report covers."""
-    return [space for space in memory.spaces if not space.number or space in spaces][:_MAX_SPACES]
+    """Main memory, the spaces that the report covers, and the fullest one next to main memory alone."""
+    others = (*spaces, memory.fullest) if spaces == (memory.main,) else spaces
+    return [space for space in memory.spaces if not space.number or space in others][:_MAX_SPACES]
 
 
 def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
@@ -711,7 +712,7 @@ def _module_parts(
     ]
     if step is None and len(spaces) == 1:
         # Advice is on main memory, even if another space is the fullest; one that is asked for instead has none.
-        main = memory.space(MemorySpace.MAIN) if options.space is None else None
+        main = memory.main if options.space is None else None
         parts += _advice_parts(memory, main or spaces[0], failing)
     return tuple(parts) if memory.spaces else (table,)
 
@@ -865,9 +866,8 @@ class _UsageOfModule:
         loaded = Loaded(module, given)
         stage = stage_of(loaded)
         memory = compiler_memory(loaded, chip=self.options.chip, release=self.options.release)
-        chip = find_chip(self.options.chip) if self.options.chip is not None else None
-        fits = memory_fits(memory, self.options.limit_bytes, chip)
-        fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
+        fits = memory_fits(memory, self.options.limit_bytes, self.options.limiting_chip(given))
+        fit = decisive_fit(fits)
         if module.is_part and self._verdict(fit, stage):
             # A part of a module needs less than the whole, so that it fits proves nothing.
             raise HloError.of((part_error(given.path or STDIN),))
@@ -889,13 +889,12 @@ class _UsageOfModule:
         )
 
     def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> MemorySpaceUsage | None:
-        """The selected space, else the one nearest to its limit, else the fullest; None without any."""
+        """The selected space, else one above its limit, else main memory; None without any."""
         if self.options.space is not None:
             return named_space(memory, self.options.space)
         if fit is not None:
             return next(space for space in memory.spaces if space.number == fit.space)
-        # Programs run out of main memory; what the compiler keeps on the chip is its choice.
-        return next(iter(chosen_spaces(memory, None)), None)
+        return memory.main
 
     def _verdict(self, fit: MemoryFit | None, stage: ProgramStage) -> bool | None:
         if fit is None or (fit.excess_bytes > 0 and not self.options.is_verdict(stage)):
@@ -912,9 +911,10 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     if options.space is not None and usages and all(usage.space is None for usage in usages):
         raise HloError(
             f"no module has values in memory space '{options.space}'",
-            hint="remove --space to show the space with the highest peak",
+            hint="remove --space to show main memory",
         )
-    has_limit = options.has_limit
+    # A dump may name its chip, as one of a TPU does.
+    has_limit = options.has_limit or any(usage.limit_bytes is not None for usage in usages)
     return finish_each(
         "memspace",
         many,

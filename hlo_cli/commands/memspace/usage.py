@@ -8,7 +8,13 @@ from typing import Final, TypeAlias
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.value_sets import FirstUsers, first_users, value_at
 from hlo_cli.analysis.memory.heaps import scratch_bytes
-from hlo_cli.analysis.memory.memory_analysis import LiveValue, MemoryAnalysis, MemorySpaceUsage, allocated_bytes
+from hlo_cli.analysis.memory.memory_analysis import (
+    LiveValue,
+    MemoryAnalysis,
+    MemoryFit,
+    MemorySpaceUsage,
+    allocated_bytes,
+)
 from hlo_cli.commands.memspace.options import EVERY_SPACE
 from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.dataclass import dataclass
@@ -45,6 +51,7 @@ class _Detail:
     value: LiveValue
     first: int
     last: int
+    live_until: int
     origin: str | None
     users: FirstUsers | None
 
@@ -60,7 +67,7 @@ _DETAILS: Final[tuple[Column[_Detail], ...]] = (
     Column("logical_bytes", "data", "bytes", total="sum",
            of=lambda detail: detail.value.logical_bytes if detail.first <= detail.last else 0),
     Column("live_end", "live until", "step",
-           of=lambda detail: detail.value.end if detail.value.end != max(detail.first, detail.last) else None),
+           of=lambda detail: detail.live_until if detail.live_until != max(detail.first, detail.last) else None),
     Column("opcode", "opcode", "opcode", of=lambda detail: detail.value.instruction.opcode),
     Column("index", "index", "index", of=lambda detail: detail.value.index or None),
     Column("allocation", "allocation", "count",
@@ -90,24 +97,52 @@ def memory_timeline(
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] negate(p) }"
     >>> memory = memory_analysis(parse_module(text))
     >>> memory_timeline(memory, memory.spaces, limits={}).tracks[0].totals
-    (8, 16, 16)
+    (8, 16)
     """
     marks = () if marked is None else (Mark(marked, step_label(memory, marked) or ""),)
     tracks: list[Track] = []
     for space in spaces:
-        occupancies, limit = tuple(space.occupancies()), limits.get(space.number)
+        occupancies, limit = occupancies_by_step(memory, space), limits.get(space.number)
         bands, details = _bands(memory, occupancies), _details(memory, occupancies)
-        tracks.append(Track(space.name, space.timeline, bands, limit_bytes=limit, marks=marks, details=details))
+        totals = space.timeline[: len(memory.sequence)]
+        tracks.append(Track(space.name, totals, bands, limit_bytes=limit, marks=marks, details=details))
     names = tuple(instruction.name for instruction in memory.sequence)
     loops = tuple(loops_of(memory.runs))
     return Timeline("buffers", tuple(tracks), loops, instructions=names, details=_DETAILS)
 
 
+def occupancies_by_step(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[_Occupancy, ...]:
+    """The values of a memory space and when they occupy it, up to the last step.
+
+    As in XLA, what is live at the end is live one position longer, at which nothing runs.
+    """
+    last_step = len(memory.sequence) - 1
+    return tuple((value, first, min(last, last_step), then) for value, first, last, then in space.occupancies())
+
+
+def last_step_of(memory: MemoryAnalysis, value: LiveValue) -> int:
+    """The last step at which a value is live; XLA counts the end of the program as a position more."""
+    return min(value.end, len(memory.sequence) - 1)
+
+
+def decisive_fit(fits: Sequence[MemoryFit]) -> MemoryFit | None:
+    """The result that decides: the space furthest above its limit, else main memory; None without limits.
+
+    >>> from dataclasses import replace
+    >>> hbm, vmem = MemoryFit(0, "HBM", 2, 16, "exact"), MemoryFit(1, "VMEM", 7, 8, "exact")
+    >>> decisive_fit((hbm, vmem)).name, decisive_fit((hbm, replace(vmem, limit_bytes=6))).name
+    ('HBM', 'VMEM')
+    """
+    fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
+    if fullest is None or fullest.excess_bytes > 0:
+        return fullest
+    return next((fit for fit in fits if fit.space == MemorySpace.MAIN), fullest)
+
+
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
-    """The memory spaces with a name or number, or `all`; by default, the one with the highest peak."""
+    """The memory spaces with a name or number, or `all`; by default main memory, if it has values."""
     if wanted is None or not memory.spaces:
-        # Without a chip no limit is known, so that the fullest space stands for the program.
-        return () if memory.fullest is None else (memory.fullest,)
+        return () if memory.main is None else (memory.main,)
     if wanted == EVERY_SPACE:
         return memory.spaces
     space = named_space(memory, wanted)
@@ -167,7 +202,9 @@ def _details_of(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> It
         instruction, index = value.instruction, value.index
         place = value_at(dataflow, instruction, index)
         origin = keys(instruction, index) if memory.module.location(instruction) is None else None
-        yield _Detail(value, first, last, origin, users.get(place) if place is not None else None)
+        yield _Detail(
+            value, first, last, last_step_of(memory, value), origin, users.get(place) if place is not None else None
+        )
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:
@@ -232,9 +269,10 @@ def live_values_table(
                of=lambda space, value: value.padded_bytes / total if total else 0.0),
         Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True),
                of=lambda space, value: _padding(value)),
-        Column("steps", "steps", "range", machine=False, of=lambda space, value: f"{value.start:,}–{value.end:,}"),
+        Column("steps", "steps", "range", machine=False,
+               of=lambda space, value: f"{value.start:,}–{last_step_of(memory, value):,}"),
         Column("start", "start", "step", person=False, of=lambda space, value: value.start),
-        Column("end", "end", "step", person=False, of=lambda space, value: value.end),
+        Column("end", "end", "step", person=False, of=lambda space, value: last_step_of(memory, value)),
         Column("kind", "kind", of=lambda space, value: format_kind(memory, value)),
         Column("value", "value", "name", role="name", of=lambda space, value: str(value)),
         Column("shape", "shape", "shape", of=lambda space, value: str(value.shape)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from hlo_cli.analysis.dataflow.flat_schedule import async_chains, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of, uses_of_value, value_at
@@ -19,6 +19,7 @@ from hlo_cli.analysis.memory.memory_analysis import (
 )
 from hlo_cli.analysis.schedule.async_overlap import Transfer, transfers_of
 from hlo_cli.commands.memspace.compiler_files import compiler_live_ranges
+from hlo_cli.commands.memspace.usage import last_step_of
 from hlo_cli.commands.modules.instruction_tables import rows_where
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.dataclass import dataclass
@@ -51,7 +52,7 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
             "space": space.name,
             "kind": value.kind,
             "start": value.start,
-            "end": value.end,
+            "end": last_step_of(memory, value),
             "logical_bytes": value.logical_bytes,
             "padded_bytes": value.padded_bytes,
             "uses": len(uses),
@@ -115,7 +116,7 @@ def _value_answer(
     memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, uses: Sequence[Instruction]
 ) -> str:
     size = format_bytes(value.padded_bytes)
-    steps = f"steps {value.start:,}–{value.end:,} of {len(memory.sequence):,}"
+    steps = f"steps {value.start:,}–{last_step_of(memory, value):,} of {len(memory.sequence):,}"
     live_range = f"{value} occupies {size} of {space.name} in {steps}"
     if value.end >= len(memory.sequence) - 1:
         return f"{live_range}; live until the end"
@@ -133,8 +134,8 @@ def _value_facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveVal
         ),
         Fact(
             "freed",
-            (Amount("step", value.end, "step"),),
-            f"live for {format_count(value.end - value.start + 1, 'steps')}",
+            (Amount("step", last := last_step_of(memory, value), "step"),),
+            f"live for {format_count(last - value.start + 1, 'steps')}",
         ),
         Fact("kind", (), f"{value.kind} in {space.name}"),
         Fact("shape", (Amount("bytes", value.padded_bytes, "bytes"),), str(value.shape)),
@@ -162,31 +163,32 @@ def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
     return Table("uses", columns, rows, noun="uses", limit=10, person=bool(rows))
 
 
-_VALUE_COLUMNS: Final[tuple[Column[LiveValue], ...]] = (
-    Column("start", "start", "step", of=lambda other: other.start),
-    Column("end", "end", "step", of=lambda other: other.end),
-    Column("bytes", "", "bytes", of=lambda other: other.padded_bytes),
-    Column("kind", "kind", of=lambda other: other.kind),
-    Column("value", "value", "name", role="name", of=lambda other: str(other)),
-    Column("shape", "shape", "shape", of=lambda other: str(other.shape)),
-)
+def _value_columns(memory: MemoryAnalysis) -> tuple[Column[LiveValue], ...]:
+    return (
+        Column("start", "start", "step", of=lambda other: other.start),
+        Column("end", "end", "step", of=lambda other: last_step_of(memory, other)),
+        Column("bytes", "", "bytes", of=lambda other: other.padded_bytes),
+        Column("kind", "kind", of=lambda other: other.kind),
+        Column("value", "value", "name", role="name", of=lambda other: str(other)),
+        Column("shape", "shape", "shape", of=lambda other: str(other.shape)),
+    )
 
 
 def _aliases_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
-    rows = rows_from(_VALUE_COLUMNS, (other for other in memory.holders_of(value) if other is not value))
+    columns = _value_columns(memory)
+    rows = rows_from(columns, (other for other in memory.holders_of(value) if other is not value))
     title = "Aliased values (same buffer)"
-    return Table("aliases", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
+    return Table("aliases", columns, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
 
 
 def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     """Values of other buffers in the same memory at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()
-    rows = rows_from(_VALUE_COLUMNS, (other for other in others if _share_bytes(value, other)))
+    columns = _value_columns(memory)
+    rows = rows_from(columns, (other for other in others if _share_bytes(value, other)))
     title = "Same memory at other times"
-    return Table(
-        "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
-    )
+    return Table("memory_reuses", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
 
 def _share_bytes(value: LiveValue, other: LiveValue) -> bool:

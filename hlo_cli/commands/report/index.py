@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.memory.memory_analysis import memory_fits
-from hlo_cli.commands.memspace.usage import chosen_spaces
+from hlo_cli.commands.memspace.usage import decisive_fit
 from hlo_cli.commands.modules.loading import Loaded, Many, check_running, devices_together, module_words
 from hlo_cli.commands.modules.many import Rows, finish_each, map_inputs, ranking_of
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
@@ -33,7 +33,6 @@ from hlo_cli.commands.report.sources import Sources, sources_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import MAX_FILE_BYTES, read_utf8
 from hlo_cli.inputs.input import Input
-from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.render.web.interactive import PagePieces, pages_in_one, report_pieces
@@ -78,7 +77,7 @@ def _page_names(modules: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ModuleSummary:
-    """The numbers of one module: of main memory if the chip limits it, else of the memory with the highest peak.
+    """The numbers of one module: of main memory, or of the memory that the chip has too little of.
 
     `fits` is None without a limit, and if it is unknown for a module that is not the final program. `page` is the name
     of its page. `devices` is the number of devices whose work the numbers hold together.
@@ -109,10 +108,8 @@ def summary_of(sources: Sources, chip: str | None) -> ModuleSummary:
     """The numbers of a module, as its page has them."""
     memory = sources.memory_analysis
     fits = memory_fits(memory, None, sources.memory_chip)
-    worst = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
-    main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), worst)
-    shown = worst if worst is not None and worst.excess_bytes > 0 else main
-    space = memory.space(shown.space) if shown is not None else next(iter(chosen_spaces(memory, None)), None)
+    shown = decisive_fit(fits)
+    space = memory.main if shown is None else memory.space(shown.space)
     is_final = sources.stage == "optimized"
     exposed = exposed_of(sources.schedule)
     padded, padding = (_int_of(sources.padding.numbers.get(name)) for name in ("padded_bytes", "padding_bytes"))

@@ -12,12 +12,17 @@ from hlo_cli.analysis.cache import sharing
 from hlo_cli.analysis.hardware.chip_specs import chip_in
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis, MemoryFit, MemorySpaceUsage, memory_fits
+from hlo_cli.analysis.memory.memory_analysis import (
+    MemoryAnalysis,
+    MemoryFit,
+    MemorySpaceUsage,
+    memory_fits,
+)
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
 from hlo_cli.analysis.sharding.meshes import devices_of
 from hlo_cli.commands.memspace.report import fit_in_words
-from hlo_cli.commands.memspace.usage import chosen_spaces, step_label
+from hlo_cli.commands.memspace.usage import decisive_fit, step_label
 from hlo_cli.commands.modules.loading import Loaded, devices_together, input_facts, not_partitioned
 from hlo_cli.commands.options.chips import mismatch
 from hlo_cli.commands.options.io_options import format_options
@@ -25,7 +30,6 @@ from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.report.sources import Sources, column_sum, describe_lines, lines_table, sources_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
-from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.report.findings import Findings, Group
 from hlo_cli.report.numbers import (
@@ -269,22 +273,21 @@ def _memory_verdict(sources: Sources) -> Verdict:
     fits = memory_fits(memory, None, chip)
     gauges = tuple(_gauges(memory, fits))
     sentence = _sentence(sources.memory.answer)
-    peak = memory.fullest
+    peak = memory.main
     if peak is None:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
-    if not fits or chip is None:
+    fit = decisive_fit(fits)
+    if fit is None or chip is None:
         words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
         return Verdict("Memory", "neutral", words, _peak_sentence(memory, peak), section="memory", gauges=gauges)
-    fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
-    if fullest.excess_bytes > 0 and sources.stage != "optimized":
-        words = f"At most {format_bytes(fullest.needed_bytes)} of {fullest.name}"
+    if fit.excess_bytes > 0 and sources.stage != "optimized":
+        words = f"At most {format_bytes(fit.needed_bytes)} of {fit.name}"
         return Verdict("Memory", "warning", words, sentence, section="memory", gauges=gauges)
-    if fullest.excess_bytes > 0:
-        words = f"Does not fit {chip.name} ({fullest.name} {format_bytes(fullest.excess_bytes)} over)"
+    if fit.excess_bytes > 0:
+        words = f"Does not fit {chip.name} ({fit.name} {format_bytes(fit.excess_bytes)} over)"
         return Verdict("Memory", "bad", words, sentence, section="memory", gauges=gauges)
-    main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), fullest)
-    words = f"Fits {chip.name} ({fit_in_words(main)})"
-    is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
+    words = f"Fits {chip.name} ({fit_in_words(fit)})"
+    is_nearly_full = fit.needed_bytes >= NEARLY_FULL * fit.limit_bytes
     tone: Tone = "warning" if is_nearly_full else "good"
     brief = f"Fits {chip.name}"
     return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges, brief=brief)
@@ -635,9 +638,9 @@ def _sections_of(sources: Sources, lines: Table, actions: Sequence[Action]) -> t
 
 
 def _describe_memory(sources: Sources) -> str:
-    """Where the memory with the highest peak is fullest, and what of it no buffer uses; gauges have the limits."""
+    """Where main memory is fullest, and what of it no buffer uses; gauges have the limits."""
     memory = sources.memory_analysis
-    space = memory.fullest
+    space = memory.main
     if space is None:
         return sources.memory.answer
     where = step_label(memory, space.peak_step)
@@ -691,7 +694,7 @@ def report_of_module(loaded: Loaded, options: ReportOptions, argument: str) -> R
 def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report:
     """The same for results of analyses; tables are computed when they are read, best within `sharing`."""
     loaded = sources.loaded
-    lines = lines_table(sources.costs_by_line, _highest_space(sources))
+    lines = lines_table(sources.costs_by_line, _opening_space(sources))
     verdicts = _verdicts_of(sources)
     actions = _actions_of(sources, verdicts)
     sections = _sections_of(sources, lines, actions)
@@ -715,9 +718,10 @@ def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report
     )
 
 
-def _highest_space(sources: Sources) -> str | None:
-    """The memory with the highest peak, on which the page opens."""
-    return next((space.name for space in chosen_spaces(sources.memory_analysis, None)), None)
+def _opening_space(sources: Sources) -> str | None:
+    """The memory on which the page opens."""
+    main = sources.memory_analysis.main
+    return None if main is None else main.name
 
 
 def _answer_of(title: str, verdicts: Sequence[Verdict]) -> str:

@@ -22,7 +22,8 @@ export const RIGHT = 10;
 export function createAxis(report, store) {
   const timeline = report.timelines.buffers;
   const starts = startTimes(report.tables.steps?.rows ?? []);
-  const count = Math.max(timeline?.steps ?? 0, starts?.length ?? 0, report.tables.steps?.rows.length ?? 0, 1);
+  const timed = starts === null ? 0 : starts.length - 1; // the last is the end
+  const count = Math.max(timeline?.steps ?? 0, timed, report.tables.steps?.rows.length ?? 0, 1);
   const total = starts === null ? 0 : starts.at(-1);
   const hasTime = total > 0;
   const isTime = () => hasTime && store.state.scale === "time";

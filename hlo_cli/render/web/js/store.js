@@ -24,7 +24,7 @@
 export function createStore(report) {
   const tracks = report.timelines.buffers?.tracks ?? [];
   const peakOf = new Map(tracks.map(track => [track.name, track.peak_step]));
-  const space = highestOf(tracks)?.name ?? null;
+  const space = (tracks.find(track => track.peak_bytes > 0) ?? tracks[0])?.name ?? null; // main memory is first
   const marked = tracks.find(track => track.name === space)?.marks[0]?.step; // the step that a command asks for
   const state = {
     space, grouping: "source", step: marked ?? peakOf.get(space) ?? 0, isPinned: marked !== undefined,
@@ -46,11 +46,6 @@ export function createStore(report) {
 export function nameOfStep(report, step) {
   const row = report.tables.steps?.rows[step];
   return row ? row.instruction : report.strings[report.timelines.buffers?.instructions?.[step]];
-}
-
-// The memory with the highest peak, the first of equals.
-function highestOf(tracks) {
-  return tracks.reduce((best, track) => (best && best.peak_bytes >= track.peak_bytes ? best : track), null);
 }
 
 export function isSelected(selected, {instruction = null, value = null, source = null}) {
