@@ -110,9 +110,12 @@ class Displayed:
 
 
 class Tabular(Displayed):
-    """A displayed value with a table."""
+    """A displayed value with a table, which `print` shows unless the value has a text of its own."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        return self._repr_mimebundle_(include=("text/plain",)).get("text/plain", repr(self))
 
     def to_records(self, table: str | None = None) -> list[Record]:
         """The rows of its main table, or of another one, as dicts; their keys are the columns of the JSON output.
@@ -207,6 +210,9 @@ class Results(NamedItems[_T], Tabular, Generic[_T, _C]):
 
     def __repr__(self) -> str:
         return listing(f"{type(self).__name__}(", ")", (("", item) for item in self), len(self))
+
+    def __str__(self) -> str:
+        return repr(self)  # as of any tuple
 
     def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
         """Prints the text in IPython, which otherwise prefers its own text of tuples to the bundle."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
@@ -84,12 +85,13 @@ def _of_object(x: object, stage: str | None, module: str | None) -> Module:
     raise HloError(f"unknown stage '{stage}'", hint="available for a program: optimized, lowered")
 
 
-def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profile:
+def profile(trace: str | os.PathLike[str] | Trace, dump: object = None, *, skip_steps: int | None = None) -> Profile:
     """The measured times of a profiler's trace, each operation joined to its instruction.
 
     `trace` is a path or a trace that was read. Programs that it does not contain are those of `dump`: a path, all of
-    whose modules are used, or anything else that `load` takes. Raises HloError if the trace cannot be read or has no
-    timed operations.
+    whose modules are used, or anything else that `load` takes. As in `hlo profile`, first steps that are warm-up are
+    omitted, which `notes` then says, or the first `skip_steps` steps: 0 for none. Raises HloError if the trace cannot
+    be read or has no timed operations.
 
     >>> from hlo_cli import operation_measures
     >>> found = profile("fixtures/traces/cpu/trace.xplane.pb")
@@ -101,17 +103,21 @@ def profile(trace: str | os.PathLike[str] | Trace, dump: object = None) -> Profi
     from hlo_cli.analysis.profile.measure import measure
     from hlo_cli.analysis.profile.profile import GivenModule
     from hlo_cli.commands.options.io_options import InputOptions
-    from hlo_cli.commands.profile.measured import given_modules, read_program
+    from hlo_cli.commands.profile.measured import given_modules, read_program, without_warm_up
     from hlo_cli.ir.traces.trace import Trace
     from hlo_cli.read_traces import read_traces
 
     expect(str | os.PathLike | Trace, "a trace or its path", trace)
+    expect(int | None, "the number of steps to omit", skip_steps)
+    if skip_steps is not None and skip_steps < 0:
+        raise HloError(f"skip_steps must be at least 0, found {skip_steps}")
     read = trace if isinstance(trace, Trace) else read_traces([os.fsdecode(trace)])
     if isinstance(dump, str | os.PathLike) and not (isinstance(dump, str) and _is_text(dump)):
         modules = given_modules([os.fsdecode(dump)], InputOptions())
     else:
         modules = () if dump is None else (GivenModule(None, load(dump)),)
-    return measure(read, read_program, modules)
+    found, warm_up = without_warm_up(measure(read, read_program, modules), skip_steps, "skip_steps=0")
+    return replace(found, notes=(warm_up, *found.notes)) if warm_up else found
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:

@@ -277,7 +277,7 @@ def _cell(value: Any) -> Cell:
         ("FusionList", None, ["fuse", str(CONV)], "fusions"),
         ("KernelList", None, ["fuse", str(CONV)], "kernels"),
         ("ModuleDiff", "changes", ["diff", str(CONV), str(SCAN)], "changes"),
-        ("Profile", None, ["profile", str(AFTER), "--skip-steps", "0"], "operations"),
+        ("Profile", None, ["profile", str(AFTER)], "operations"),
         ("ProfileComparison", None, ["profile", str(AFTER), "--against", str(BEFORE)], "changes"),
         ("ProfileComparison", "unchanged", ["profile", str(AFTER), "--against", str(BEFORE)], "unchanged"),
         ("TupleShape", None, ["layout", "(f32[8], (s8[2,3]{0,1}, token[]))"], "leaves"),

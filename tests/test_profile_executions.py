@@ -121,7 +121,7 @@ def test_modules_have_the_number_of_their_executions(folder: Path, capsys: pytes
 @pytest.mark.oracle
 def test_a_slow_first_step_is_named_and_omitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded("slow_first", folder)
-    assert warm_up_steps(profile(path)) == 1
+    assert warm_up_steps(profile(path, skip_steps=0)) == 1
     main(["profile", str(path), "--format", "json"], standalone=False)
     document = json.loads(capsys.readouterr().out)
     answer = document["answer"]
@@ -148,12 +148,12 @@ def test_all_steps_are_counted_on_demand(folder: Path, capsys: pytest.CaptureFix
 @pytest.mark.oracle
 @pytest.mark.parametrize("case", ["slow_later", "steady", "in_turn"])
 def test_other_slow_steps_are_no_warm_up(case: str, folder: Path) -> None:
-    assert warm_up_steps(profile(recorded(case, folder))) == 0
+    assert warm_up_steps(profile(recorded(case, folder), skip_steps=0)) == 0
 
 
 @pytest.mark.oracle
 def test_a_slow_first_execution_is_omitted(folder: Path) -> None:
-    traced = profile(recorded("executions", folder))
+    traced = profile(recorded("executions", folder), skip_steps=0)
     assert warm_up_steps(traced) == 1
     left = without_first_steps(traced, 1)
     assert len(left.steps) == 7
@@ -164,7 +164,7 @@ def test_a_slow_first_execution_is_omitted(folder: Path) -> None:
     "path", sorted((FIXTURES / "traces").glob("*/*.xplane.pb*")), ids=lambda path: path.parent.name
 )
 def test_what_is_left_is_the_rest(path: Path) -> None:
-    traced = profile(path)
+    traced = profile(path, skip_steps=0)
     for count in range(1, len(traced.steps)):
         left = without_first_steps(traced, count)
         chosen = traced.step_codes >= count

@@ -201,6 +201,12 @@ class Run(WithItems):
     outfed: tuple[tuple[Instruction, Value], ...] = ()
     unread: int = 0
 
+    def __post_init__(self) -> None:
+        WithItems.__post_init__(self)
+        if isinstance(self.result, tuple):
+            # For `jax.tree`, an instance of any other class than tuple itself is a leaf.
+            object.__setattr__(self, "result", tuple(self.result))
+
 
 @of_module
 def run(

@@ -317,9 +317,14 @@ def report_of_comparison(comparison: ProfileComparison, new: LoadedProfile, old:
             Passage("matching", (_matching_words(comparison),)),
         ),
         next=_next_commands(comparison, new, old),
-        notes=(*_against_notes(comparison), *old.notes, *new.notes),
+        notes=(*_against_notes(comparison), *_notes_of("before", old), *_notes_of("after", new)),
         input={"before": old.facts, "after": new.facts},
     )
+
+
+def _notes_of(when: str, loaded: LoadedProfile) -> tuple[Diagnostic, ...]:
+    """The notes on one of the traces; both have steps, so that warm-up says of which it is."""
+    return replace(loaded, warm_up=loaded.warm_up and f"{when}: {loaded.warm_up}").notes
 
 
 def _rank_of_kernel(kernel: ComparedKernel) -> tuple[float, str]:

@@ -718,9 +718,12 @@ def _lost_answer(measured: Measured, ranked: Sequence[Timed], lost_seconds: floa
     known = [each for each in ranked if each.lost is not None]
     if not known:
         return f"The work of {format_count(len(ranked), 'instructions')} is unknown, so no time above the roofline is"
-    words = f"{format_seconds(measured.per_device(lost_seconds))} of {measured.whole_words} is above the roofline"
+    chip = measured.roofs.chip
+    # Against another kind of chip, nothing is lost: the sentence is what running there would save at most.
+    roofline = f"the roofline of another chip, {chip.chip}" if chip and measured.other_chip_words else "the roofline"
+    words = f"{format_seconds(measured.per_device(lost_seconds))} of {measured.whole_words} is above {roofline}"
     if not lost_seconds:
-        return f"No time of {measured.whole_words} is above the roofline"
+        return f"No time of {measured.whole_words} is above {roofline}"
     by_kind: dict[str, list[Timed]] = {}
     for each in known:
         by_kind.setdefault(each.operation.category or each.operation.name, []).append(each)

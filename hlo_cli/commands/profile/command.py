@@ -167,11 +167,8 @@ class ProfileOptions:
 
     @property
     def skipped(self) -> int | None:
-        """How many of the first steps are omitted, None to omit warm-up.
-
-        Views of single steps have all, and so have comparisons, whose times are those of the middle half of the steps.
-        """
-        has_all = self.grouping == "step" or self.step is not None or self.against is not None
+        """How many of the first steps are omitted, None to omit warm-up; views of single steps have all."""
+        has_all = self.grouping == "step" or self.step is not None
         return 0 if has_all and self.skip_steps is None else self.skip_steps
 
 

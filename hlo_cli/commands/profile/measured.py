@@ -104,34 +104,40 @@ def load_profile(
         traces = _traces(path)
         read = partial(read_program, strict=reading.strict)
         profile = measure(traces, read, given_modules(dump, replace(reading, module=None)), watch=show)
-    profile = _with_steps_of(profile, reading.module)
-    count = warm_up_steps(profile) if skip_steps is None else skip_steps
-    profile, warm_up = (
-        without_first_steps(profile, count),
-        _warm_up_words(profile, count, is_asked=skip_steps is not None),
-    )
+    profile, warm_up = without_warm_up(_with_steps_of(profile, reading.module), skip_steps, "--skip-steps 0")
     argument, modules = InputOptions().command_line([path]), InputOptions().command_line(dump) if dump else ""
     again = f"{argument} {modules}".strip() if argument else ""
     return LoadedProfile(profile, path, again, modules or argument, warm_up)
 
 
-def _warm_up_words(profile: Profile, count: int, *, is_asked: bool) -> str:
-    """Which of the steps of a whole trace are omitted, how long they took, and how long the others; empty for none."""
+def without_warm_up(profile: Profile, skip_steps: int | None, all_steps: str) -> tuple[Profile, str]:
+    """A profile without the first `skip_steps` steps, or without warm-up if the number is None, and which these are.
+
+    `all_steps` is how the caller asks for all of them.
+    """
+    count = warm_up_steps(profile) if skip_steps is None else skip_steps
     if not count:
-        return ""
+        return profile, ""
+    words = _warm_up_words(profile, count, all_steps if skip_steps is None else "")
+    return without_first_steps(profile, count), words
+
+
+def _warm_up_words(profile: Profile, count: int, all_steps: str) -> str:
+    """Which of the steps of a whole trace are omitted, how long they took, and how long the others.
+
+    `all_steps` is how to see all of them; empty if the number was asked for.
+    """
     omitted, others = profile.steps[:count], [step.duration_ps for step in profile.steps[count:] if step.is_whole]
     noun = "execution" if profile.step_source == "executions" else "step"
     names = f"{noun} {omitted[0].name}" if count == 1 else f"{noun}s {omitted[0].name} to {omitted[-1].name}"
     times = list_first([format_seconds(step.duration_ps * PS) for step in omitted], _MAX_PROGRAMS_NAMED)
     usual = median(others) if others else 0
     words = f"{names} ({times}) {'is' if count == 1 else 'are'}"
-    if is_asked:
+    if not all_steps:
         return f"{words} omitted"
     factor = format_number(round(max(step.duration_ps for step in omitted) / usual)) if usual else ""
     whole = _parts_of_steps(profile, count)
-    return (
-        f"{words} omitted as warm-up: {factor} times the median of the others{whole}; --skip-steps 0 counts all steps"
-    )
+    return f"{words} omitted as warm-up: {factor} times the median of the others{whole}; {all_steps} counts all steps"
 
 
 def _parts_of_steps(profile: Profile, count: int) -> str:
