@@ -443,6 +443,7 @@ class LintContext:
             cost_bytes=waste.bytes * executions.count if waste is not None else None,
             executions=executions.known,
             seconds=seconds_of(waste, executions.count, self.chip, self.module) if waste and self.chip else None,
+            is_held=waste is not None and waste.link is None,
         )
         if at is None:
             return found

@@ -62,12 +62,12 @@ class Finding(Diagnostic, Displayed):
 
     `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
     about efficiency; `executions` is None if a trip count is unknown: then that loop counts as one iteration. `seconds`
-    is how long moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from
-    other instructions if `is_inferred`, and `line` is the text there, if the file is at hand. `key` is what `--by` sums
-    up: the key for all layers and for this one, and whether it is inferred. `measured` is the kernel that runs the
-    instruction, if a profile was given. `share` is the part of its module in the work of all that were checked;
-    `is_of_library` tells that the user's program cannot change it: it is in a helper module, or inside of a function of
-    a library, such as the loops of `jax.random.normal`.
+    is how long moving them takes; with `is_held`, they only occupy memory. `scope` and `argument` are where the value
+    comes from; `location` is inferred from other instructions if `is_inferred`, and `line` is the text there, if the
+    file is at hand. `key` is what `--by` sums up: the key for all layers and for this one, and whether it is inferred.
+    `measured` is the kernel that runs the instruction, if a profile was given. `share` is the part of its module in the
+    work of all that were checked; `is_of_library` tells that the user's program cannot change it: it is in a helper
+    module, or inside of a function of a library, such as the loops of `jax.random.normal`.
 
     >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
@@ -92,6 +92,7 @@ class Finding(Diagnostic, Displayed):
     line: str = ""
     share: float = 1.0
     is_of_library: bool = False
+    is_held: bool = False
 
     def __repr__(self) -> str:
         where = self.name or self.where
@@ -283,6 +284,11 @@ class Group:
         """The measured time of the kernels of all findings, each counted once; None if none was measured."""
         kernels = {(each.measured.module, each.measured.name): each.measured for each in self.found if each.measured}
         return sum(each.seconds for each in kernels.values()) if kernels else None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the bytes only occupy memory."""
+        return all(each.is_held for each in self.found if each.cost_bytes)
 
     @property
     def is_at_least(self) -> bool:
@@ -584,22 +590,30 @@ class Findings:
     def share(self, groups: Iterable[Group]) -> float | None:
         """The share of groups in the cost of all that the user can change: in time if that is known, else in bytes.
 
-        None without costs, for groups of libraries, which have no part in it, and for groups that only occupy memory if
-        the others have times: bytes have no share of a time.
+        None without costs, for groups of libraries, which have no part in it, and for groups whose costs are of
+        another kind than those of others: bytes that only occupy memory have no share of a time, and are not to be
+        added to bytes that are moved. Bytes that are moved without taking time have no share of it, either.
 
-        >>> moved, held = Finding("note", "a", cost_bytes=4, seconds=1e-6), Finding("note", "b", cost_bytes=1 << 34)
+        >>> moved = Finding("note", "a", cost_bytes=4, seconds=1e-6)
+        >>> held = Finding("note", "b", cost_bytes=1 << 34, is_held=True)
         >>> findings = Findings("findings", (moved, held), ())
         >>> [findings.share((group,)) for group in findings.groups], findings.share(findings.groups)
         ([1.0, None], 1.0)
+        >>> findings = Findings("findings", (replace(moved, seconds=None), held), ())
+        >>> [findings.share((group,)) for group in findings.groups]
+        [None, None]
         """
-        listed, own = tuple(groups), self.own_groups
+        listed, own = tuple(groups), [group for group in self.own_groups if group.cost_bytes]
         if any(group.is_of_library for group in listed) and not all(group.is_of_library for group in own):
             return None
-        if whole := sum(group.seconds or 0.0 for group in own):
-            times = [group.seconds for group in listed if group.seconds is not None]
-            return sum(times) / whole if times or not any(group.cost_bytes for group in listed) else None
+        if any(group.seconds is not None for group in own):
+            whole = sum(group.seconds or 0.0 for group in own)
+            part = sum(group.seconds or 0.0 for group in listed)
+            return part / whole if part or not any(group.cost_bytes for group in listed) else None
+        if len({group.is_held for group in own}) != 1:
+            return None
         size = sum(group.cost_bytes or 0 for group in own)
-        return sum(group.cost_bytes or 0 for group in listed) / size if size else None
+        return sum(group.cost_bytes or 0 for group in listed) / size
 
     @property
     def summary(self) -> str:
@@ -653,9 +667,25 @@ class Findings:
         columns = self._with_measured(_GROUP_COLUMNS if has_places else tuple(map(_with_names, _GROUP_COLUMNS)))
         if any(each.seconds is not None for each in self.found):
             columns = tuple(replace(each, person=True) if each.name == "seconds" else each for each in columns)
+        if person:
+            columns = tuple(map(self._for_reading, columns))
         listed = self.groups if among is None else among
         rows = rows_from_tuples(columns, enumerate(listed, 1))
         return Table("groups", columns, rows, noun="groups", person=person, main=person)
+
+    def _for_reading(self, column: Column[int, Group]) -> Column[int, Group]:
+        """A column as documents and pages have it: with what to do, by default the fix of the rule."""
+        fixes = {rule.code: rule.fix for rule in self.rules}
+        match column.name:
+            case "hint":
+
+                def fix_of(_number: int, group: Group) -> str | None:
+                    return group.worst.hint or fixes.get(group.code) or None
+
+                return replace(column, title="fix", person=True, of=fix_of)
+            case "path":
+                return replace(column, person=len({each.path for each in self.found}) > 1)
+        return column
 
     def _with_measured(self, columns: tuple[Column[*Subject], ...]) -> tuple[Column[*Subject], ...]:
         """The columns with those of measured times, if there is a profile."""

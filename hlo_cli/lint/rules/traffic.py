@@ -96,7 +96,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[256,256]{0,1} copy(x)
 
-    Fix: For an argument or a result, set its layout as in the hint: in JAX, Format and Layout of
+    Fix: For an argument or a result, set its layout: in JAX, Format and Layout of
     jax.experimental.layout. Between operations of the program, the compiler chooses layouts.
 
     Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
@@ -439,7 +439,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
         y = bf16[512,512] convert(x)
 
     Fix: Remove the conversion, or let the operation before it write the new type: in JAX, with dtype or
-    preferred_element_type. Pass an argument in the type that the program computes in, converted once outside of it.
+    preferred_element_type. If it converts an argument, pass that in the type that the program computes in.
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
