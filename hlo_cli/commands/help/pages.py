@@ -28,23 +28,13 @@ from hlo_cli.commands.help.catalog import (
 from hlo_cli.commands.options.click_command import Command
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.markup import encoded, safe
-from hlo_cli.render.web.page import page_css
+from hlo_cli.render.web.page import page_css, policy, script, style_sheets
 
 # --- HTML ---
 # Help pages as one HTML page, in the style of reports, with a table of contents if there are several.
 
 
-_CSS: Final = """\
-body{max-width:46em}
-section{margin-top:3em}
-h1{font-size:1.6em}h2{font-size:1.2em}h3{font-size:1em}
-pre{padding:.7em 1em;border:1px solid var(--rule);border-radius:4px;overflow-x:auto}
-pre b{font-weight:600}
-a{color:inherit;text-decoration:underline;text-decoration-color:var(--quiet);text-underline-offset:.15em}
-td,th{white-space:normal;padding-bottom:.3em}
-nav ul{columns:2;list-style:none;padding:0}
-"""
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+_SCRIPT: Final = "manual"  # the module in `js/` that searches, and switches between light and dark
 
 
 def html_page(pages: Sequence[tuple[str, Sequence[Page]]], style: Style) -> str:
@@ -54,29 +44,36 @@ def html_page(pages: Sequence[tuple[str, Sequence[Page]]], style: Style) -> str:
 
 def _page(groups: Sequence[tuple[str, Sequence[Page]]]) -> Iterator[str]:
     pages = [page for _, group in groups for page in group]
-    is_manual = len(pages) > 1
+    is_manual, code = len(pages) > 1, script(_SCRIPT)
     title = "hlo manual" if is_manual else pages[0].title
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"/>'
-    yield '<meta name="viewport" content="width=device-width"/>'
-    yield f"<title>{safe(title)}</title>\n<style>{page_css()}{_CSS}</style></head><body>"
-    if is_manual:
-        yield f"<h1>{title}</h1>"
-        yield from _contents(groups)
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy(code)}"/>'
+    yield '<meta name="viewport" content="width=device-width,initial-scale=1"/>'
+    yield f"<title>{safe(title)}</title>\n<style>{page_css()}{style_sheets('static', 'manual')}</style></head>"
+    yield '<body class="hlo"><header>'
+    yield f"<h1>{title}</h1>" if is_manual else ""
+    details = f"hlo {__version__}" if is_manual else f"hlo help {pages[0].name}"
+    yield f'<p class="details">{safe(details)}</p></header>'
+    yield '<div class="manual">' if is_manual else ""
+    yield from _contents(groups) if is_manual else ()
+    yield "<main>" if is_manual else '<main class="page">'
     known = frozenset(page.name for page in pages)
     for page in pages:
         yield f'<section id="{safe(page.name)}">'
         for block in page.blocks:
             yield from _Writer(page.name, known).lines(block)
         yield "</section>"
-    yield "</body></html>"
+    yield "</main></div>" if is_manual else "</main>"
+    yield f"<script>{code}</script></body></html>"
 
 
 def _contents(groups: Sequence[tuple[str, Sequence[Page]]]) -> Iterator[str]:
+    yield '<nav aria-label="Contents">'
     for name, pages in groups:
-        yield f"<nav><h2>{safe(name)}</h2><ul>"
+        yield f"<div><h2>{safe(name)}</h2><ul>"
         yield from (f'<li><a href="#{safe(page.name)}">{safe(page.title)}</a></li>' for page in pages)
-        yield "</ul></nav>"
+        yield "</ul></div>"
+    yield "</nav>"
 
 
 class _Writer:
@@ -102,7 +99,7 @@ class _Writer:
                     yield f"<li>{self._item(item)}</li>"
                 yield f"</{tag}>"
             case GridTable(header, rows):
-                yield f"<div><table><thead><tr>{self._cells(header, 'th')}</tr></thead><tbody>"
+                yield f'<div class="grid"><table><thead><tr>{self._cells(header, "th")}</tr></thead><tbody>'
                 yield from (f"<tr>{self._cells(row, 'td')}</tr>" for row in rows)
                 yield "</tbody></table></div>"
 

@@ -3,14 +3,14 @@
 import {byId, element} from "./dom.js";
 import {readEncoded} from "./data.js";
 import {drawScene} from "./graph_canvas.js";
-import {showDetails, spokenDetails} from "./graph_details.js";
+import {changedRows, showDetails, spokenDetails} from "./graph_details.js";
 import {pressKey} from "./graph_keys.js";
 import {readLink, writeLink} from "./graph_link.js";
 import {modelOf} from "./graph_model.js";
 import {readPalette} from "./graph_palette.js";
 import {listenToPointers} from "./graph_pointer.js";
 import {createSearch} from "./graph_search.js";
-import {createApp, goTo, rebuild, showStart} from "./graph_state.js";
+import {createApp, goTo, openUpTo, rebuild, showStart} from "./graph_state.js";
 import {createTools, createZoom, showLegend, showPath, showTools} from "./graph_tools.js";
 import {createView, reveal} from "./graph_view.js";
 import {presentHeats} from "./heat.js";
@@ -64,7 +64,9 @@ function showFirst(app, heats) {
   if (!isNamed) rebuild(app, chosenByCommand(app.model));
   const {state} = app;
   const selected = state.selected ?? (isNamed || !graph.focus.length ? null : graph.focus[0]);
-  showStart(app, selected ?? state.around);
+  const changed = !isNamed && selected === null && state.heat === "change" ? changedRows(app.model) : [];
+  if (changed.length) openUpTo(app, changed[0]);
+  showStart(app, selected ?? changed[0] ?? state.around);
   if (selected !== null) goTo(app, selected);
 }
 

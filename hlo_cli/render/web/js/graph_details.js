@@ -52,7 +52,7 @@ function shownRows({model, state, limit}) {
 }
 
 // Changed rows: those that are drawn first, those of the entry before others, large before small.
-function changedRows(model) {
+export function changedRows(model) {
   const rows = [];
   for (let row = 0; row < model.count; row++) if (CHANGES[model.change[row]]) rows.push(row);
   const rank = row => (model.is_hidden[row] || model.is_transfer[row] ? 0 : 2) + isInEntry(model, row);

@@ -126,18 +126,25 @@ export function showWhole(app) {
 
 // Selects a row and brings it into view, wherever it is: opens what it is in, and draws it though it is seen through.
 export function goTo(app, row) {
-  const {model, state} = app;
+  const {state} = app;
   if (!app.scene.at.has(row)) {
-    if (state.around !== null && model.computation[row] === state.computation) {
-      rebuild(app, {around: row, kept: keptWith(app, row)});
-    } else {
-      rebuild(app, {...placeOf(app, row), kept: keptWith(app, row), around: null, between: null, shown: null});
-    }
+    openUpTo(app, row);
     centerOn(app.view, app.scene.at.get(row));
   }
   state.selected = row;
   reveal(app.view, app.scene.at.get(row));
   app.refresh({selected: row, view: true});
+}
+
+// Opens what holds a row, so that the scene has it.
+export function openUpTo(app, row) {
+  const {model, state} = app;
+  if (app.scene.at.has(row)) return;
+  if (state.around !== null && model.computation[row] === state.computation) {
+    rebuild(app, {around: row, kept: keptWith(app, row)});
+  } else {
+    rebuild(app, {...placeOf(app, row), kept: keptWith(app, row), around: null, between: null, shown: null});
+  }
 }
 
 // Shows a computation on its own.
@@ -162,17 +169,25 @@ function placeOf({model, state}, row) {
   return {computation, open};
 }
 
-// The whole scene if it can be read, else the row, else where most happens.
+// The whole scene if it can be read, else the row, else where it begins.
 export function showStart(app, row = null) {
-  const {model, scene, view} = app;
+  const {scene, view} = app;
   if (isFitReadable(view, scene)) fitScene(view, scene);
   else {
-    const weight = node => (node.parts ? 0 : model.bytes_accessed[node.row] || 0);
-    const heaviest = scene.nodes.reduce((best, node) => (weight(node) > weight(best) ? node : best), scene.nodes[0]);
-    const node = scene.at.get(row) || heaviest;
+    const node = scene.at.get(row) || firstOf(app);
     if (node) centerAmong(view, node, scene);
   }
   app.refresh({view: true});
+}
+
+// Of the topmost nodes that do something the heaviest, else the topmost one: graphs are read from the arguments on.
+function firstOf({model, scene}) {
+  const weight = node => (node.parts ? 0 : model.bytes_accessed[node.row] || 0);
+  const busy = scene.nodes.filter(weight);
+  const nodes = busy.length ? busy : scene.nodes;
+  const top = nodes.reduce((least, node) => Math.min(least, node.y), Infinity);
+  const first = nodes.filter(node => node.y <= top + node.height); // centers of a layer differ by their heights
+  return first.reduce((best, node) => (weight(node) > weight(best) ? node : best), first[0]);
 }
 
 function fitOrCenter(app, row) {
