@@ -415,7 +415,8 @@ class Table:
     the others in the plural, if they are of one kind.
     `total_row` replaces the computed row `total`. `marked` rows are those that decide the answer. `--columns`,
     `--sort`, pipes, CSV, and jsonl apply to a report's first table with `main`, unless `--table` names another. A
-    table with `person=False` is only for machine formats. `notes` explain how its rows were selected and are added to
+    table with `person=False` is only for machine formats. Of a table without totals, a screen that has no room for all
+    rows passes over those that are `idle`. `notes` explain how its rows were selected and are added to
     the notes of the report.
 
     >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 8)))
@@ -440,6 +441,7 @@ class Table:
     main: bool = True
     person: bool = True
     marked: frozenset[int] = frozenset()
+    idle: frozenset[int] = frozenset()
     selected: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
 
@@ -492,7 +494,7 @@ class Table:
         marked = frozenset(new for new, old in enumerate(placed) if old in self.marked)
         limit = ROWS_FOR_A_PERSON if self.folded else self.limit
         ordered = tuple(rows[row] for row in placed)
-        return replace(self, rows=ordered, sorted_by=name, marked=marked, limit=limit, folded="")
+        return replace(self, rows=ordered, sorted_by=name, marked=marked, idle=frozenset(), limit=limit, folded="")
 
     def label_index(self, indices: Iterable[int]) -> int | None:
         """The column that labels the rows: of the given ones, the first with names, else the first with text."""

@@ -250,6 +250,16 @@ def _sliced_bytes(instruction: Instruction, operand: Shape) -> int:
     return sliced_bytes or _data_bytes(operand)
 
 
+def padding_bytes(collective: Instruction) -> int:
+    """The padding in the results of a collective, which its data bytes are without.
+
+    >>> from hlo_cli import parse_module
+    >>> padding_bytes(parse_module("r = f32[]{:T(128)} all-reduce(f32[]{:T(128)} a), replica_groups={}").entry.root)
+    508
+    """
+    return sum(leaf.padded_bytes - leaf.logical_bytes for _, leaf in collective.shape.leaves)
+
+
 def _data_bytes(shape: Shape) -> int:
     return sum(leaf.logical_bytes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
 

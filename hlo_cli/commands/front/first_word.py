@@ -87,6 +87,8 @@ def _with_options(line: list[str]) -> list[str]:
 
     >>> _with_options(["overview", "dump/", "--tree"]), _with_options(["overview", "dump/", "--json"])
     (['parse', 'dump/', '--tree'], ['overview', 'dump/', '--json'])
+    >>> _with_options(["overview", "dump/", "--no-such-option"])
+    ['overview', 'dump/', '--no-such-option']
     """
     if line[0] != _OVERVIEW:
         return line
@@ -94,11 +96,13 @@ def _with_options(line: list[str]) -> list[str]:
     options = [word.partition("=")[0] for word in line[1:] if _is_option(word)]
     is_plain = len(inputs) <= 1
     if is_plain and options:
-        from hlo_cli.commands.overview.command import command
+        from hlo_cli.commands.overview.command import command as overview
+        from hlo_cli.commands.parse.command import command as parse
 
-        known = {"-h", "--help", *(name for parameter in command.params for name in parameter.opts)}
+        own, of_parse = ({name for each in command.params for name in each.opts} for command in (overview, parse))
         words = (word.rpartition("=")[2] for word in line[1:] if word not in inputs)
-        is_plain = known.issuperset(options) and not any(word.endswith(_MODULE_FORMATS) for word in words)
+        # An option of neither is an error of the command that was meant.
+        is_plain = of_parse.isdisjoint(set(options) - own) and not any(word.endswith(_MODULE_FORMATS) for word in words)
     return line if is_plain else ["parse", *line[1:]]
 
 

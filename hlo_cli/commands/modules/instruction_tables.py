@@ -183,7 +183,8 @@ def rows_where(expression: str, table: Table) -> Table:
     """
     kept, notes = matching_rows(expression, table)
     marked = frozenset(new for new, old in enumerate(kept) if old in table.marked)
-    return replace(table, rows=tuple(table.rows[at] for at in kept), marked=marked, notes=notes)
+    idle = frozenset[int]()  # whoever selects rows wants to see them
+    return replace(table, rows=tuple(table.rows[at] for at in kept), marked=marked, idle=idle, notes=notes)
 
 
 def matching_rows(expression: str, table: Table) -> tuple[tuple[int, ...], tuple[Diagnostic, ...]]:

@@ -272,9 +272,10 @@ def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer], listed: _Lis
         Column("id", "id", person=is_numbered, of=lambda found, at: ids[at]),
         Column("stage", "stage", person=has_stages, from_width=120, of=lambda found, at: found.stage),
         *columns_of_part(answered, lambda found, at: found.answer),
+        Column("cost_share", "likely cost", "percent", from_width=120, of=lambda found, at: listed.shares.get(at)),
+        # Paths are long: what comes after them is out of sight on a narrow page.
         Column("dump", "dump", "name", machine=False, person=is_ambiguous, of=lambda found, at: dumps[at]),
         Column("path", "file", person=False, of=lambda found, at: found.path),
-        Column("cost_share", "likely cost", "percent", from_width=120, of=lambda found, at: listed.shares.get(at)),
         Column(
             "is_helper",
             "helper",

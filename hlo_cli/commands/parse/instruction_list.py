@@ -18,6 +18,7 @@ from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction, print_instruction
 from hlo_cli.ir.module import Module
@@ -136,7 +137,12 @@ def report_of_instructions(
     module = loaded.module
     instructions, answer, skipped = _choose_instructions(module, computation, where)
     rows = _rows(module, instructions, module if computation is None else module.computation(computation))
-    table = Table("instructions", _INSTRUCTION_COLUMNS, rows, noun="instructions")
+    columns_of_rows, footnote = _INSTRUCTION_COLUMNS, ""
+    if _has_nested(instructions):
+        # The values of a fused computation have no memory of their own, and its fusion has its costs.
+        columns_of_rows = tuple(replace(column, total=None) for column in _INSTRUCTION_COLUMNS)
+        footnote = "no total: some instructions are inside of a fusion that is listed, too"
+    table = Table("instructions", columns_of_rows, rows, noun="instructions", footnote=footnote)
     table = _with_shardings(with_costs(table, instructions, module, columns), instructions, module, columns)
     table = with_traffic(table, instructions, module, columns)
     return Report(
@@ -147,6 +153,20 @@ def report_of_instructions(
         notes=(*skipped, *notes_of(loaded)),
         input=input_facts(loaded),
     )
+
+
+def _has_nested(instructions: Sequence[Instruction]) -> bool:
+    """Whether some of the instructions are in the fused computations of others."""
+    fusions = [each for each in instructions if each.opcode == opcodes.FUSION]
+    if not fusions:
+        return False
+    waiting = [called for fusion in fusions for called in fusion.called_computations]
+    inside = set[Computation]()
+    while waiting:
+        if (body := waiting.pop()) not in inside:
+            inside.add(body)
+            waiting += [called for each in body.instructions for called in each.called_computations]
+    return any(each.computation in inside for each in instructions)
 
 
 def _choose_instructions(

@@ -12,6 +12,7 @@ from hlo_cli.analysis.layout.buffer_sizes import generation_of
 from hlo_cli.analysis.origin.origins import By, Keys
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.async_verifier import verify_async
+from hlo_cli.analysis.sharding.collectives import padding_bytes
 from hlo_cli.commands.modules.by import (
     IN_BYTES,
     IN_SECONDS,
@@ -43,7 +44,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.numbers import format_count, format_part
+from hlo_cli.ir.operations import COLLECTIVES, wrapped_opcode
+from hlo_cli.report.numbers import format_bytes, format_count, format_part
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import (
     UNKNOWN,
@@ -135,6 +137,14 @@ def report_of_pairs(
         notes=(*_pairs_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
+
+
+def _padding_of_collective(start: Instruction) -> int:
+    """The padding in the result of a collective; 0 for other transfers."""
+    operation = wrapped_opcode(start.opcode) or start.opcode.removesuffix("-start")
+    if operation not in COLLECTIVES:
+        return 0
+    return padding_bytes(start)
 
 
 def order_notes(overlap: OverlapAnalysis) -> tuple[Diagnostic, ...]:
@@ -340,6 +350,10 @@ def _next_of_table(
 
 def _pairs_notes(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval]) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
+    starts = (*overlap.synchronous, *(interval.pair.start for interval in intervals))
+    if padded := sum(_padding_of_collective(start) for start in starts):
+        words = f"bytes of collectives are padded by {format_bytes(padded)}; `hlo shard DUMP --comms` counts their data"
+        yield Diagnostic("note", words)
     unknown = sum(interval.times is None for interval in intervals)
     if unknown:
         loops = "in a loop with unknown trip count is" if unknown == 1 else "in loops with unknown trip count are"

@@ -23,6 +23,7 @@ from hlo_cli.commands.options.chips import time_model, time_notes
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import band_notes, execution_in_words, step_numbers, whole_time
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Part, Report
@@ -206,7 +207,20 @@ def _steps_table(
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
     rows = rows_from(columns, steps)
     peaks = {row for row, step in enumerate(steps) if any(space.peak_step == step for space in spaces)}
-    return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks))
+    idle = {row for row, step in enumerate(steps) if row not in peaks and _is_idle(overlap, in_flight, changes, step)}
+    return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks), idle=frozenset(idle))
+
+
+def _is_idle(overlap: OverlapAnalysis, in_flight: _InFlight, changes: Sequence[int], step: int) -> bool:
+    """Whether nothing happens at a step: no kernel, no start or end, and no change but that of arguments.
+
+    Most of the first steps are so, as compilers put parameters and constants there.
+    """
+    instruction = overlap.sequence[step]
+    if instruction in overlap.costs or in_flight.event(step) is not None:
+        return False
+    has_change = step < len(changes) and changes[step] != 0
+    return not has_change or instruction.opcode in (opcodes.PARAMETER, opcodes.CONSTANT)
 
 
 def _with_next(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:

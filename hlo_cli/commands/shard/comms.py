@@ -24,6 +24,7 @@ from hlo_cli.analysis.sharding.collectives import (
     is_measured,
     malformed_collectives,
     mesh_of,
+    padding_bytes,
     torus_dimensions,
 )
 from hlo_cli.analysis.sharding.entry_arrays import is_partitioned
@@ -339,7 +340,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
     chip = throughput_for(loaded.input, options.chip, options.chip_file)
     pricing = Pricing(options.algorithm, chip)
     total = _traffic_of(selected, pricing)
-    table = replace(_comms_table(loaded, options, selected, pricing), footnote=_FOOTNOTES[options.algorithm])
+    table = replace(_comms_table(loaded, options, selected, pricing), footnote=_footnote(selected, options.algorithm))
     devices = devices_of(module)
     report = Report(
         "shard",
@@ -374,6 +375,12 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Rep
     if not every and devices.count == 1:
         answer += ": one device"
     return replace(report, answer=answer, parts=(replace(table, person=False),), next=())
+
+
+def _footnote(collectives: Sequence[Collective], algorithm: Algorithm) -> str:
+    """Which bytes are counted; `hlo schedule` counts those of padding, too."""
+    has_padding = any(padding_bytes(each.instruction) for each in collectives)
+    return _FOOTNOTES[algorithm] + ("; bytes are without padding" if has_padding else "")
 
 
 def _collectives_where(expression: str, module: Module) -> Predicate[Collective]:

@@ -54,7 +54,8 @@ def lines_of_table(table: Table, style: Style) -> Iterator[Line]:
     """
     if table.title:
         yield from text_lines(table.title, style)
-    rows = table.rows[: style.rows_shown(table.limit, len(table.rows), main=table.main)]
+    shown = shown_rows(table, style)
+    rows = [table.rows[at] for at in shown]
     sums = sums_of(table, len(rows))
     visible = [at for at in table.visible(person=True) if style.room >= _from(table, at)]
     lanes = [_lane_of_table(table, at, rows, sums, visible, style) for at in visible]
@@ -65,10 +66,24 @@ def lines_of_table(table: Table, style: Style) -> Iterator[Line]:
         for lane, width in fitted
     ]
     yield from header_lines(fitted, style)
-    for row in range(len(rows)):
-        yield row_line(fitted, row, style, "strong" if row in table.marked else None)
+    for row, at in enumerate(shown):
+        yield row_line(fitted, row, style, "strong" if at in table.marked else None)
     for at, (_, _, role) in enumerate(sums, start=len(rows)):
         yield row_line(fitted, at, style, role)
+
+
+def shown_rows(table: Table, style: Style) -> Sequence[int]:
+    """The indices of the rows that are shown: the first ones, without idle ones unless there is room for all.
+
+    >>> steps = tuple((step,) for step in range(9))
+    >>> table = Table("steps", (Column("step", "step", "step"),), steps, limit=3, idle=frozenset((0, 1, 5)))
+    >>> shown_rows(table, Style()), shown_rows(table, Style(top=0))
+    ([2, 3, 4], range(0, 9))
+    """
+    count = style.rows_shown(table.limit, len(table.rows), main=table.main)
+    if count == len(table.rows) or not table.idle or table.has_totals:
+        return range(count)
+    return [at for at in range(len(table.rows)) if at not in table.idle][:count] or range(count)
 
 
 def footer_of_table(table: Table, style: Style) -> tuple[str, ...]:
@@ -76,7 +91,7 @@ def footer_of_table(table: Table, style: Style) -> tuple[str, ...]:
 
     If the user gave the number of rows, it is shown only if there is no row of sums.
     """
-    shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
+    shown = len(shown_rows(table, style))
     counting = shown < len(table.rows) and (style.top is None or not sums_of(table, shown))
     seen = format_shown(shown, len(table.rows), table.noun)
     return (*((seen,) if counting else ()), *((table.footnote,) if table.footnote else ()))
