@@ -419,7 +419,10 @@ def reasons_for_other_totals(module: Module) -> tuple[str, ...]:
         (any(costs[each].bytes_accessed for each in ends), "async operations twice"),
         (any(costs[kernel.instruction].unknown for kernel in kernels), "no custom calls"),
     )
-    return tuple(words for is_so, words in reasons if is_so)
+    found = tuple(words for is_so, words in reasons if is_so)
+    # What is left are a few bytes: 8 for each element of a tuple.
+    tuples = (each for each in module.entry.instructions if each.opcode == opcodes.TUPLE)
+    return found or (("tables of tuples",) if any(costs[each].bytes_accessed for each in tuples) else ())
 
 
 # --- fusions of a module ---
