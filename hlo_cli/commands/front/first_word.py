@@ -96,13 +96,12 @@ def _with_options(line: list[str]) -> list[str]:
     options = [word.partition("=")[0] for word in line[1:] if _is_option(word)]
     is_plain = len(inputs) <= 1
     if is_plain and options:
-        from hlo_cli.commands.overview.command import command as overview
-        from hlo_cli.commands.parse.command import command as parse
+        from hlo_cli.commands.overview.command import options_of_parse_alone
 
-        own, of_parse = ({name for each in command.params for name in each.opts} for command in (overview, parse))
         words = (word.rpartition("=")[2] for word in line[1:] if word not in inputs)
         # An option of neither is an error of the command that was meant.
-        is_plain = of_parse.isdisjoint(set(options) - own) and not any(word.endswith(_MODULE_FORMATS) for word in words)
+        of_parse = options_of_parse_alone()
+        is_plain = of_parse.isdisjoint(options) and not any(word.endswith(_MODULE_FORMATS) for word in words)
     return line if is_plain else ["parse", *line[1:]]
 
 

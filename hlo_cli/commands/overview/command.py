@@ -98,3 +98,15 @@ def _is_whole(loaded: Loaded) -> bool:
     except HloError:
         return False
     return not (loaded.module.is_part or loaded.module.errors or lone_instruction(loaded.module))
+
+
+def options_of_parse_alone() -> frozenset[str]:
+    """The options that `hlo parse` has and the overview does not: with one of them, an input is one of `parse`.
+
+    >>> sorted(options_of_parse_alone() & {"--tree", "--json", "--top"})
+    ['--tree']
+    """
+    from hlo_cli.commands.parse.command import command as parse
+
+    own, other = ({name for parameter in each.params for name in parameter.opts} for each in (command, parse))
+    return frozenset(other - own)
