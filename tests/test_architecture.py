@@ -81,7 +81,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "hardware": set(),
         "shapes": set(),
         "matching": {"dataflow"},
-        "cost": {"dataflow", "hardware"},
+        "cost": {"dataflow", "hardware", "kernels"},
         "layout": {"dataflow", "hardware"},
         "kernels": {"hardware", "layout"},
         "fusion": {"cost", "dataflow", "hardware", "kernels"},

@@ -35,6 +35,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction, Users
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES, ELEMENTWISE, NO_KERNEL_TARGETS, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
@@ -648,7 +649,7 @@ FUSION_HANDLERS: Final[dict[str, Handler]] = {
 
 # Where `tpu_custom_call` of JAX puts it, and the same without the message around it.
 _ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
-_MOSAIC_KERNEL: Final = "tpu_custom_call"  # the TPU compiler does not look into the kernel
+_MOSAIC_KERNEL: Final = "tpu_custom_call"  # a Pallas kernel, into which the TPU compiler does not look
 # They name memory or promise something to the compiler, and run nothing.
 _FREE_TARGETS: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
@@ -685,6 +686,43 @@ def _custom_call_properties(call: Instruction, counter: CostCounter) -> Properti
     written = matmul.result.logical_bytes
     read = sum(operand.bytes for operand in counter.operands(call))
     return {FLOPS: matmul.flops, OUTPUT_BYTES: written, BYTES: written + read}
+
+
+def _pallas_properties(call: Instruction) -> Properties | None:
+    """What the body of a Pallas kernel computes and moves in all steps of its grid; None if it cannot be read.
+
+    An operand counts as often as its blocks are moved from main memory; one in VMEM, where it stays, counts once. Flops
+    are those of matmuls, and one for each element of other arithmetic. An estimate of the author is not asked, as
+    nothing checks it.
+    """
+    from hlo_cli.analysis.kernels.pallas_kernels import kernel_of  # reads MLIR, which few modules have
+
+    kernel = kernel_of(call)
+    written = kernel.written_bytes
+    if kernel.error or kernel.read_bytes is None or written is None:
+        return None
+    written += sum(_bytes_in_vmem(leaf) for _, leaf in call.shape.leaves)
+    first = len(kernel.prefetched)
+    operands: Properties = {}
+    for number in range(len(call.operands)):
+        shape, copied = call.operand_shape(number), kernel.copied_bytes(number)
+        if number < first:
+            operands[operand_key(number)] = sum(leaf.logical_bytes for _, leaf in shape.leaves)
+        else:
+            moved = kernel.windows[number - first].moved_bytes or 0
+            operands[operand_key(number)] = moved + copied + _bytes_in_vmem(shape)
+    return {
+        FLOPS: kernel.flops + kernel.work.elementwise,
+        TRANSCENDENTALS: kernel.work.transcendentals,
+        OUTPUT_BYTES: written,
+        BYTES: written + sum(operands.values()),
+        **operands,
+    }
+
+
+def _bytes_in_vmem(shape: Shape) -> int:
+    is_in_vmem = isinstance(shape, ArrayShape) and shape.layout.memory_space == TpuMemorySpace.VMEM
+    return shape.logical_bytes if is_in_vmem else 0
 
 
 def _estimate(config: BackendConfig) -> Properties | None:
@@ -765,7 +803,8 @@ def conditional(instruction: Instruction, properties: Properties, counter: CostC
 def custom_call(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
     """Counts a custom call, whose cost is unknown in general.
 
-    Every property is -1 for XLA; otherwise 0, or derived from the backend configuration with `known_calls`.
+    Every property is -1 for XLA; otherwise 0, or derived from the backend configuration with `known_calls`. That of a
+    Pallas kernel is the work of its body.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -782,6 +821,12 @@ def custom_call(instruction: Instruction, properties: Properties, counter: CostC
     is_marker = rules.call_markers_are_free and target in _CALL_MARKER_TARGETS
     if is_marker or (target in NO_KERNEL_TARGETS and not rules.minus_one):
         free(instruction, properties, counter)
+    elif (
+        not rules.minus_one
+        and instruction.string("custom_call_target") == _MOSAIC_KERNEL
+        and (opened := _pallas_properties(instruction)) is not None
+    ):
+        properties |= opened
     elif rules.known_calls and (known := _custom_call_properties(instruction, counter)) is not None:
         properties |= known
     elif rules.minus_one:

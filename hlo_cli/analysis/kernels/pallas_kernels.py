@@ -188,6 +188,11 @@ class PallasKernel:
         copied = [copy for copy in self.work.transfers if self._is_main(copy.target, copy.target_argument)]
         return _sum(moved, copied, [])
 
+    def copied_bytes(self, operand: int) -> int:
+        """Bytes that the kernel itself copies from an operand of the call in main memory, in all steps."""
+        copies = (copy for copy in self.work.transfers if copy.source_argument == operand)
+        return sum(copy.bytes * copy.count for copy in copies if self._is_main(copy.source, operand))
+
     def _prefetched_bytes(self) -> list[int]:
         operands = self.instruction.operands[: len(self.prefetched)]
         return [-(-shape.elements * shape.element_bits // 8) for shape in _leaves([each.shape for each in operands])]

@@ -94,7 +94,7 @@ CALL_RULES: Final = (
             r"\.(?=\s|$)"
         ),
         _rule(
-            "branches of a switch",
+            "branches of a conditional",
             "All branches of jax.lax.cond and switch return the same types: HLO has one type for the result.",
             "{one} returns {first}, {other} returns {second}: {why}.",
             "Cast, pad, or slice one of them, as in y.astype(x.dtype).",
