@@ -13,7 +13,7 @@ from hlo_cli.render.web.page import policy, script, style_sheets
 WEB = Path(__file__).parent.parent / "hlo_cli" / "render" / "web"
 MODULES = sorted((WEB / "js").glob("*.js"))
 STYLES = sorted((WEB / "css").glob("*.css"))
-ENTRIES = ("graph", "report", "static")
+ENTRIES = ("graph", "report", "static", "manual")
 LONGEST_FILE = 300
 LONGEST_FUNCTION = 60
 LONGEST_LINE = 120
