@@ -440,7 +440,8 @@ def test_a_pallas_kernel_costs_what_its_body_does() -> None:
     assert matmul.flops >= 2 * 1024 * 1536 * 512
     # both operands are in VMEM, so that only the result is written to main memory
     assert [matmul.operand_bytes(0), matmul.operand_bytes(1)] == [2 * 1024 * 512, 2 * 512 * 1536]
-    assert costs_among([module["matmul.1"]], rules=XLA)[module["matmul.1"]].bytes_accessed <= 0
+    call = module.instruction("matmul.1")
+    assert costs_among([call], rules=XLA)[call].bytes_accessed <= 0
 
 
 def is_in_vmem(leaf: Leaf) -> bool:
