@@ -172,7 +172,7 @@ def test_scratch_that_is_read_only_where_it_was_written_is_not_kept() -> None:
         ((1, 128), 32, 8, 512),
         ((5, 200), 16, 8, 4096),
         ((2, 3, 130), 32, 4, 8192),
-        ((20, 128), 8, 32, 4096),
+        ((3, 24, 128), 8, 32, 9216),
     ],
 )
 def test_a_buffer_is_filled_up_to_tiles(block: tuple[int, ...], bits: int, rows: int, expected: int) -> None:

@@ -92,6 +92,16 @@ class KernelBody:
         return self.function.regions[0].arguments[len(self.grid or ()) :]
 
     @property
+    def allocated(self) -> Sequence[Value]:
+        """The memory that the kernel allocates while it runs (`pl.run_scoped`), its semaphores too."""
+        return [
+            value
+            for operation in self.function.walk()
+            if kind_of(operation) in ("memref.alloca", "tpu.sem_alloc")
+            for value in operation.results
+        ]
+
+    @property
     def version(self) -> int | None:
         """The version of the meaning of Mosaic's operations; None if it is not in the body."""
         return _integer(self.program.root.attributes.get(f"{_STABLE}version"))

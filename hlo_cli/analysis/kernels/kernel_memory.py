@@ -6,15 +6,17 @@ The compiler adds what no text tells: scratch of its own, and registers that it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Final, TypeAlias
+
+import numpy as np
 
 from hlo_cli.analysis.hardware.chip_table import KIB, MIB
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation
 from hlo_cli.analysis.kernels.kernel_body import KernelBody, WindowAttributes, kind_of, space_of
-from hlo_cli.analysis.kernels.scalar_code import constant_of, dependencies
-from hlo_cli.analysis.layout.tpu_layout import default_tpu_layout
+from hlo_cli.analysis.kernels.scalar_code import Numbers, dependencies, run
+from hlo_cli.analysis.layout.tpu_layout import default_tpu_layout, tile_rows_by_default
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape
@@ -46,8 +48,8 @@ def bits_of(element: Type) -> int:
 def buffer_bytes(block: Sequence[int], bits: int, tile_rows: int = SUBLANES, *, has_large_tiles: bool = False) -> int:
     """The bytes of one buffer of a block, whose rows and columns are filled up to whole tiles.
 
-    `tile_rows` is the first number in the tile of the operand's layout, which is made smaller for a block of fewer
-    rows; by default, that of scratch. `has_large_tiles` holds for v2 and v3.
+    `tile_rows` is the first number in the tile of the operand's layout; a block has the tile of an array of its rows if
+    that is smaller. By default, it is that of scratch. `has_large_tiles` holds for v2 and v3.
 
     >>> buffer_bytes((256, 128), 16, 8), buffer_bytes((1, 300), 32, 8), buffer_bytes((100,), 32), buffer_bytes((), 32)
     (65536, 1536, 512, 512)
@@ -59,18 +61,13 @@ def buffer_bytes(block: Sequence[int], bits: int, tile_rows: int = SUBLANES, *, 
         granule = LANES * packed * (1 + has_large_tiles)
         return _up(block[0], granule) * bits // 8
     *leading, rows, columns = block
-    least = max(packed * (1 + has_large_tiles), _power_of_two(rows))
-    tile = max(min(tile_rows, least), 1)
+    tile = max(min(tile_rows, tile_rows_by_default(rows, bits, is_old=has_large_tiles)), 1)
     return prod(leading) * _up(rows, tile) * _up(columns, LANES) * bits // 8
 
 
 def _up(size: int, granule: int) -> int:
     """A size, rounded up to a multiple."""
     return -(-size // granule) * granule
-
-
-def _power_of_two(size: int) -> int:
-    return 1 << max(size - 1, 0).bit_length()
 
 
 def tile_rows_of(shape: ArrayShape, generation: str | None = None) -> int:
@@ -109,15 +106,17 @@ def is_contiguous(block: Sequence[int], shape: ArrayShape, tile_rows: int) -> bo
     if len(block) != len(sizes):
         return False
     tiles = [1] * len(sizes)
-    if len(sizes) == 1 and shape.layout.tiles:
-        tiles[-1] = shape.layout.tiles[0].dimensions[0]
+    if len(sizes) == 1:
+        tiles[-1] = LANES * max(WORD // shape.element_bits, 1)  # elements of a row of words, which lie together
     elif len(sizes) > 1:
         tiles[-2:] = [tile_rows, LANES]
     pieces, whole = [], []
     for size, part, tile in zip(sizes, block, tiles, strict=True):
+        whole.append(-(-size // tile))
         if part < size and part % tile:
             return False
-        whole.append(-(-size // tile))
+        if part > whole[-1] * tile and len(sizes) > 1:
+            return False
         pieces.append(min(-(-part // tile), whole[-1]))
     first = next((n for n, count in enumerate(pieces) if count > 1), len(pieces))
     return pieces[first + 1 :] == whole[first + 1 :]
@@ -137,8 +136,8 @@ def buffers_of(body: KernelBody, window: WindowAttributes, generation: str | Non
     region = window.transform.regions[0]
     used = dependencies(region.operations[-1].operands if region.operations else (), cut_at_zero=True)
     several = [size is None or size > 1 for size in grid]
-    changing = [value for value, more in zip(region.arguments, several, strict=False) if more]
-    return 2 if used.intersection([*changing, *region.arguments[len(grid) :]]) else 1
+    # What is loaded from prefetched scalars is the same in all steps, unless the place of it depends on the step.
+    return 2 if used.intersection([v for v, more in zip(region.arguments, several, strict=False) if more]) else 1
 
 
 def _is_split(body: KernelBody) -> bool:
@@ -183,8 +182,10 @@ def prefetched_bytes(kind: ArrayType, *, has_large_tiles: bool) -> int:
 
 def scratch_bytes(kind: ArrayType, *, has_large_tiles: bool) -> int:
     """The bytes that scratch takes; 0 for semaphores, which have memory of their own."""
-    bits = bits_of(kind.element)
-    return buffer_bytes(known_shape(kind), bits, has_large_tiles=has_large_tiles) if bits else 0
+    bits, shape = bits_of(kind.element), known_shape(kind)
+    if bits == 2 and len(shape) > 1:  # measured: a byte each, in as many rows as a word has elements
+        return prod(shape[:-2]) * _up(shape[-2], WORD // bits) * _up(shape[-1], LANES)
+    return buffer_bytes(shape, bits, has_large_tiles=has_large_tiles) if bits else 0
 
 
 def known_shape(kind: ArrayType) -> tuple[int, ...]:
@@ -200,21 +201,21 @@ MAX_BOXES: Final = 256  # chosen: kernels write their scratch in a few pieces
 """The most pieces that a load is compared with."""
 
 
-def dropped_scratch(body: KernelBody) -> set[Value]:
+def dropped_scratch(body: KernelBody, in_vmem: Collection[Value] = ()) -> set[Value]:
     """The scratch that the compiler does not keep: what is read from it was written in the same block before.
 
     Measured: libtpu passes such values on in registers, if all indices are constant and no condition or loop is in
-    between; scratch without any other use has no memory then.
+    between; scratch without any other use has no memory then. A copy from an array in VMEM, one of `in_vmem`, is a
+    store, and a condition that holds in the only step is none.
     """
-    scratch = [value for value in body.arguments[len(body.arguments) - body.scratch :] if space_of(value) == "vmem"]
-    used = _used_values(body.function)
-    kept: set[Value] = set()
-    written: dict[tuple[Block | None, Value], list[_Box]] = {}
+    last = len(body.arguments) - body.scratch
+    scratch = [value for value in (*body.arguments[last:], *body.allocated) if space_of(value) == "vmem"]
+    uses = _Uses(body, in_vmem)
     for operation in body.function.walk():
         for value in scratch:
-            if value in operation.operands and not _is_passed_on(operation, value, used, written):
-                kept.add(value)
-    return set(scratch) - kept
+            if value in operation.operands and not uses.is_passed_on(operation, value):
+                uses.kept.add(value)
+    return set(scratch) - uses.kept
 
 
 _PURE: Final = ("arith.", "math.", "vector.")  # dialects whose operations do nothing but have a result
@@ -230,40 +231,83 @@ def _used_values(function: Operation) -> set[Value]:
     return used
 
 
-def _is_passed_on(
-    operation: Operation, value: Value, used: set[Value], written: dict[tuple[Block | None, Value], list[_Box]]
-) -> bool:
-    """Whether an operation on scratch needs no memory: a store, or a load of what the same block has stored."""
-    boxes = written.setdefault((operation.block, value), [])
-    match kind_of(operation):
-        case "vector.load":
-            box = _box(operation.operands[1:], operation.results[0].type)
-            is_unused = not used.intersection(operation.results)
-            return is_unused or (box is not None and not _remaining([box], boxes))
-        case "tpu.vector_store" if operation.operands[1] is value:
-            segments = operation.attributes.get("operandSegmentSizes")
-            count = segments.values[2] if isinstance(segments, DenseArray) and len(segments.values) > 2 else 0
-            is_plain = len(operation.operands) == 2 + count and "true" not in str(operation.attributes.get("add"))
-            strides = operation.attributes.get("strides")
-            is_plain = is_plain and not (isinstance(strides, DenseArray) and strides.values)
-            box = _box(operation.operands[2:], operation.operands[0].type)
-            if box is None or not is_plain:
-                return False
-            for (block, other), earlier in written.items():
-                if other is value and block is not operation.block:
-                    earlier.clear()  # what a condition may have overwritten is not known
-            boxes.append(box)
-            return True
-    return False
+class _Uses:
+    """What has been written to scratch so far, in the order of the operations, and which scratch is kept."""
+
+    def __init__(self, body: KernelBody, in_vmem: Collection[Value]) -> None:
+        self.used = _used_values(body.function)
+        self.in_vmem = in_vmem
+        self.kept: set[Value] = set()
+        self.written: dict[tuple[Block | None, Value], list[_Box]] = {}
+        single = [value for value, size in zip(body.indices, body.grid or (), strict=False) if size == 1]
+        self.numbers: dict[Value, Numbers] = dict.fromkeys(single, np.asarray(0))
+        for operation in body.function.walk():
+            if not operation.regions:
+                run(operation, self.numbers)
+
+    def block_of(self, operation: Operation) -> tuple[Block | None, bool]:
+        """The block that an operation runs in, through conditions that hold in every step, and whether it ever runs."""
+        block = here = operation.block
+        is_within = True
+        while block is not None and (owner := block.parent.parent) is not None:
+            condition = self.numbers.get(owner.operands[0]) if kind_of(owner) == "scf.if" else None
+            if condition is not None and bool(condition.any()) != (block.parent is owner.regions[0]):
+                return block, False
+            is_within = is_within and condition is not None
+            block = owner.block
+            here = block if is_within else here
+        return here, True
+
+    def is_passed_on(self, operation: Operation, value: Value) -> bool:
+        """Whether an operation on scratch needs no memory: a store, or a load of what the same block has stored."""
+        here, is_run = self.block_of(operation)
+        match kind_of(operation):
+            case _ if not is_run:
+                return True
+            case "vector.load":
+                box = self._box(operation.operands[1:], operation.results[0].type)
+                is_unused = not self.used.intersection(operation.results)
+                return is_unused or (box is not None and not _remaining([box], self.written.get((here, value), [])))
+            case "tpu.vector_store" if operation.operands[1] is value:
+                return self._store(here, value, self._stored_box(operation))
+            case "tpu.enqueue_dma" if operation.operands[0] is not value:
+                if _origin(operation.operands[0]) not in self.in_vmem or not isinstance(value.type, ArrayType):
+                    return False
+                return self._store(here, value, tuple([(0, size) for size in known_shape(value.type)]))
+        return kind_of(operation).startswith("tpu.wait_dma")
+
+    def _store(self, here: Block | None, value: Value, box: _Box | None) -> bool:
+        if box is None:
+            return False
+        for (block, other), earlier in self.written.items():
+            if other is value and block is not here:
+                earlier.clear()  # what a condition may have overwritten is not known
+        self.written.setdefault((here, value), []).append(box)
+        return True
+
+    def _stored_box(self, operation: Operation) -> _Box | None:
+        """The elements that a store overwrites; None if it has a mask or strides, adds, or has indices that vary."""
+        segments, strides = operation.attributes.get("operandSegmentSizes"), operation.attributes.get("strides")
+        count = segments.values[2] if isinstance(segments, DenseArray) and len(segments.values) > 2 else 0
+        is_plain = len(operation.operands) == 2 + count and "true" not in str(operation.attributes.get("add"))
+        if not is_plain or (isinstance(strides, DenseArray) and strides.values):
+            return None
+        return self._box(operation.operands[2:], operation.operands[0].type)
+
+    def _box(self, indices: Sequence[Value], kind: Type) -> _Box | None:
+        """The elements that a load or a store of a vector is about; None if an index varies."""
+        starts = [number for each in indices if (number := self.numbers.get(each)) is not None]
+        if not isinstance(kind, ArrayType) or not len(starts) == len(indices) == len(known_shape(kind)):
+            return None
+        pairs = zip(map(int, starts), known_shape(kind), strict=True)
+        return tuple([(start, start + size) for start, size in pairs])
 
 
-def _box(indices: Sequence[Value], kind: Type) -> _Box | None:
-    """The elements that a load or a store of a vector is about; None if an index is no constant."""
-    starts = [constant_of(value) for value in indices]
-    known = [start for start in starts if start is not None]
-    if not isinstance(kind, ArrayType) or len(known) != len(known_shape(kind)) or len(known) != len(starts):
-        return None
-    return tuple([(start, start + size) for start, size in zip(known, known_shape(kind), strict=True)])
+def _origin(value: Value) -> Value:
+    """The argument that a part of a memref is of."""
+    while (operation := value.operation) is not None and operation.operands:
+        value = operation.operands[0]
+    return value
 
 
 def _remaining(boxes: list[_Box], covers: Sequence[_Box]) -> list[_Box]:

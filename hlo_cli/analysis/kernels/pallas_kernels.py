@@ -80,7 +80,7 @@ class KernelWindow:
     @property
     def is_in_vmem(self) -> bool:
         """Whether the array itself is in VMEM."""
-        return self.shape.layout.memory_space == TpuMemorySpace.VMEM
+        return _is_in_vmem(self.shape)
 
     @property
     def stays(self) -> bool:
@@ -92,13 +92,15 @@ class KernelWindow:
 class KernelScratch:
     """Memory that a kernel has for itself, or scalars that it gets before it begins: type, memory space, and bytes.
 
-    If it `is_dropped`, the kernel reads only what it has just written, so the compiler keeps none of it.
+    One that `is_scoped` is allocated while the kernel runs. If it `is_dropped`, the kernel reads only what it has just
+    written, so the compiler keeps none of it.
     """
 
     name: str
     type: str
     space: str
     bytes: int
+    is_scoped: bool = False
     is_dropped: bool = False
 
 
@@ -194,7 +196,8 @@ class PallasKernel:
         return sum(copy.bytes * copy.count for copy in copies if self._is_main(copy.source, operand))
 
     def _prefetched_bytes(self) -> list[int]:
-        operands = self.instruction.operands[: len(self.prefetched)]
+        first = sum(size is None for size in self.grid)
+        operands = self.instruction.operands[first : first + len(self.prefetched)]
         return [-(-shape.elements * shape.element_bits // 8) for shape in _leaves([each.shape for each in operands])]
 
     def _is_main(self, space: str, argument: int | None) -> bool:
@@ -299,7 +302,9 @@ def _estimate(config: BackendConfig) -> CostEstimate | None:
 
 def _described(configured: PallasKernel, body: KernelBody, generation: str | None) -> PallasKernel:
     call, arguments = configured.instruction, body.arguments
-    inputs = _leaves([operand.shape for operand in call.operands])[body.prefetched :]
+    # a size of the grid that is set at run time is an operand, before all others
+    first = sum(size is None for size in body.grid or ()) + body.prefetched
+    inputs = _leaves([operand.shape for operand in call.operands])[first:]
     outputs = _leaves([call.shape])
     count = len(inputs) + len(outputs)
     expected = body.prefetched + count + body.scratch
@@ -311,9 +316,11 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
         attributes = body.windows[number] if number < len(body.windows) else None
         argument = arguments[body.prefetched + number]
         is_output = number >= len(inputs)
-        position = number - len(inputs) if is_output else number + body.prefetched
+        position = number - len(inputs) if is_output else number + first
         windows.append(_window(body, attributes, argument, shape, position, is_output=is_output, generation=generation))
-    work, dropped = work_of(body), dropped_scratch(body)
+    work = work_of(body)
+    shapes = dict(zip(arguments[body.prefetched :], (*inputs, *outputs), strict=False))
+    dropped = dropped_scratch(body, [each for each, shape in shapes.items() if _is_in_vmem(shape)])
     notes = [*body.notes, *work.assumptions]
     if any(window.is_bound for window in windows):
         notes.append("blocks depend on prefetched scalars: each step is assumed to move one")
@@ -325,10 +332,8 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
         windows=Items(windows),
         prefetched=Items([_scratch(each, large=is_large, prefetched=True) for each in arguments[: body.prefetched]]),
         scratch=Items(
-            [
-                replace(_scratch(each, large=is_large), is_dropped=each in dropped)
-                for each in arguments[body.prefetched + count :]
-            ]
+            replace(_scratch(each, large=is_large), is_scoped=at >= body.scratch, is_dropped=each in dropped)
+            for at, each in enumerate((*arguments[body.prefetched + count :], *body.allocated))
         ),
         work=work,
         assumptions=tuple(notes),
@@ -337,6 +342,10 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
     # The list of what is used is empty for a kernel that needs nothing, and in dumps from before it is known.
     is_none = kernel.is_compiled and kernel.used_vmem_bytes is None and not kernel.vmem_bytes
     return replace(kernel, used_vmem_bytes=0) if is_none else kernel
+
+
+def _is_in_vmem(shape: ArrayShape) -> bool:
+    return shape.layout.memory_space == TpuMemorySpace.VMEM
 
 
 def _leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:

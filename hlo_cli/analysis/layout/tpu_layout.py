@@ -91,11 +91,15 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
         largest = max(LANES * max(SUBLANES, _packed(bits)), smallest)
         first = min(max(_power_of_two(sizes[0]), smallest), largest)
         return (Tile((first,)), *((Tile((LANES,)), *inner) if packed > 1 else ()))
-    return (Tile((_rows(sizes[1], bits, is_old=is_old), LANES)), *inner)
+    return (Tile((tile_rows_by_default(sizes[1], bits, is_old=is_old), LANES)), *inner)
 
 
-def _rows(size: int, bits: int, *, is_old: bool) -> int:
-    """Returns the number of rows of a tile; `size` is that of the second most minor dimension."""
+def tile_rows_by_default(size: int, bits: int, *, is_old: bool) -> int:
+    """Returns the number of rows of a tile; `size` is that of the second most minor dimension.
+
+    >>> [tile_rows_by_default(size, 8, is_old=False) for size in (2, 5, 24, 32)]
+    [4, 8, 8, 32]
+    """
     packed, least = _packed(bits), _least_rows(bits, is_old=is_old)
     # v2 and v3 always have eight rows of bytes, whatever the size.
     if is_old and bits <= 8:
