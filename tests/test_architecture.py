@@ -117,6 +117,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "modules": {"options"},
         "diff": {"modules", "options"},
         "fuse": {"modules", "options"},
+        "kernel": {"modules", "options"},
         "memspace": {"modules", "options"},
         "shape": {"modules", "options"},
         "profile": {"diff", "modules", "options"},

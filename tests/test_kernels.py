@@ -42,7 +42,7 @@ def test_windows_have_blocks_and_formulas() -> None:
         "i % 3, 0",
         "min(i, 1), j % 2",
         "i if j == 0 else 0, 3 - j",
-        "2·i + 1, scalars[i]",
+        "2*i + 1, scalars[i]",
         "0, 0",
         "i, j",
     ]

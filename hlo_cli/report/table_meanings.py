@@ -122,6 +122,15 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "layouts": "the two layouts",
             "steps": "steps that turn one layout into the other",
         },
+        "kernel": {
+            "kernels": "kernels of Pallas, those that move most bytes first",
+            "gpu_kernels": "kernels of Triton and cuDNN with their configuration",
+            "windows": "operands and results of the kernel with their blocks",
+            "scratch": "scratch, semaphores, and prefetched scalars of the kernel",
+            "kernel": "grid, memory, and work of the kernel",
+            "operations": "operations of the body with their source lines",
+            **_MODULES,
+        },
         "memspace": {
             "live_values": "values live at the peak or at the given step",
             "spaces": "memory spaces with their peaks and limits",

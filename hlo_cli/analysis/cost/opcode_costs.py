@@ -702,7 +702,7 @@ def _pallas_properties(call: Instruction) -> Properties | None:
     if kernel.error or kernel.read_bytes is None or written is None:
         return None
     written += sum(_bytes_in_vmem(leaf) for _, leaf in call.shape.leaves)
-    first = len(kernel.prefetched)
+    first = kernel.first_window
     operands: Properties = {}
     for number in range(len(call.operands)):
         shape, copied = call.operand_shape(number), kernel.copied_bytes(number)

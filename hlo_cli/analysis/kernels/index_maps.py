@@ -150,9 +150,9 @@ def _product(left: Term, right: Term) -> Term:
     if left.constant in (0, 1):
         return right if left.constant else _ZERO
     if left.constant is not None and left.constant > 0:
-        return Term("·", (left, right), left.low * right.low, left.high * right.high)
+        return Term("*", (left, right), left.low * right.low, left.high * right.high)
     low, high = (0, left.high * right.high) if left.low >= 0 and right.low >= 0 else (-_MOST, _MOST)
-    return Term("·", (left, right), low, high)
+    return Term("*", (left, right), low, high)
 
 
 def _quotient(left: Term, right: Term) -> Term:
@@ -260,7 +260,7 @@ def _written(term: Term) -> str:
     return f"f({', '.join(letters)})" if letters else "?"
 
 
-_RANKS: Final = {"if": 1, "and": 2, **dict.fromkeys(_SIGNS, 3), "+": 4, "-": 4, "·": 5, "//": 5, "%": 5}
+_RANKS: Final = {"if": 1, "and": 2, **dict.fromkeys(_SIGNS, 3), "+": 4, "-": 4, "*": 5, "//": 5, "%": 5}
 """How closely the operations bind that stand between their parts."""
 
 
@@ -278,7 +278,7 @@ def _text(term: Term, rank: int) -> str:
         case "+", (left, right) if (number := right.constant) is not None and number < 0:
             text = f"{_text(left, 4)} - {-number}"
         case _, (left, right) if own is not None:
-            text = f"{_text(left, own)} {term.name} {_text(right, own + 1)}".replace(" · ", "·")
+            text = f"{_text(left, own)} {term.name} {_text(right, own + 1)}".replace(" * ", "*")
         case _:
             return f"{term.name}({', '.join(_text(each, 0) for each in term.parts)})"
     return f"({text})" if own is not None and own < rank else text

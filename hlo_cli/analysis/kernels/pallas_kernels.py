@@ -146,6 +146,11 @@ class PallasKernel:
         return prod(sizes) if len(sizes) == len(self.grid) else None
 
     @property
+    def first_window(self) -> int:
+        """The number of operands before those with windows: sizes of the grid, if set at run time, and scalars."""
+        return sum(size is None for size in self.grid) + len(self.prefetched)
+
+    @property
     def vmem_bytes(self) -> int:
         """VMEM of windows and of scratch that is kept: a lower bound of what the compiler reserves."""
         return self._bytes_in("vmem")
@@ -192,8 +197,9 @@ class PallasKernel:
 
     def copied_bytes(self, operand: int) -> int:
         """Bytes that the kernel itself copies from an operand of the call in main memory, in all steps."""
-        copies = (copy for copy in self.work.transfers if copy.source_argument == operand)
-        return sum(copy.bytes * copy.count for copy in copies if self._is_main(copy.source, operand))
+        argument = operand - sum(size is None for size in self.grid)  # the sizes of the grid are no arguments
+        copies = (copy for copy in self.work.transfers if copy.source_argument == argument)
+        return sum(copy.bytes * copy.count for copy in copies if self._is_main(copy.source, argument))
 
     def _prefetched_bytes(self) -> list[int]:
         first = sum(size is None for size in self.grid)

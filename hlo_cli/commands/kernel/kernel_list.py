@@ -1,0 +1,355 @@
+"""Which kernels does a program bring along: Pallas kernels for TPUs, and Triton and cuDNN kernels for GPUs?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.custom_calls.config import read_dictionary
+from hlo_cli.analysis.fusion.kernels import backend_of
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.chips import is_tpu
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.kernels.kernel_memory import limits_of
+from hlo_cli.analysis.kernels.pallas_kernels import PallasKernel, pallas_kernels_of
+from hlo_cli.commands.modules.instruction_tables import rows_where, source_of
+from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, program_notes, stage_of
+from hlo_cli.commands.modules.many import UPPER_BOUND, ModuleAnswer, Rows, finish_each, map_inputs
+from hlo_cli.commands.options.chips import chip_of
+from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
+from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, unknown_if_none
+from hlo_cli.source import Diagnostic
+
+# --- kernels with what is known of the chip ---
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A Pallas kernel in a dump, the chip that it runs on, and the peak rates that times are estimated with."""
+
+    kernel: PallasKernel
+    chip: str | None
+    throughput: ChipSpec | None
+    source: str | None = None
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """The VMEM that the kernel may take: by the text, else by the chip; None if neither is known."""
+        if self.kernel.limit_bytes is not None or self.chip is None:
+            return self.kernel.limit_bytes
+        return limits_of(self.chip).default_bytes
+
+    @property
+    def compute_seconds(self) -> float | None:
+        """The time of all matmuls at the peak rates; None without a chip, or for a type that it does not multiply."""
+        if self.throughput is None or self.kernel.error:
+            return None
+        seconds = 0.0
+        for kind, flops in self.kernel.work.flops.items():
+            rate = self.throughput.flops_of(_XLA_TYPES.get(kind, kind.lower()))
+            if rate is None:
+                return None
+            seconds += flops / rate.per_second
+        return seconds
+
+    @property
+    def memory_seconds(self) -> float | None:
+        """The time of all bytes at the peak bandwidth; None without a chip or an unknown number of bytes."""
+        moved = self.kernel.bytes_accessed
+        if self.throughput is None or moved is None or self.kernel.error:
+            return None
+        return moved / self.throughput.memory.per_second
+
+    @property
+    def seconds(self) -> float | None:
+        """The longer of both, which the kernel takes at least."""
+        times = (self.compute_seconds, self.memory_seconds)
+        return None if None in times else max(time for time in times if time is not None)
+
+    @property
+    def bound(self) -> str | None:
+        """What takes longer, `compute` or `memory`; None if unknown."""
+        compute, memory = self.compute_seconds, self.memory_seconds
+        if compute is None or memory is None:
+            return None
+        return "compute" if compute > memory else "memory"
+
+
+_XLA_TYPES: Final = {"i8": "s8", "i4": "s4", "i16": "s16", "i32": "s32"}  # MLIR's integers have no sign
+
+
+def listed_kernels(loaded: Loaded, throughput: ChipSpec | None) -> list[Listed]:
+    """The Pallas kernels of a module, on the chip that is given, or that the dump names."""
+    name = throughput.chip if throughput is not None else chip_of(loaded.input, None)
+    chip = name if name is not None and is_tpu(name) else None
+    module = loaded.module
+    return [
+        Listed(kernel, chip, throughput, source_of(module, kernel.instruction))
+        for kernel in pallas_kernels_of(module, chip=chip)
+    ]
+
+
+def grid_text(grid: Sequence[int | None]) -> str:
+    """A grid as `4×3×4`; `?` for a size that is set at run time, and `-` without a grid.
+
+    >>> grid_text((4, None)), grid_text(())
+    ('4×?', '-')
+    """
+    return "×".join("?" if size is None else str(size) for size in grid) or "-"
+
+
+# --- Pallas kernels for TPUs ---
+
+
+def _unless_error(listed: Listed, cell: Cell) -> Cell:
+    return UNKNOWN if listed.kernel.error else unknown_if_none(cell)
+
+
+_COLUMNS: Final[tuple[Column[Listed], ...]] = (
+    Column("kernel", "kernel", "name", of=lambda each: each.kernel.instruction.name),
+    Column("grid", "grid", rank=7, of=lambda each: UNKNOWN if each.kernel.error else grid_text(each.kernel.grid)),
+    Column("steps", "steps", "count", person=False, of=lambda each: _unless_error(each, each.kernel.steps)),
+    Column("windows", "windows", "count", rank=1,
+           of=lambda each: _unless_error(each, len(each.kernel.windows))),
+    Column("vmem_bytes", "VMEM", "bytes", of=lambda each: _unless_error(each, each.kernel.vmem_bytes)),
+    Column("used_vmem_bytes", "used", "bytes", rank=3, like="vmem_bytes", from_width=120,
+           of=lambda each: unknown_if_none(each.kernel.used_vmem_bytes)),
+    Column("limit_bytes", "limit", "bytes", rank=4, like="vmem_bytes",
+           of=lambda each: unknown_if_none(each.limit_bytes)),
+    Column("smem_bytes", "SMEM", "bytes", rank=1, from_width=120,
+           of=lambda each: _unless_error(each, each.kernel.smem_bytes)),
+    Column("read_bytes", "read", "bytes", total="sum", rank=5,
+           of=lambda each: _unless_error(each, each.kernel.read_bytes)),
+    Column("written_bytes", "written", "bytes", total="sum", rank=5, like="read_bytes",
+           of=lambda each: _unless_error(each, each.kernel.written_bytes)),
+    Column("flops", "flops", "flops", total="sum", of=lambda each: _unless_error(each, each.kernel.flops)),
+    Column("transcendentals", "transcendentals", "count", person=False,
+           of=lambda each: _unless_error(each, each.kernel.work.transcendentals)),
+    Column("intensity", "flops/B", "number", rank=3, of=lambda each: _intensity(each)),
+    Column("declared_flops", "declared flops", "flops", person=False,
+           of=lambda each: None if each.kernel.estimate is None else each.kernel.estimate.flops),
+    Column("declared_bytes", "declared bytes", "bytes", person=False,
+           of=lambda each: None if each.kernel.estimate is None else each.kernel.estimate.bytes_accessed),
+    Column("source", "source", "source", rank=2, from_width=120, of=lambda each: each.source),
+)  # fmt: skip
+_TIMES: Final[tuple[Column[Listed], ...]] = (
+    Column("bound_seconds", "at least", "seconds", of=lambda each: unknown_if_none(each.seconds)),
+    Column("bound", "bound", rank=6, of=lambda each: unknown_if_none(each.bound)),
+)
+
+
+def _intensity(listed: Listed) -> Cell:
+    if listed.kernel.error or listed.kernel.bytes_accessed is None:
+        return UNKNOWN
+    return listed.kernel.intensity
+
+
+def _table_of(listed: Sequence[Listed], throughput: ChipSpec | None) -> Table:
+    ranked = sorted(listed, key=lambda each: -(each.kernel.bytes_accessed or 0))
+    columns = (*_COLUMNS[:-1], *(_TIMES if throughput is not None else ()), _COLUMNS[-1])
+    unread = frozenset(at for at, each in enumerate(ranked) if each.kernel.error)
+    return Table(
+        "kernels",
+        columns,
+        rows_from(columns, ranked),
+        title="Pallas kernels",
+        noun="kernels",
+        marked=unread,
+        main=True,
+    )
+
+
+# --- kernels for GPUs, of which the configuration is known ---
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKernel:
+    """A Triton or cuDNN kernel: its provider, and what its configuration says."""
+
+    instruction: Instruction
+    provider: str
+    details: str
+    grid: str
+    source: str | None
+
+
+_GPU_COLUMNS: Final[tuple[Column[GpuKernel], ...]] = (
+    Column("kernel", "kernel", "name", of=lambda each: each.instruction.name),
+    Column("provider", "provider", of=lambda each: each.provider),
+    Column("grid", "grid", rank=5, of=lambda each: each.grid or None),
+    Column("details", "configuration", of=lambda each: each.details or None),
+    Column("shape", "shape", "shape", rank=3, of=lambda each: str(each.instruction.shape)),
+    Column("source", "source", "source", rank=2, from_width=120, of=lambda each: each.source),
+)
+_TRITON_CALL: Final = "__gpu$xla.gpu.triton"
+
+
+def gpu_kernels(module: Module) -> list[GpuKernel]:
+    """The Triton and cuDNN kernels of a module for GPUs, in the order of the text."""
+    if target_of(module) != "gpu":
+        return []
+    found = []
+    for instruction in module.instructions:
+        if instruction.opcode not in (opcodes.FUSION, opcodes.CUSTOM_CALL):
+            continue
+        backend = backend_of(instruction, "gpu")
+        if backend.provider not in ("Triton", "cuDNN") and "triton" not in (
+            instruction.string("custom_call_target") or ""
+        ):
+            continue
+        details, grid = backend.details, ""
+        if instruction.string("custom_call_target") == _TRITON_CALL:
+            details, grid = _triton_call(instruction)
+        found.append(GpuKernel(instruction, backend.provider, details, grid, source_of(module, instruction)))
+    return found
+
+
+def _triton_call(call: Instruction) -> tuple[str, str]:
+    """What the configuration of a Triton kernel says, and its grid (`TritonCall::Parse` of XLA)."""
+    config = call.backend_config
+    read = read_dictionary(config.text) if config is not None else None
+    if read is None:
+        return "", ""
+    numbers = {name: str(value) for name, value in read.entries if name != "ir"}
+    words = [numbers.get("name", "")]
+    words += [f"{numbers[f'num_{noun}']} {noun}" for noun in ("warps", "stages") if f"num_{noun}" in numbers]
+    grid = [numbers[name] for name in ("grid_x", "grid_y", "grid_z") if name in numbers]
+    return ", ".join(word for word in words if word), "×".join(grid)
+
+
+# --- the report ---
+
+
+def report_of_kernels(loaded: Loaded, throughput: ChipSpec | None, where: str | None, argument: str) -> Report:
+    """All kernels of a module, those that move most bytes first."""
+    listed, on_gpu = listed_kernels(loaded, throughput), gpu_kernels(loaded.module)
+    parts: list[Part] = []
+    if listed:
+        table = _table_of(listed, throughput)
+        parts.append(table if where is None else rows_where(where, table))
+    if on_gpu:
+        table = Table(
+            "gpu_kernels",
+            _GPU_COLUMNS,
+            rows_from(_GPU_COLUMNS, on_gpu),
+            title="kernels for GPUs",
+            noun="kernels",
+            main=not listed,
+        )
+        parts.append(table if where is None or listed else rows_where(where, table))
+    if not parts:
+        parts.append(_table_of((), throughput))
+    return Report(
+        "kernel",
+        _answer(listed, on_gpu),
+        version=1,
+        numbers=_numbers(listed, on_gpu),
+        parts=tuple(parts),
+        next=_next(listed, argument),
+        notes=(*program_notes(loaded), *_notes(listed)),
+        input=input_facts(loaded),
+    )
+
+
+def _numbers(listed: Sequence[Listed], on_gpu: Sequence[GpuKernel]) -> dict[str, Cell]:
+    kernels = [each.kernel for each in listed]
+    moved = [kernel.bytes_accessed for kernel in kernels]
+    is_known = not any(kernel.error for kernel in kernels)
+    return {
+        "pallas_kernels": len(kernels),
+        "gpu_kernels": len(on_gpu),
+        "unread": sum(bool(kernel.error) for kernel in kernels),
+        "vmem_bytes": max((kernel.vmem_bytes for kernel in kernels), default=0),
+        "bytes": sum(size or 0 for size in moved) if is_known and None not in moved else UNKNOWN,
+        "flops": sum(kernel.flops for kernel in kernels) if is_known else UNKNOWN,
+    }
+
+
+def _answer(listed: Sequence[Listed], on_gpu: Sequence[GpuKernel]) -> str:
+    if not listed and not on_gpu:
+        return "No kernels: the program has no Pallas, Triton, or cuDNN kernel"
+    words = []
+    if listed:
+        largest = max(listed, key=lambda each: each.kernel.vmem_bytes)
+        moved = sum(each.kernel.bytes_accessed or 0 for each in listed)
+        limit = f" of {format_bytes(largest.limit_bytes)}" if largest.limit_bytes is not None else ""
+        size = f"at most {format_bytes(largest.kernel.vmem_bytes)}{limit} of VMEM"
+        words.append(f"{format_count(len(listed), 'Pallas kernels')}: {format_bytes(moved)} moved, {size}")
+        if unread := sum(bool(each.kernel.error) for each in listed):
+            words.append(f"{unread:,} unreadable")
+    if on_gpu:
+        providers = " and ".join(sorted({each.provider for each in on_gpu}))
+        words.append(format_count(len(on_gpu), f"{providers} kernels"))
+    return "; ".join(words)
+
+
+def _notes(listed: Sequence[Listed]) -> list[Diagnostic]:
+    kernels = [each.kernel for each in listed]
+    notes = [Diagnostic("note", f"{each.instruction.name}: {each.error}") for each in kernels if each.error]
+    assumed: dict[str, list[str]] = {}
+    for kernel in kernels:
+        for assumption in kernel.assumptions:
+            assumed.setdefault(assumption, []).append(kernel.instruction.name)
+    notes += [Diagnostic("note", f"{', '.join(names)}: {assumption}") for assumption, names in assumed.items()]
+    return notes
+
+
+def _next(listed: Sequence[Listed], argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-" or not listed:
+        return ()
+    first = max(listed, key=lambda each: each.kernel.bytes_accessed or 0)
+    return (f"hlo kernel {argument} {first.kernel.instruction.name}",)
+
+
+# --- one row for each of many modules ---
+
+_MODULE_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
+    Column("pallas_kernels", "Pallas", "count", total="sum", of=lambda answer: answer.numbers["pallas_kernels"]),
+    Column("gpu_kernels", "GPU", "count", total="sum", of=lambda answer: answer.numbers["gpu_kernels"]),
+    Column("unread", "unreadable", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["unread"]),
+    Column("vmem_bytes", "VMEM", "bytes", of=lambda answer: answer.numbers["vmem_bytes"]),
+    Column("bytes", "moved", "bytes", total="sum", of=lambda answer: answer.numbers["bytes"]),
+    Column("flops", "flops", "flops", total="sum", of=lambda answer: answer.numbers["flops"]),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _ModuleReport:
+    """The numbers of one module; called for every module."""
+
+    throughput: ChipSpec | None
+
+    def __call__(self, module: Module, given: Input) -> ModuleAnswer:
+        loaded = Loaded(module, given)
+        numbers: Mapping[str, Cell] = _numbers(listed_kernels(loaded, self.throughput), gpu_kernels(module))
+        return ModuleAnswer(stage_of(loaded) == "optimized", numbers, ())
+
+
+def kernel_each(
+    many: Many, reading: InputOptions, jobs: int | None, throughput: ChipSpec | None, output: OutputOptions
+) -> int:
+    """Writes the table and returns the exit code."""
+    results = list(map_inputs(many, reading, jobs, _ModuleReport(throughput)))
+    answers = [each.answer for each in results if each.answer is not None]
+    unfinished = sum(not each.is_program for each in answers)
+    kernels = sum(int(str(each.numbers["pallas_kernels"])) + int(str(each.numbers["gpu_kernels"])) for each in answers)
+    return finish_each(
+        "kernel",
+        many,
+        reading,
+        results,
+        Rows((*_MODULE_COLUMNS, replace(UPPER_BOUND, person=unfinished > 0))),
+        answer=f"{format_count(len(answers), 'modules')}: {format_count(kernels, 'kernels')}",
+        numbers={"kernels": kernels},
+        unfinished=unfinished,
+        version=1,
+        output=output,
+    )
