@@ -1,3 +1,3 @@
 """Smaller modules that still fail: `draft.draft_of` makes lines of a module, `steps.STEPS` are what may be taken away,
-and `search.Search` tries it until no single step keeps the failure.
+`cuts.cuts` take parts whose values are known, and `search.Search` tries both until no single step keeps the failure.
 """

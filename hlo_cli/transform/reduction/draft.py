@@ -15,7 +15,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction, free_name
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CALLING_ATTRIBUTES, CONTROL_PREDECESSORS, header_attributes_with
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS, header_attributes_with
 from hlo_cli.ir.shape import Shape, annotate_indices
 
 OF_THE_WHOLE: Final = header_attributes_with("of the whole")
@@ -329,11 +329,15 @@ def _composed(operand: str, names: Mapping[str, str]) -> str:
     return names.get(name, name) + mark + index
 
 
-def calling_attribute(line: Line) -> str:
-    """The name of the attribute with which a line calls a computation; empty if it calls none.
+def entering(name: str, draft: Draft) -> Draft:
+    """The draft whose entry is a computation that the old entry calls.
 
-    >>> from hlo_cli import TokenShape
-    >>> calling_attribute(Line("a", TokenShape(), "call", attributes=(Attribute("to_apply", "%f"),)))
-    'to_apply'
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m  f { ROOT a = f32[] parameter(0) }
+    ... ENTRY e { p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f }'''
+    >>> [body.name for body in entering("f", draft_of(parse_module(text))).bodies]
+    ['f']
     """
-    return next((each.name for each in line.attributes if each.name in CALLING_ATTRIBUTES), "")
+    names = [body.name for body in draft.bodies]
+    entry = replace(draft[name], thread="main")
+    return replace(draft, bodies=(*draft.bodies[: names.index(name)], entry)).with_entry(entry)

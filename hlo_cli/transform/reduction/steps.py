@@ -19,7 +19,7 @@ from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, default_layout
 from hlo_cli.ir.operations import CONTROL_PREDECESSORS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.transform.reduction.draft import OF_THE_WHOLE, Body, Draft, Line, as_parameters, inlined
+from hlo_cli.transform.reduction.draft import Body, Draft, Line, as_parameters, entering, inlined
 
 Edit: TypeAlias = Callable[[Draft], Draft | None]
 
@@ -109,12 +109,7 @@ def _computations(draft: Draft) -> Iterator[Edit]:
 
 
 def _enter(name: str, draft: Draft) -> Draft | None:
-    names = [body.name for body in draft.bodies]
-    if name not in names[:-1]:
-        return None
-    entry = replace(draft[name], thread="main")
-    header = tuple(each for each in draft.header if each.name not in OF_THE_WHOLE)
-    return replace(draft, bodies=(*draft.bodies[: names.index(name)], entry), header=header).pruned()
+    return entering(name, draft) if name in [body.name for body in draft.bodies[:-1]] else None
 
 
 def _pieces(draft: Draft) -> Iterator[Edit]:

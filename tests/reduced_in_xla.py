@@ -1,0 +1,38 @@
+"""Pairs of reduced modules run by XLA:CPU: from a JSON list of texts and arguments, whether their results differ."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["JAX_ENABLE_X64"] = "1"
+
+import numpy as np
+from jaxlib import _jax
+
+from evaluation_in_xla import by_xla
+from evaluation_programs import Program
+
+
+def outcome(texts: list[str], arguments: list[tuple[str, list[object]]], types: list[str]) -> str:
+    """`differ`, `same`, or the error of XLA."""
+    given = [np.asarray(values, dtype) for dtype, values in arguments]
+    try:
+        old, new = (
+            [np.asarray(each) for each in by_xla(Program("", "", text, tuple(types), ()), given)] for text in texts
+        )
+    except (_jax.JaxRuntimeError, ValueError, RuntimeError) as error:
+        return str(error)[:300]
+    same = all(
+        a.shape == b.shape and np.allclose(a.astype(complex), b.astype(complex), rtol=1e-3, atol=1e-6, equal_nan=True)
+        for a, b in zip(old, new, strict=True)
+    )
+    return "same" if same else "differ"
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.stdin.read())
+    print(json.dumps([outcome(each["texts"], each["arguments"], each["types"]) for each in asked]))
