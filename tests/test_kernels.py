@@ -18,6 +18,7 @@ from hlo_cli.analysis.kernels.kernel_body import body_of
 from hlo_cli.analysis.kernels.kernel_memory import buffer_bytes, is_contiguous, limits_of
 from hlo_cli.analysis.kernels.scalar_code import results_of
 from hlo_cli.ir.shape import ArrayShape
+from test_mlir_bytecode import damaged
 
 CHIPS = ("v5e", "v6e")
 
@@ -262,3 +263,25 @@ def test_launched_kernels_have_windows() -> None:
     assert [window.block for window in found["matmul.1"].windows] == [(256, 128), (128, 512), (256, 512)]
     assert found["copy-start"].windows == ()
     assert found["copy-start"].pallas is None
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(5_000, marks=pytest.mark.long)])
+def test_damaged_bodies_are_read_or_named(count: int) -> None:
+    """No traceback, and nothing that takes long."""
+    chance = random.Random(count)
+    whole = pallas_kernels_of(module_of("v5e"))
+    refused = 0
+    for _ in range(count):
+        instruction = chance.choice(whole).instruction
+        config = instruction.backend_config
+        assert config is not None
+        body = str(config.get("custom_call_config", "body"))
+        other = base64.b64encode(damaged(base64.b64decode(body), chance)).decode()
+        text = (config.text).replace(body, other)
+        names = ", ".join(f"p{n}" for n in range(len(instruction.operands)))
+        parameters = "".join(f"  p{n} = {each.shape} parameter({n})\n" for n, each in enumerate(instruction.operands))
+        line = f'  ROOT k = {instruction.shape} custom-call({names}), custom_call_target="tpu_custom_call", backend_config={text}\n'
+        [found] = pallas_kernels_of(parse_module(f"HloModule m\n\nENTRY e {{\n{parameters}{line}}}\n"))
+        refused += bool(found.error)
+        assert found.error or found.vmem_bytes >= 0
+    assert 0.4 * count < refused < count

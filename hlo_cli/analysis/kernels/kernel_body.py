@@ -140,9 +140,10 @@ def _read(body: str, locations: str) -> KernelBody:
             read_locations(program, _decoded(locations, "debug_locations"))
         except BytecodeError as error:
             notes.append(f"source locations are unknown: {error.diagnostic.message}")
-    functions = {each.symbol: each for each in program.root.walk() if kind_of(each) == "func.func" and each.symbol}
+    defined = (each for each in program.root.walk() if kind_of(each) == "func.func" and each.symbol)
+    functions = {each.symbol: each for each in defined if each.regions and each.regions[0].operations}
     function = _kernel_among(list(functions.values()))
-    if function is None or not function.regions or not function.regions[0].blocks:
+    if function is None:
         raise HloError(f"no kernel function among {len(functions)} functions of the body")
     return _described(program, function, functions, tuple(notes))
 

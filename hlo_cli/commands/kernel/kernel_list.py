@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.config import read_dictionary
 from hlo_cli.analysis.fusion.kernels import backend_of
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.hardware.chips import is_tpu
+from hlo_cli.analysis.hardware.chips import is_tpu, known_chips
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.kernels.kernel_memory import limits_of
 from hlo_cli.analysis.kernels.pallas_kernels import PallasKernel, pallas_kernels_of
@@ -26,7 +26,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, rows_from, unknown_if_none
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 
 # --- kernels with what is known of the chip ---
 
@@ -91,10 +91,10 @@ def listed_kernels(loaded: Loaded, throughput: ChipSpec | None) -> list[Listed]:
     name = throughput.chip if throughput is not None else chip_of(loaded.input, None)
     chip = name if name is not None and is_tpu(name) else None
     module = loaded.module
-    return [
-        Listed(kernel, chip, throughput, source_of(module, kernel.instruction))
-        for kernel in pallas_kernels_of(module, chip=chip)
-    ]
+    kernels = pallas_kernels_of(module, chip=chip)
+    if kernels and name in {each.name for each in known_chips() if each.target != "tpu"}:
+        raise HloError(f"{name} does not run Pallas kernels for TPUs", hint="name a TPU, such as --chip v5e")
+    return [Listed(kernel, chip, throughput, source_of(module, kernel.instruction)) for kernel in kernels]
 
 
 def grid_text(grid: Sequence[int | None]) -> str:
