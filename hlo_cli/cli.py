@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "report": ("hlo_cli.commands.report.command", "Write one page with memory, time, and findings"),
     "profile": ("hlo_cli.commands.profile.command", "Show measured times from a profiler's trace"),
     "run": ("hlo_cli.commands.run.command", "Evaluate a module without XLA; compare two"),
+    "reduce": ("hlo_cli.commands.reduce.command", "Find the smallest module that still fails"),
     "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
     "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
 }
@@ -57,6 +58,7 @@ QUESTIONS: Final = (
     ("What changed between two dumps?", "hlo diff OLD NEW"),
     ("What is wrong or wasteful here?", "hlo lint DUMP"),
     ("Do two dumps compute the same?", "hlo run OLD --against NEW"),
+    ("What is the least that still fails?", "hlo reduce NEW --against OLD"),
     ("Where did the measured time go?", "hlo profile TRACE"),
     ("How are instructions connected?", "hlo graph DUMP -o graph.html"),
     ("How do I show all of this to others?", "hlo report DUMP -o report.html"),
@@ -70,7 +72,7 @@ _OF_SHAPES: Final = ("layout", "tile-index")
 _LONGEST_COMMAND: Final = 300
 """Characters of the command in the line about an internal error; a pasted text may be an argument."""
 
-_NOT_KEPT: Final = ("graph", "help", "profile", "report", "run", "tile-index")
+_NOT_KEPT: Final = ("graph", "help", "profile", "reduce", "report", "run", "tile-index")
 """Commands whose answers are not kept: those that write files or run code, and those that read traces by their age."""
 
 _COLLECTED_AFTER: Final = 50_000

@@ -122,6 +122,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "shape": {"modules", "options"},
         "profile": {"diff", "modules", "options"},
         "run": {"diff", "modules", "options"},
+        "reduce": {"diff", "modules", "options", "run"},
         "graph": {"diff", "memspace", "modules", "options"},
         "schedule": {"memspace", "modules", "options"},
         "front": {"options", "overview", "shape"},

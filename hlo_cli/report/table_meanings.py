@@ -288,6 +288,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "sightings": "instructions with the elements of --probe, those that reach a result first",
             "passes": "compiler passes after which the results differ",
         },
+        "reduce": {
+            "reduced": "instructions of the smallest module that still fails",
+            "kept_changes": "changes that kept the failure, in the order in which they were made",
+        },
         "profile": {
             "passes": "passes of a compiler with their time, the longest first",
             "operations": "instructions with their measured times and rates, the longest first",

@@ -168,6 +168,7 @@ class _Known:
         first, second = (draft.entry for draft in self.case.drafts)
         others = {line.name: line for line in first.lines}
         named = [line for line in second.lines if self._fits(line, others.get(line.name))]
+        # Compilers give names anew, so that equal names mean little between a text and its compilation.
         has_same_names = len(named) >= _SAME_NAMES * max(len(first.lines), len(second.lines))
         by_sizes: dict[str, list[Line]] = {}
         for line in first.lines:
@@ -379,6 +380,7 @@ def _executions(known: _Known, ends: Sequence[Line]) -> Iterator[tuple[int, Sequ
         chosen = truth(first[0])
         selector = known.case.draft.entry[end.used[0]].shape
         is_pred = isinstance(selector, ArrayShape) and selector.element_type.kind == "pred"
+        # `true_computation` comes first, and an index out of bounds takes the last branch.
         at = 1 - chosen if is_pred else chosen if 0 <= chosen < len(end.called) else len(end.called) - 1
         yield at, first[at + 1 : at + 2]
     elif end.opcode in (opcodes.FUSION, opcodes.CALL, "async-start"):
@@ -395,6 +397,7 @@ def _iterations(known: _Known, ends: Sequence[Line], initial: Value) -> Iterator
     new = known.new.rounds.get(end.name, ())
     old = new if known.old is None else known.old.rounds.get(ends[0].name, ())
     bodies = [at for at, name in enumerate(end.called) if known.case.draft[name].parameters and _is_body(known, name)]
+    # Body after body, until the loops part: all before was right.
     before = initial
     for one, other in zip(old, new, strict=False):
         if known.question.is_wrong((other,), (one,), (ends[0].shape, end.shape)):
@@ -411,25 +414,43 @@ def _is_body(known: _Known, name: str) -> bool:
 
 def _entered(case: Case, callees: Sequence[str], arguments: Sequence[Value]) -> Case | None:
     """The case of called computations, whose parameters get the names that they have in the failing module."""
-    body = case.draft[callees[-1]]
-    parameters = body.parameters
+    parameters = case.draft[callees[-1]].parameters
     drafts = []
-    if len(parameters) != len(arguments):
-        return None
     for draft, name in zip(case.drafts, callees, strict=True):
-        entry = draft[name]
-        if [_sizes(each.shape) for each in entry.parameters] != [_sizes(each.shape) for each in parameters]:
+        renamed = _with_parameters(draft[name], parameters)
+        if renamed is None or len(parameters) != len(arguments):
             return None
-        names = {mine.name: own.name for mine, own in zip(entry.parameters, parameters, strict=True)}
-        taken = {*names.values(), *(line.name for line in entry.lines)}
-        for line in entry.lines:
-            if not line.is_parameter and line.name in names.values():
-                names[line.name] = free_name(f"{line.name}.0", taken, {})
-        lines = tuple(replace(line, name=names.get(line.name, line.name)) for line in entry.lines)
-        renamed = replace(entry, lines=lines, thread="main").redirected(names)
-        drafts.append(entering(name, draft).with_entry(renamed))
+        drafts.append(entering(name, draft).with_entry(replace(renamed, thread="main")))
     exact = [as_argument((value,), each.shape) for value, each in zip(arguments, parameters, strict=True)]
     return Case(tuple(drafts), {each.name: value for each, value in zip(parameters, exact, strict=True)})
+
+
+def _with_parameters(body: Body, parameters: Sequence[Line]) -> Body | None:
+    """The body whose parameters have these names; None if their types or sizes are others."""
+    if [_sizes(each.shape) for each in body.parameters] != [_sizes(each.shape) for each in parameters]:
+        return None
+    names = {mine.name: own.name for mine, own in zip(body.parameters, parameters, strict=True)}
+    taken = {*names.values(), *(line.name for line in body.lines)}
+    for line in body.lines:
+        if not line.is_parameter and line.name in names.values():
+            names[line.name] = free_name(f"{line.name}.0", taken, {})
+    lines = tuple(replace(line, name=names.get(line.name, line.name)) for line in body.lines)
+    return replace(body, lines=lines).redirected(names)
+
+
+def pair_of(old: Draft, new: Draft) -> tuple[Draft, Draft]:
+    """Two drafts whose parameters have the names that they have in the second one; HloError if they are others.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.transform.reduction.draft import draft_of
+    >>> one, two = (draft_of(parse_module(f"{name} = s32[] negate(s32[] {name}.1)")) for name in ("a", "b"))
+    >>> [draft.entry.parameters[0].name for draft in pair_of(one, two)]
+    ['b.1', 'b.1']
+    """
+    entry = _with_parameters(old.entry, new.entry.parameters)
+    if entry is None:
+        raise HloError("the parameters of the two modules have different types or sizes")
+    return replace(old, bodies=(*old.bodies[:-1], entry)), new
 
 
 # --- arguments of smaller sizes ---

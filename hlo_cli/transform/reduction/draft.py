@@ -148,6 +148,7 @@ class Draft:
 
     def with_entry(self, entry: Body) -> Draft:
         """The draft with another entry, and a header that does not describe the parameters and results of the old."""
+        # Aliases and layouts by number would be those of other parameters.
         header = tuple(each for each in self.header if each.name not in OF_THE_WHOLE)
         return replace(self, bodies=(*self.bodies[:-1], entry), header=header).pruned()
 
@@ -245,6 +246,7 @@ def _callees_first(bodies: Mapping[str, Body]) -> tuple[Body, ...]:
 
 def _body(computation: Computation) -> Body:
     parameters = computation.parameters
+    # Dumps have parameters anywhere; new ones are then added at one place.
     others = (each for each in computation.instructions if each.parameter_number is None)
     root = computation.root or computation.instructions[-1]
     lines = tuple(_line(each) for each in (*parameters, *others))
@@ -312,6 +314,7 @@ def inlined(body: Body, caller: Line, callee: Body, arguments: tuple[str, ...]) 
             continue
         name = free_name(line.name, taken, numbers)
         taken.add(name)
+        # Names are unique in a computation only, so those of the callee may be taken in the caller.
         operands = tuple(_composed(operand, names) for operand in line.operands)
         new.append(replace(line.without((CONTROL_PREDECESSORS,)), name=name, operands=operands))
         names[line.name] = name

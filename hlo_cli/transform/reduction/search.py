@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from hlo_cli.analysis.semantics.typed_values import Value
 from hlo_cli.dataclass import dataclass
@@ -160,6 +160,7 @@ class Search:
         before = None
         while before != case.key and not self.is_over:
             before = case.key
+            # What a later stage removes may make an edit of an earlier one possible.
             for stage in stages:
                 case = self._through(case, stage)
         return Reduction(case, tuple(self.kept), self.steps, not self.is_over)
@@ -174,6 +175,7 @@ class Search:
                 case = smaller
                 self.kept.append(Kept(stage.words, case.draft.size, self.steps))
                 self._progress(case.draft.size, self.steps)
+            # Those after the one that was kept are tried on what it made, as a single process would.
             waiting = [*waiting[at + 1 :], *islice(changes, at + 1)]
         return case
 
@@ -182,6 +184,7 @@ class Search:
         asked: list[tuple[int, Case]] = []
         for at, change in enumerate(changes):
             smaller = change(case)
+            # Without a measure, zeros for values and values for zeros would follow each other for ever.
             if smaller is not None and smaller.measure < case.measure:
                 asked.append((at, smaller))
         for (at, smaller), fails in zip(asked, self._verdicts([each for _, each in asked]), strict=False):
@@ -201,9 +204,3 @@ class Search:
                 self._known[case.key] = fails = next(judged)
                 self._note(case.key, fails)
             yield self._known[case.key]
-
-
-DEFAULT_STEPS: Final = 100_000
-"""Cases that a search judges at most: more than the edits of any module that takes less than an hour."""
-DEFAULT_SECONDS: Final = 600.0
-"""Seconds that a search takes at most, as one evaluation may."""

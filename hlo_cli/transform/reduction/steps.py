@@ -227,6 +227,7 @@ def _redirect(body_name: str, name: str, other: str, draft: Draft) -> Draft | No
 
 def _zeros(draft: Draft) -> Iterator[Edit]:
     """Zeros in place of each value of a called computation, whose operands cannot become parameters."""
+    # In the entry, a parameter is shorter than zeros.
     for body in draft.bodies[:-1]:
         for line in reversed(body.lines):
             if isinstance(line.shape, ArrayShape) and not line.is_parameter and line.opcode != opcodes.CONSTANT:
@@ -272,6 +273,7 @@ def _open(body_name: str, name: str, at: int, draft: Draft) -> Draft | None:
     arguments = line.operands[at + 1 : at + 2] if line.opcode == opcodes.CONDITIONAL else line.operands
     if not _same(callee[callee.root].shape, line.shape) or len(arguments) != len(callee.parameters):
         return None  # the condition of a loop
+    # The body of a loop in its place is one iteration of it.
     changed = inlined(body, line, callee, arguments)
     if changed is body:
         return None
@@ -295,6 +297,7 @@ def _annotations(draft: Draft) -> Iterator[Edit]:
 
 def _attributes(draft: Draft) -> Iterator[Edit]:
     present = {each.name for body in draft.bodies for line in body.lines for each in line.attributes}
+    # All at once is one candidate; most failures need none of them.
     yield partial(_drop_attributes, _OF_NO_MEANING)
     yield from (partial(_drop_attributes, (name,)) for name in _OF_NO_MEANING if name in present)
     if draft.header:

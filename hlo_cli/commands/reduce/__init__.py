@@ -1,0 +1,1 @@
+"""`hlo reduce`: the smallest module that still fails."""

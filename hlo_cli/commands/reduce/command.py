@@ -1,0 +1,376 @@
+"""`hlo reduce`: the smallest module that still fails, as a folder with a test."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hlo_cli.commands.options import completion
+from hlo_cli.commands.options.click_command import Command, with_options
+from hlo_cli.commands.options.declaring import processes
+from hlo_cli.commands.options.io_options import InputOptions, io_of, io_options
+from hlo_cli.commands.options.writing import removed_on_signals, write_report
+from hlo_cli.commands.reduce.options import ReduceOptions
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.semantics.typed_values import Floats, Value
+    from hlo_cli.commands.modules.loading import Loaded
+    from hlo_cli.commands.reduce.checks import Scratch
+    from hlo_cli.commands.reduce.failures import Failure
+    from hlo_cli.commands.reduce.results import Journal
+    from hlo_cli.ir.module import Module
+    from hlo_cli.report.report import Report
+    from hlo_cli.transform.reduction.cuts import Question
+    from hlo_cli.transform.reduction.search import Case, Reduction
+
+HELP = """\
+Find the smallest module that still fails.
+
+INPUT is a dump: a file, a directory written by --xla_dump_to, or - for stdin.
+What must keep failing is one of the options below.
+"""
+EXAMPLES = (
+    "hlo reduce wrong.hlo --against right.hlo -o out/",
+    "hlo reduce dump/ --passes -o out/",
+    "hlo reduce dump/ --probe nan --args arguments.npz -o out/",
+    "hlo reduce dump/ --check 'python compile.py {}' -o out/",
+    "hlo reduce dump/ --check ./compile --matching 'RET_CHECK failure' --jobs 0",
+    "hlo reduce dump/ --finding HLO102",
+    "hlo reduce dump/ --oom 16GiB",
+)
+DETAILS = """\
+The module is made smaller as long as it fails: one result is kept, values
+become arguments, called computations become the entry or are inlined, loops run
+once, and sizes, types, attributes, and metadata become plain. Every candidate
+is checked by the rules of XLA's parser and verifier. The search ends when no
+single change is left that keeps the failure, or at a limit. It is the same for
+the same input, whatever --jobs is.
+
+With --against, --passes, and --probe, the module is evaluated without XLA, and
+cut where values are known: what is right becomes an argument with its observed
+value, and the computation of a loop or a branch that goes wrong becomes the
+module, with the arguments of that execution.
+
+--check runs COMMAND in a shell, in a directory of its own. It is killed, with
+all processes that it started, after --check-seconds, 64 MiB of output, or 1 GiB
+of files; the failure is the exit code, the signal, or the limit that it had for
+the whole module.
+
+-o DIR writes reduced.hlo, README.md, test_reduced.py, which fails today, and
+where the module was evaluated args.npz, all or nothing. A search that was
+stopped is resumed by the same command: DIR.part has the verdicts so far.
+"""
+
+
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@with_options(ReduceOptions)
+@io_options
+def command(inputs: tuple[str, ...], **given: Any) -> int:
+    """Reads, reduces, writes, and reports."""
+    place, given["path"] = given["path"] or None, None
+    output, reading = io_of(given)
+    options = ReduceOptions(**given)
+    options.run_check()
+    if place is not None:
+        from hlo_cli.commands.reduce.results import check_place
+
+        check_place(place)
+    from hlo_cli.commands.reduce.checks import scratch
+
+    with removed_on_signals(), scratch() as folder:
+        began = time.monotonic()
+        loaded, case = _case(inputs, reading, options)
+        failure, case = _failure(case, options, folder)
+        before = len(loaded.module)
+        found, names = _reduced(case, failure, options, place, before, quiet=output.quiet)
+        report = _report(loaded, found, failure, time.monotonic() - began, place, names)
+    return write_report(report, output)
+
+
+# --- what is reduced, and what fails ---
+
+
+def _case(inputs: Sequence[str], reading: InputOptions, options: ReduceOptions) -> tuple[Loaded, Case]:
+    """The module or the pair, without arguments."""
+    from hlo_cli.commands.modules.loading import load_main
+    from hlo_cli.transform.reduction.cuts import pair_of
+    from hlo_cli.transform.reduction.draft import draft_of
+    from hlo_cli.transform.reduction.search import Case
+
+    if options.passes:
+        return _changing_pass(inputs, reading, options)
+    loaded = load_main(inputs, reading)
+    _check_read(loaded.module)
+    draft = draft_of(loaded.module)
+    if options.against is None:
+        return loaded, Case((draft,))
+    # --module names one of INPUT; the other dump may have it under another name.
+    other = load_main([options.against], replace(reading, module=None))
+    _check_read(other.module)
+    return loaded, Case(pair_of(draft_of(other.module), draft))
+
+
+def _check_read(module: Module) -> None:
+    if module.errors:
+        raise HloError.of(module.errors)
+    if module.is_part:
+        raise HloError("the module is a part of a program: values that it uses are not in it")
+
+
+def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: ReduceOptions) -> tuple[Loaded, Case]:
+    """The modules before and after the first pass that changes the results."""
+    from hlo_cli.commands.diff.inputs import pass_dumps
+    from hlo_cli.commands.modules.loading import load_main
+    from hlo_cli.inputs.files import is_folder
+    from hlo_cli.transform.reduction.cuts import pair_of
+    from hlo_cli.transform.reduction.draft import draft_of
+    from hlo_cli.transform.reduction.search import Case
+
+    if len(inputs) != 1 or not is_folder(inputs[0]):
+        raise HloError(
+            "--passes requires a directory of per-pass dumps",
+            hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
+        )
+    question, before = _question(options), None
+    for name, _ in pass_dumps(inputs[0], reading):
+        loaded = load_main([os.path.join(inputs[0], name) if not os.path.exists(name) else name], InputOptions())
+        draft = draft_of(loaded.module)
+        # Most passes change nothing, and texts are compared faster than values.
+        if before is not None and before.to_string() != draft.to_string():
+            pair = Case(pair_of(before, draft))
+            if _fails_with(question, pair, _made_up(loaded.module, options.seed)):
+                return loaded, pair
+        before = draft
+    raise HloError(f"no pass in {inputs[0]} changes the results", hint="run `hlo run DIR --passes` for the distances")
+
+
+def _question(options: ReduceOptions) -> Question:
+    from hlo_cli.analysis.comparison.verdict import ROUNDING
+    from hlo_cli.commands.reduce.failures import read
+    from hlo_cli.transform.reduction.cuts import Question
+
+    if options.tolerance is not None:
+        return Question(read, floats="exact", tolerance=options.tolerance, limits=options.limits)
+    # NaN is what a program computes with the types that it has: without rounding, nothing overflows.
+    floats: Floats = "widen" if options.probe is None else "exact"
+    return Question(read, options.probe, floats, ROUNDING, options.limits)
+
+
+def _made_up(module: Module, seed: int) -> dict[str, Value]:
+    from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
+    from hlo_cli.analysis.evaluate.devices import runs_on_devices
+
+    make = whole_arguments if runs_on_devices(module) else made_up_arguments
+    return _named(module, make(module, seed=seed))
+
+
+def _named(module: Module, values: Sequence[Value]) -> dict[str, Value]:
+    return {parameter.name: value for parameter, value in zip(module.entry.parameters, values, strict=True)}
+
+
+def _fails_with(question: Question, case: Case, arguments: dict[str, Value]) -> bool:
+    return question.fails(replace(case, arguments=arguments))
+
+
+def _failure(case: Case, options: ReduceOptions, folder: Scratch) -> tuple[Failure, Case]:
+    """What fails, and the case with the arguments with which it does; HloError if it does not fail."""
+    from hlo_cli.commands.reduce import failures
+    from hlo_cli.commands.reduce.checks import Command as Check
+    from hlo_cli.commands.reduce.checks import has_match
+    from hlo_cli.syntax.byte_sizes import parse_size
+
+    if options.check is not None:
+        pattern = failures.checked_pattern(options.matching)
+        check = Check(options.check, options.check_seconds, options.limits.max_bytes, folder)
+        first = check.run(case.texts[-1])
+        if first.code == 0 if pattern is None else not has_match(pattern, first):
+            raise _no_failure(
+                "the command succeeds" if pattern is None else "the command prints no match of --matching"
+            )
+        return failures.FailingCommand(check, pattern, first), case
+    failure: Failure
+    if options.finding is not None:
+        failure = failures.ReportedFinding(options.finding)
+        if not failure.fails(case):
+            raise _no_failure(f"no finding of {options.finding}")
+        return failure, case
+    if options.oom is not None:
+        failure = failures.HighPeak(parse_size(options.oom))
+        if not failure.fails(case):
+            raise _no_failure(f"the peak is not above {options.oom}")
+        return failure, case
+    question = _question(options)
+    module = question.read(case.texts[-1])
+    case = replace(case, arguments=_arguments(case, module, question, options))
+    return failures.WrongValues(question), case
+
+
+def _no_failure(words: str) -> HloError:
+    return HloError(f"{words}: there is nothing to reduce")
+
+
+_SEEDS = 4
+"""Seeds that are tried before the search for arguments that `hlo run --against` makes."""
+
+
+def _arguments(case: Case, module: Module, question: Question, options: ReduceOptions) -> dict[str, Value]:
+    """Arguments with which a case fails: those of files, made-up ones, or what `hlo run --against` finds."""
+    from hlo_cli.analysis.comparison.two_runs import compare_runs
+    from hlo_cli.commands.run.argument_files import arguments_of
+    from hlo_cli.commands.run.options import RunOptions
+
+    given = arguments_of(RunOptions(args=options.args, seed=options.seed), module) if options.args else None
+    if given is not None:
+        if not _fails_with(question, case, _named(module, given)):
+            raise _no_failure("the module does not fail with these arguments")
+        return _named(module, given)
+    for seed in range(options.seed, options.seed + _SEEDS):
+        if _fails_with(question, case, found := _made_up(module, seed)):
+            return found
+    if len(case.drafts) > 1:
+        compared = compare_runs(question.read(case.texts[0]), module, seed=options.seed, limits=options.limits)
+        if compared.choice is not None:
+            made = _made_up(module, compared.choice.seed)
+            found = _named(module, compared.choice.applied(tuple(made.values())))
+            if _fails_with(question, case, found):
+                return found
+        raise _no_failure("the results do not differ by more than rounding")
+    raise _no_failure(f"no result has an element of --probe {options.probe}")
+
+
+# --- the search, and what it leaves ---
+
+
+def _reduced(
+    case: Case, failure: Failure, options: ReduceOptions, place: str | None, before: int, *, quiet: bool
+) -> tuple[Reduction, tuple[str, ...]]:
+    """The smallest case, written to a folder if there is a place for it, with the names of the files."""
+    from hlo_cli.commands.reduce.results import files_of, journal_of, summary_of, write_folder
+
+    if place is None:
+        return _searched(case, failure, options, None, quiet=quiet), ()
+    # The limits of the search and the number of processes change no verdict.
+    asked = [str(getattr(options, each.name)) for each in fields(options) if each.name not in _OF_NO_VERDICT]
+    question = blake2b("\0".join((case.key, *asked)).encode(), digest_size=16).hexdigest()
+    with journal_of(place, question) as journal:
+        found = _searched(case, failure, options, journal, quiet=quiet)
+        answer = summary_of(found, before, failure)
+        files = files_of(found, failure, _command_line(options), answer)
+        write_folder(place, files, journal)
+    return found, tuple(sorted(files))
+
+
+_OF_NO_VERDICT = ("jobs", "max_steps", "max_seconds", "args", "seed")
+"""Options that change no verdict, or whose effect is in the arguments of the case."""
+
+
+def _searched(
+    case: Case, failure: Failure, options: ReduceOptions, journal: Journal | None, *, quiet: bool
+) -> Reduction:
+    from hlo_cli.commands.reduce.failures import Oracle, broken_rules
+    from hlo_cli.render.progress import counted
+    from hlo_cli.transform.reduction.search import Search
+
+    allowed = frozenset(code for text in case.texts for code in broken_rules(text))
+    jobs = processes(options.jobs, 1 << 10)
+    seconds = options.check_seconds if options.check is not None else options.limits.max_seconds
+    with counted("steps", quiet=quiet) as show:
+        search = Search(
+            Oracle(failure, allowed).judge(jobs=jobs, seconds=seconds),
+            known={} if journal is None else journal.known,
+            note=_nothing if journal is None else journal.note,
+            progress=_shown(show),
+            jobs=jobs,
+            max_steps=options.max_steps,
+            max_seconds=options.max_seconds,
+        )
+        return search.reduce(case, failure.stages)
+
+
+def _nothing(key: str, fails: bool) -> None:
+    del key, fails
+
+
+def _shown(show: Callable[[int], None] | None) -> Callable[[int, int], None]:
+    def progress(instructions: int, steps: int) -> None:
+        del instructions
+        if show is not None:
+            show(steps)
+
+    return progress
+
+
+def _command_line(options: ReduceOptions) -> list[str]:
+    """The failure as options, for the page: without paths of inputs, which readers do not have."""
+    given = (
+        ("--against", options.against), ("--probe", options.probe), ("--check", options.check),
+        ("--matching", options.matching), ("--finding", options.finding), ("--oom", options.oom),
+        ("--tolerance", options.tolerance), ("--seed", options.seed or None),
+    )  # fmt: skip
+    words = [word for name, value in given if value is not None for word in (name, str(value))]
+    return ["hlo", "reduce", "INPUT", *(["--passes"] if options.passes else []), *words]
+
+
+def _report(
+    loaded: Loaded,
+    found: Reduction,
+    failure: Failure,
+    seconds: float,
+    place: str | None,
+    names: Sequence[str],
+) -> Report:
+    """The answer, the module that is left, and the changes that were kept."""
+    from hlo_cli.commands.modules.loading import input_facts
+    from hlo_cli.commands.reduce.results import summary_of
+    from hlo_cli.report.report import Report
+    from hlo_cli.report.table import Column, Table, rows_from
+    from hlo_cli.transform.reduction.draft import Body, Line
+    from hlo_cli.transform.reduction.search import Kept
+
+    lines: list[tuple[Body, Line]] = [(body, line) for body in reversed(found.case.draft.bodies) for line in body.lines]
+    columns: tuple[Column[tuple[Body, Line]], ...] = (
+        Column("instruction", "instruction", "name", of=lambda each: each[1].name),
+        Column("shape", "shape", "shape", of=lambda each: str(each[1].shape)),
+        Column("opcode", "opcode", of=lambda each: each[1].opcode),
+        Column("operands", "operands", of=lambda each: ", ".join(each[1].operands) or each[1].argument),
+        Column("computation", "computation", "name", of=lambda each: each[0].name),
+    )
+    steps: tuple[Column[Kept], ...] = (
+        Column("candidates", "candidates", "count", of=lambda kept: kept.steps),
+        Column("instructions", "instructions", "count", of=lambda kept: kept.instructions),
+        Column("kept_change", "kept change", of=lambda kept: kept.words),
+    )
+    notes = [Diagnostic("note", f"wrote {', '.join(names)} to {place}")] if place is not None else []
+    if not found.is_minimal:
+        notes.append(Diagnostic("note", "a limit ended the search; --max-seconds and --max-steps raise it"))
+    return Report(
+        "reduce",
+        summary_of(found, len(loaded.module), failure, seconds),
+        version=1,
+        numbers={
+            "instructions_before": len(loaded.module),
+            "instructions": found.case.draft.size,
+            "steps": found.steps,
+            "minimal": found.is_minimal,
+            "failure": failure.words,
+            "reduced": found.case.texts[-1],
+            "reference": found.case.texts[0] if len(found.case.drafts) > 1 else None,
+        },
+        parts=(
+            Table("reduced", columns, rows_from(columns, lines), noun="instructions"),
+            Table(
+                "kept_changes", steps, rows_from(steps, found.kept), noun="changes", title="Kept changes", main=False
+            ),
+        ),
+        notes=tuple(notes),
+        input=input_facts(loaded),
+        next=() if place is None else (f"pytest {place}",),
+    )
