@@ -22,7 +22,7 @@ async function start() {
   drawNavigation(page, sections);
   for (const [at, section] of sections.entries()) {
     (SECTION_DRAWERS[section.key] ?? drawTables)(section, page);
-    if (at === 0) await whenShown();
+    if (at === 0 && !report.isAtOnce) await whenShown();
   }
   document.body.append(createDetails(page));
   followSearch(store);
