@@ -137,7 +137,7 @@ def _connected(pairs: Iterable[Sequence[int]]) -> Sequence[Sequence[int]]:
     for source, target in pairs:
         one, other = group_of.setdefault(source, [source]), group_of.setdefault(target, [target])
         if one is not other:
-            large, small = (one, other) if len(one) >= len(other) else (other, one)
+            large, small = (one, other) if len(one) >= len(other) else (other, one)  # only faster
             large += small
             group_of |= dict.fromkeys(small, large)
     return list({id(group): sorted(group) for group in group_of.values()}.values())
