@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import defaultdict
 from math import isclose, prod
 from typing import Any
@@ -22,7 +23,7 @@ EXCHANGED = ("tpu/v4_collectives", "gpu/h100_collectives", "tpu/7x_transformer")
 
 def answered(line: str) -> tuple[Row, dict[str, list[Row]]]:
     """The numbers and the tables of a command line."""
-    words = golden.shlex.split(line)
+    words = shlex.split(line)
     out, error, code = in_process.run([*words, "--json"], folder=golden.FIXTURES, settings=golden.ENVIRONMENT)
     assert code == 0, error
     found = json.loads(out)
@@ -31,7 +32,8 @@ def answered(line: str) -> tuple[Row, dict[str, list[Row]]]:
 
 def total(rows: list[Row], column: str, times: str = "") -> float:
     """The sum of what is known in a column, each so many times."""
-    return sum(row[column] * (row[times] if times else 1) for row in rows if row[column] is not None)
+    found: float = sum(row[column] * (row[times] if times else 1) for row in rows if row[column] is not None)
+    return found
 
 
 @pytest.mark.parametrize("dump", OVERLAPPED)
