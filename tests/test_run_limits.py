@@ -18,7 +18,7 @@ import pytest
 
 from hlo_cli import HloError, cli, parse_module
 from hlo_cli import run as run_module
-from hlo_cli.analysis.evaluate.limits import estimate
+from hlo_cli.analysis.evaluate.limits import estimate, work_of
 from hlo_cli.analysis.evaluate.run import summary_of
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.typed_values import array_of
@@ -334,3 +334,67 @@ def test_estimates_know_what_is_copied() -> None:
     )
     assert estimate(parse_module(view)).live_bytes == 4 * 4096
     assert estimate(parse_module(plain)).live_bytes == 2 * 4 * 4096
+
+
+_WORK = """HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+odd { a = f32[] parameter(0)  b = f32[] parameter(1)  c = f32[] multiply(a, b)  ROOT r = f32[] add(c, b) }
+less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = pred[] compare(a, b), direction=LT }
+more { a = f32[] parameter(0)  b = f32[] parameter(1)  c = f32[] negate(a)  ROOT r = pred[] compare(c, b), direction=LT }
+ENTRY e {
+  x = f32[8,16] parameter(0)   z = f32[] constant(0)   h = bf16[8,16] parameter(1)   q = f8e4m3fn[8,16] parameter(2)
+  s = f32[16,16] parameter(3)  i = s32[4,1] parameter(4)  u = f32[4,16] parameter(5)  c = c64[8,16] parameter(6)
+  y = f32[16,32] parameter(7)  w = f32[2,9,9,4] parameter(8)  k = f32[3,3,4,6] parameter(9)  j = s32[] parameter(10)
+  ROOT r = %s
+}"""
+_ROWS = "gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}"
+_BLURRED = "convolution(w, k), dim_labels=b01f_01io->b01f, window={size=3x3%s}"
+
+
+@pytest.mark.parametrize(
+    ("operation", "operations", "scratch"),
+    [
+        ("f32[8,16] add(x, x)", 8 * 16, 0),
+        ("bf16[8,16] add(h, h)", 8 * 16, 8 * 128),  # each is f64 before it is rounded
+        ("f8e4m3fn[8,16] add(q, q)", 8 * 16, 3 * 8 * 128),
+        ("f32[8,16] dynamic-update-slice(x, u, j, j)", 4 * 16, 0),  # in place
+        (
+            "f32[8,32] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            8 * 16 * 32,
+            8 * (128 + 512 + 256),
+        ),
+        ("f32[8] reduce(x, z), dimensions={1}, to_apply=add", 128, 8 * 128),
+        ("f32[8,13] reduce-window(x, z), window={size=1x4}, to_apply=add", 8 * 13 * 4, 8 * (128 + 8 * 13)),
+        ("f32[7,13] reduce-window(x, z), window={size=2x4}, to_apply=add", 7 * 13 * 8, 8 * (128 + 91 + 2 * 128)),
+        ("f32[1,1] reduce-window(x, z), window={size=8x16}, to_apply=add", 128, 8 * (128 + 1 + 2 * 128)),
+        ("f32[7,13] reduce-window(x, z), window={size=2x4}, to_apply=odd", 7 * 13 * 8, 2 * 5 * 128 + 8 * 91),
+        ("f32[8,16] sort(x), dimensions={1}, to_apply=less", 128 * 5, 2 * 8 * 128),  # 16 has 5 bits
+        ("f32[8,16] sort(x), dimensions={1}, to_apply=more", 128 * 5 * 5, 8 * 8 * 128),
+        ("c64[8,16] fft(c), fft_type=FFT, fft_length={16}", 128 * 5, 4 * 8 * 128),
+        (f"f32[2,7,7,6] {_BLURRED % ''}", 2 * 7 * 7 * 6 * 36, 8 * (648 + 216 + 588)),
+        # three taps at each of 9 places of a row, less two on its ends
+        (f"f32[2,9,9,6] {_BLURRED % ' pad=1_1x1_1'}", 2 * 25 * 25 * 4 * 6, 8 * (648 + 216 + 972)),
+        ("f32[16,16] cholesky(s), lower=true", 16 * 256, 3 * 8 * 256),
+        (
+            f"f32[4,16] {_ROWS}",
+            4 * 16,
+            8 * 2 * 4,
+        ),
+    ],
+)
+def test_work_is_what_a_hand_counts(operation: str, operations: int, scratch: int) -> None:
+    root = parse_module(_WORK % operation).entry.root
+    assert root is not None
+    found = work_of(root)
+    assert (found.operations, found.scratch) == (operations, scratch)
+
+
+def test_what_is_applied_to_elements_is_work_of_each() -> None:
+    root = parse_module(_WORK % "f32[8] reduce(x, z), dimensions={1}, to_apply=odd").entry.root
+    assert root is not None
+    once, thrice = work_of(root), work_of(root, 3, 10)
+    assert thrice.operations == 3 * once.operations
+    assert thrice.scratch == once.scratch + 128 * 10
+    plain = parse_module(_WORK % "f32[8] reduce(x, z), dimensions={1}, to_apply=add").entry.root
+    assert plain is not None
+    assert work_of(plain, 3, 10).scratch == work_of(plain).scratch, "numpy adds"
