@@ -3,9 +3,9 @@
     python kernel_programs.py compile TOPOLOGY FOLDER NAME...
     python kernel_programs.py values FOLDER NAME...
 
-A name is `random-SEED`, or `RECIPE-SEED` with a recipe of `kernel_recipes.py`. `compile` writes FOLDER/NAME.txt, the
-compiled module, and FOLDER/NAME.json: for each kernel the allocations of libtpu's LLO dump, declared and kept, or the
-compiler's error. `values` writes FOLDER/NAME.npz: arguments, and the results of interpret mode.
+A name is `random-SEED`, or `RECIPE-SEED` with a recipe of `kernel_recipes.py`. `compile` writes FOLDER/NAME.before.txt and
+FOLDER/NAME.txt, the module before and after compilation, and FOLDER/NAME.json: for each kernel the allocations of
+libtpu's LLO dump, declared and kept, or the compiler's error. `values` writes FOLDER/NAME.npz: arguments, and the results of interpret mode.
 """
 
 from __future__ import annotations
@@ -452,12 +452,14 @@ def compile_to(folder: Path, topology: str, names: Sequence[str]) -> None:
             program = program_of(name)
             given = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.arguments]
             with jax.set_mesh(Mesh(target.devices[:1], ("x",))):
+                lowered = jax.jit(program.run).trace(*given).lower()
+                (folder / f"{name}.before.txt").write_text(lowered.compiler_ir("hlo").as_hlo_text())
                 options = {
                     "xla_dump_to": str(dumps / "hlo"),
                     "xla_dump_hlo_as_text": True,
                     "xla_dump_large_constants": True,
                 }
-                jax.jit(program.run).trace(*given).lower().compile(compiler_options=options)
+                lowered.compile(compiler_options=options)
             # Not `as_text`: jaxlib cannot read all asynchronous operations of a newer libtpu. Sizes are known after codegen.
             texts = [*(dumps / "hlo").glob("*after_codegen.txt")]
             text = max(texts, key=lambda path: path.stat().st_size).read_text()

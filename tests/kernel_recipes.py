@@ -806,3 +806,49 @@ def repeated(choose: Random) -> Program:
         return call(call(x * 2) + y), call(y)[:8]
 
     return Program(run, (Argument((rows, 128), dtype),) * 2)
+
+
+@recipe
+def near_limit(choose: Random) -> Program:
+    """Windows and scratch of about the size of the limit, of arrays that are too large for VMEM."""
+    own = choose.choice((None, 1, 2, 5))
+    limit = (own or choose.choice((16, 32))) << 20
+    scratch_rows = choose.choice((0, 32, 96))
+    left = limit - scratch_rows * 128 * 4
+    kinds = [(choose.choice(("float32", "bfloat16", "int8")), choose.choice((128, 256)), choose.random() < 0.7)]
+    kinds += [("float32", 128, True) for _ in range(choose.choice((1, 2)))]
+    blocks = []
+    for at, (dtype, columns, moves) in enumerate(kinds):
+        row_bytes = columns * jnp.dtype(dtype).itemsize * (1 + moves)
+        part = left if at == len(kinds) - 1 else left // choose.choice((2, 3, 5))
+        rows = max(part // row_bytes // 32 * 32, 32)
+        if at == len(kinds) - 1:
+            rows = max(part // row_bytes // 8 * 8 + 8 * choose.choice((-3, -2, -1, 0, 1, 2, 3)), 8)
+        blocks.append((rows, columns))
+        left -= rows * row_bytes
+    steps = (256 << 20) // (blocks[-1][0] * 512) + 2
+
+    def kernel(*refs: Any) -> None:
+        ins, out = refs[: len(kinds) - 1], refs[len(kinds) - 1]
+        total = sum((ref[:8, :128].astype(jnp.float32) for ref in ins), jnp.zeros((8, 128), jnp.float32))
+        if scratch_rows:
+            refs[-1][pl.ds(pl.program_id(0) % 8, 8), :] = total
+            total += refs[-1][:8, :]
+        out[:8, :] = total
+
+    def spec(at: int) -> Any:
+        moves = kinds[at][2]
+        return pl.BlockSpec(blocks[at], lambda i: (i if moves else 0, 0))
+
+    shapes = [(rows * steps, columns) for rows, columns in blocks]
+    call = pl.pallas_call(
+        kernel,
+        grid=(steps,),
+        in_specs=[spec(at) for at in range(len(kinds) - 1)],
+        out_specs=spec(len(kinds) - 1),
+        out_shape=struct(shapes[-1], "float32"),
+        scratch_shapes=[pltpu.VMEM((scratch_rows, 128), jnp.float32)] if scratch_rows else [],
+        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=None if own is None else limit),
+        name="near_limit",
+    )
+    return Program(call, tuple(Argument(shape, kind[0]) for shape, kind in zip(shapes[:-1], kinds, strict=False)))

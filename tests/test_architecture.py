@@ -91,7 +91,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "sharding": {"dataflow", "hardware", "layout", "shapes"},
         "graphs": {"dataflow", "fusion", "matching"},
         "origin": {"dataflow", "fusion"},
-        "kernel_values": {"layout", "semantics"},
+        "kernel_values": {"kernels", "layout", "semantics"},
         "evaluate": {"cost", "dataflow", "kernel_values", "layout", "semantics", "shapes", "sharding"},
         "schedule": {"cost", "dataflow", "fusion", "hardware", "layout", "shapes", "sharding"},
         "comparison": {"cost", "dataflow", "evaluate", "matching", "semantics", "sharding"},

@@ -136,8 +136,8 @@ def module_of(call: Instruction, config: object) -> Module:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({}, "the call has no body of a kernel"),
-        ({"custom_call_config": {"body": "not base64"}}, "the call has no body of a kernel"),
+        ({}, "call has no kernel body in its backend_config"),
+        ({"custom_call_config": {"body": "not base64"}}, "'body' is not base64"),
         ({"custom_call_config": {"body": "AAAA"}}, r"expected b'ML\xefR'"),
     ],
 )

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.kernel_values.kernel_memory import Reference, element_kind, repacked
+from hlo_cli.analysis.kernel_values.references import Reference, element_kind, repacked
+from hlo_cli.analysis.kernels.kernel_body import kind_of
 from hlo_cli.analysis.semantics.elementwise import converted, elementwise_function, reinterpreted
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, carrier, settle
 from hlo_cli.ir.layout import PRIMITIVE_TYPES, PrimitiveType
@@ -28,18 +29,10 @@ Function: TypeAlias = Callable[..., Any]
 Rule: TypeAlias = "Callable[[Operation, Floats], Function]"
 """Reads the attributes and types of an operation once."""
 
-DIALECT: Final = "stable_mosaic."
-"""What a serialized kernel has before the name of each operation (mosaic/dialect/tpu/transforms/serde.cc)."""
-
-
-def name_of(operation: Operation) -> str:
-    """The name of an operation with its dialect, such as `arith.addi`."""
-    return operation.name.removeprefix(DIALECT)
-
 
 def unsupported(operation: Operation, why: str = "") -> HloError:
     """The error for an operation that is not evaluated."""
-    return HloError(f"{name_of(operation)} is not evaluated" + (f": {why}" if why else ""))
+    return HloError(f"{kind_of(operation)} is not evaluated" + (f": {why}" if why else ""))
 
 
 def result_type(operation: Operation) -> Type:
@@ -144,7 +137,7 @@ _OF_UNSIGNED: Final = {"divui": "divide", "remui": "remainder", "maxui": "maximu
 
 def _of_integers(operation: Operation, floats: Floats) -> Function:
     """An operation on two integers, or on two vectors of them."""
-    name = name_of(operation).partition(".")[2]
+    name = kind_of(operation).partition(".")[2]
     kind = number_kind(result_type(operation))
     if is_integer(result_type(operation)):
         return _of_numbers(operation, name, kind)
@@ -258,7 +251,7 @@ _OTHERS: Final[dict[str, Callable[..., Any]]] = {
 
 def _of_floats(operation: Operation, floats: Floats) -> Function:
     """A function of floats, rounded to their type; also of integers, for those of `math` that take them."""
-    name = name_of(operation)
+    name = kind_of(operation)
     kind = number_kind(result_type(operation))
     function = _OTHERS[name] if name in _OTHERS else elementwise_function(_OF_FLOATS[name], kind)
     if is_integer(result_type(operation)):

@@ -18,13 +18,13 @@ from hlo_cli.analysis.kernel_values.arithmetic import (
     Function,
     Rule,
     is_integer,
-    name_of,
     number_kind,
     result_type,
     unsupported,
 )
-from hlo_cli.analysis.kernel_values.kernel_memory import Reference, Repacked, element_kind, sizes_of
+from hlo_cli.analysis.kernel_values.references import Reference, Repacked, element_kind, sizes_of
 from hlo_cli.analysis.kernel_values.vectors import VECTORS, integers
+from hlo_cli.analysis.kernels.kernel_body import kind_of
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, carrier, from_bits
 from hlo_cli.mlir.mlir_operations import Block, Operation, Region, Value
 from hlo_cli.mlir.mlir_values import (
@@ -322,7 +322,7 @@ class Body:
         steps: list[Callable[[Slots], None]] = []
         passed: list[int] = []
         for operation in block.operations:
-            if name_of(operation) in _TERMINATORS:
+            if kind_of(operation) in _TERMINATORS:
                 passed = [self._slot(each) for each in operation.operands]
             elif (step := self._step(operation)) is not None:
                 steps.append(step)
@@ -338,7 +338,7 @@ class Body:
 
     def _step(self, operation: Operation) -> Callable[[Slots], None] | None:
         """A step; None for a constant, which is in its slot before."""
-        name = name_of(operation)
+        name = kind_of(operation)
         inputs = [self._slot(each) for each in operation.operands]
         results = [self._slot(each) for each in operation.results]
         if name == "arith.constant":
@@ -386,9 +386,9 @@ def _placed(function: Function, operation: Operation) -> Function:
         try:
             return function(*operands)
         except HloError as error:
-            raise HloError(f"{name_of(operation)}: {error.diagnostic.message}") from error
+            raise HloError(f"{kind_of(operation)}: {error.diagnostic.message}") from error
 
-    return run if name_of(operation) in _MEMORY else function
+    return run if kind_of(operation) in _MEMORY else function
 
 
 def _assigning(function: Function, inputs: Sequence[int], results: Sequence[int]) -> Callable[[Slots], None]:

@@ -9,120 +9,24 @@ Mirrors jax/_src/pallas/mosaic/interpret/interpret_pallas_call.py.
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.kernel_values.arithmetic import name_of
 from hlo_cli.analysis.kernel_values.body import CONTROL, RULES, Body, Settings, memory_of
-from hlo_cli.analysis.kernel_values.kernel_memory import Reference, element_kind, sizes_of
-from hlo_cli.analysis.kernel_values.vectors import integers, word_of
+from hlo_cli.analysis.kernel_values.references import Reference, element_kind, sizes_of
+from hlo_cli.analysis.kernel_values.vectors import word_of
+from hlo_cli.analysis.kernels.kernel_body import KernelBody, WindowAttributes, body_of, kind_of
 from hlo_cli.analysis.semantics.typed_values import MISFITS, Array, Floats, Kernel, Value, array_of, carrier
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.mlir.bytecode import read_bytecode
-from hlo_cli.mlir.mlir_operations import Operation
-from hlo_cli.mlir.mlir_values import (
-    DYNAMIC,
-    ArrayType,
-    DictionaryAttribute,
-    ListAttribute,
-    SymbolAttribute,
-    TextAttribute,
-    Type,
-)
+from hlo_cli.mlir.mlir_values import ArrayType, Type
 from hlo_cli.source import HloError
 
-
-class Window(NamedTuple):
-    """The part of an operand or a result that a step of the grid sees.
-
-    `transform` is the function from program ids and prefetched scalars to block indices; without one, the operand is
-    passed as a whole. `is_element` tells that it gives the first element rather than the number of a block, and
-    `padding` is what lies before the array.
-    """
-
-    block: tuple[int, ...]
-    transform: Operation | None
-    is_element: bool = False
-    padding: tuple[int, ...] = ()
-
-
-class KernelBody(NamedTuple):
-    """The function of a kernel, its grid, the windows of operands and results, and what is prefetched or scratch."""
-
-    function: Operation
-    grid: tuple[int, ...]
-    windows: tuple[Window, ...]
-    prefetched: int
-    scratch: int
-
-    @property
-    def dynamic_bounds(self) -> int:
-        """The number of grid dimensions whose size is an operand; these come first."""
-        return sum(size == DYNAMIC for size in self.grid)
-
-    @property
-    def arguments(self) -> Sequence[Type]:
-        """The types of the arguments after the program ids: prefetched scalars, operands, results, scratch."""
-        return [each.type for each in self.function.regions[0].arguments[len(self.grid) :]]
-
-
 # --- what the text of a call has ---
-
-
-@lru_cache(maxsize=64)  # several calls may have the same body, and each is asked about twice
-def _body(text: str) -> KernelBody:
-    """The kernel in the text of a `backend_config`; HloError if it cannot be read."""
-    try:
-        found = json.loads(text)
-        data = base64.b64decode(found["custom_call_config"]["body"], validate=True)
-    except (ValueError, KeyError, TypeError) as error:
-        raise HloError("the call has no body of a kernel") from error
-    functions = [each for each in read_bytecode(data).root.regions[0].operations if name_of(each) == "func.func"]
-    by_name = {each.symbol: each for each in functions}
-    called = {_referred(entry) for each in functions for entry in _entries(each)}
-    # The kernel has windows, or else is the only function that no window refers to.
-    mains = [each for each in functions if each.symbol not in called]
-    if len(mains) != 1:
-        raise HloError(f"expected one kernel in the body of the call, found {len(mains)}")
-    [main] = mains
-    attributes = main.attributes
-    return KernelBody(
-        main,
-        integers(attributes.get("iteration_bounds")),
-        tuple(_window(entry, by_name) for entry in _entries(main)),
-        (integers(attributes.get("scalar_prefetch")) or (0,))[0],
-        (integers(attributes.get("scratch_operands")) or (0,))[0],
-    )
-
-
-def _entries(function: Operation) -> Sequence[DictionaryAttribute]:
-    params = function.attributes.get("window_params")
-    items = params.items if isinstance(params, ListAttribute) else ()
-    return [each for each in items if isinstance(each, DictionaryAttribute)]
-
-
-def _referred(entry: DictionaryAttribute) -> str:
-    value = entry.get("transform_indices")
-    return value.names[0] if isinstance(value, SymbolAttribute) and value.names else ""
-
-
-_ELEMENTS: Final = re.compile(r"element_window<\[([\d, ]*)\]")
-
-
-def _window(entry: DictionaryAttribute, functions: dict[str, Operation]) -> Window:
-    kind = entry.get("window_kind")
-    match = _ELEMENTS.search(kind.text) if isinstance(kind, TextAttribute) else None
-    padding = tuple(int(each) for each in match[1].split(",")) if match and match[1] else ()
-    block = integers(entry.get("window_bounds"))
-    return Window(block, functions.get(_referred(entry)), match is not None, padding)
 
 
 def _aliases(instruction: Instruction) -> dict[int, int]:
@@ -141,11 +45,10 @@ def problem_of_call(instruction: Instruction) -> str:
     >>> from hlo_cli import parse_module
     >>> module = parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="tpu_custom_call"')
     >>> problem_of_call(module.entry.root)
-    'the call has no body of a kernel'
+    'r has no kernel body in its backend_config'
     """
     try:
-        body = _body(instruction.attribute("backend_config") or "")
-        return _problem(body, instruction)
+        return _problem(body_of(instruction), instruction)
     except HloError as error:
         return error.diagnostic.message
     except MISFITS as error:  # of types and attributes that no compiler writes
@@ -153,17 +56,18 @@ def problem_of_call(instruction: Instruction) -> str:
 
 
 def _problem(body: KernelBody, instruction: Instruction) -> str:
-    unknown = {name_of(each) for each in body.function.walk()} - _KNOWN
+    unknown = {kind_of(each) for each in body.function.walk()} - _KNOWN
     if unknown:
         return f"{min(unknown)} in the body of the kernel is not evaluated"
     shapes = [leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape)]
-    given = len(instruction.operands) - body.dynamic_bounds
+    given = len(instruction.operands) - body.bounds
     wanted = len(body.arguments) - body.scratch
     if given + len(shapes) != wanted:
         return f"the kernel has {wanted} operands and results, and the call {given + len(shapes)}"
-    if any(size != DYNAMIC and size < 0 for size in body.grid):
+    grid = tuple([1 if size is None else size for size in body.grid or ()])
+    if min(grid, default=1) < 0:
         return "the size of the grid is negative"
-    _compiled(body, Settings("exact", 1, lambda: None), body.grid)  # reads the types and attributes of all operations
+    _compiled(body, Settings("exact", 1, lambda: None), grid)  # reads the types and attributes of all operations
     return ""
 
 
@@ -179,7 +83,7 @@ _KNOWN: Final = frozenset(RULES) | CONTROL | {
 class _Buffer:
     """A window of one operand or result: its memory in the kernel, and the array that it is a part of."""
 
-    def __init__(self, window: Window, whole: Array, memory: Reference, transform: Body) -> None:
+    def __init__(self, window: WindowAttributes, whole: Array, memory: Reference, transform: Body) -> None:
         self.window = window
         self.whole = whole
         self.memory = memory
@@ -229,7 +133,7 @@ def kernel_of_call(instruction: Instruction, floats: Floats, max_iterations: int
     A loop that runs more than `max_iterations` times ends with an error; `check` is called with every step and
     iteration, and may end the run.
     """
-    body = _body(instruction.attribute("backend_config") or "")
+    body = body_of(instruction)
     aliases = _aliases(instruction)
     shapes = [leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape)]
     is_tuple = not isinstance(instruction.shape, ArrayShape)
@@ -237,10 +141,10 @@ def kernel_of_call(instruction: Instruction, floats: Floats, max_iterations: int
 
     def run(*operands: Value) -> Value:
         arrays = [array_of(each) for each in operands]
-        bounds, arrays = arrays[: body.dynamic_bounds], arrays[body.dynamic_bounds :]
+        bounds, arrays = arrays[: body.bounds], arrays[body.bounds :]
         sizes = iter(bounds)
-        grid = tuple(int(next(sizes)) if size == DYNAMIC else size for size in body.grid)
-        first = body.dynamic_bounds
+        grid = tuple(int(next(sizes)) if size is None else size for size in body.grid or ())
+        first = body.bounds
         results = []
         for number, shape in enumerate(shapes):
             alias = aliases.get(number)
@@ -279,7 +183,7 @@ def _run_grid(
 ) -> None:
     """Runs all steps on prefetched scalars and operands, and writes the results."""
     main, transforms = _compiled(body, settings, grid)
-    kinds = body.arguments
+    kinds = [each.type for each in body.arguments]
     arrays = [*operands, *results]
     held = [_of_type(array, kind, settings.floats) for array, kind in zip(arrays, kinds, strict=False)]
     # Prefetched scalars are state too: kernels write into them what the next step has to know.

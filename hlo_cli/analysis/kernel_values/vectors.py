@@ -23,7 +23,7 @@ from hlo_cli.analysis.kernel_values.arithmetic import (
     result_type,
     unsupported,
 )
-from hlo_cli.analysis.kernel_values.kernel_memory import sizes_of
+from hlo_cli.analysis.kernel_values.references import sizes_of
 from hlo_cli.analysis.semantics.elementwise import converted, elementwise_function
 from hlo_cli.analysis.semantics.products import contracted
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, carrier, from_bits, settle, to_bits

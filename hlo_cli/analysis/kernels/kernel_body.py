@@ -15,6 +15,7 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.mlir.bytecode import Program, read_bytecode, read_locations
 from hlo_cli.mlir.bytecode_table import BytecodeError
 from hlo_cli.mlir.mlir_operations import Operation, Value
@@ -49,13 +50,15 @@ class WindowAttributes:
     """What a kernel says of an operand or a result: its block, and the function that maps a step of the grid to one.
 
     `block` is empty, and `transform` None, for an operand that the kernel moves by itself. `pipeline_mode` is
-    `synchronous` or `double_buffered`, empty by default. The indices of an `is_element` window count elements.
+    `synchronous` or `double_buffered`, empty by default. The indices of an `is_element` window count elements, after
+    `padding` that is before the array.
     """
 
     block: tuple[int, ...] = ()
     transform: Operation | None = None
     pipeline_mode: str = ""
     is_element: bool = False
+    padding: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +103,11 @@ class KernelBody:
             if kind_of(operation) in ("memref.alloca", "tpu.sem_alloc")
             for value in operation.results
         ]
+
+    @property
+    def bounds(self) -> int:
+        """The number of sizes of the grid that are operands of the call, its first ones."""
+        return sum(size is None for size in self.grid or ())
 
     @property
     def version(self) -> int | None:
@@ -198,7 +206,13 @@ def _window(item: Attribute, functions: Mapping[str, Operation]) -> WindowAttrib
     block = bounds.values if isinstance(bounds, DenseArray) else ()
     mode, kind = item.get("pipeline_mode"), item.get("window_kind")
     is_element = isinstance(kind, TextAttribute) and "element_window" in kind.text
-    return WindowAttributes(block, function, "" if mode is None else _word(mode), is_element)
+    match = _PADDING.search(kind.text) if isinstance(kind, TextAttribute) else None
+    padding = tuple([int(each) for each in match[1].split(",")]) if match else ()
+    return WindowAttributes(block, function, "" if mode is None else _word(mode), is_element, padding)
+
+
+_PADDING: Final = lazy_regex(r"element_window<\[(\d+(?:, ?\d+)*+)\]")
+"""The padding before the array in each dimension; that behind it follows."""
 
 
 def _word(attribute: Attribute) -> str:

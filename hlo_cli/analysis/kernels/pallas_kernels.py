@@ -9,6 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.hardware.target import is_old_tpu
+from hlo_cli.analysis.kernels.dropped_memory import dropped_memory
 from hlo_cli.analysis.kernels.index_maps import formulas_of, visits_of
 from hlo_cli.analysis.kernels.kernel_body import (
     TARGET,
@@ -23,7 +24,6 @@ from hlo_cli.analysis.kernels.kernel_memory import (
     NOTHING,
     Reservation,
     bits_of,
-    dropped_scratch,
     known_shape,
     prefetched_bytes,
     reservation_of,
@@ -53,8 +53,9 @@ class KernelWindow:
     `number` counts operands of the call, or, of an `is_output`, its results. `index_map` has the number of the block in
     each dimension as a formula of the grid's indices; it is empty for an array that the kernel moves by itself, in
     `space` `any` or `hbm`. `dimensions` are those of the grid that change the block. `buffers` and `bytes` are what is
-    reserved in `space`: none for an array that is used where it is. `blocks` are moved in all steps, with `moved_bytes`
-    between main memory and the kernel; these are upper bounds if `is_bound`. Unknown numbers are None.
+    reserved in `space`: none for an array that is used where it is; the compiler does not keep them if it `is_dropped`,
+    as one in VMEM that is not read. `blocks` are moved in all steps, with `moved_bytes` between main memory and the
+    kernel; these are upper bounds if `is_bound`. Unknown numbers are None.
     """
 
     number: int
@@ -71,6 +72,7 @@ class KernelWindow:
     blocks: int | None = None
     moved_bytes: int | None = None
     is_bound: bool = False
+    is_dropped: bool = False
 
     @property
     def label(self) -> str:
@@ -161,9 +163,9 @@ class PallasKernel:
         return self._bytes_in("smem")
 
     def _bytes_in(self, space: str) -> int:
-        windows = sum(window.bytes for window in self.windows if window.space == space)
-        others = (part for part in (*self.prefetched, *self.scratch) if part.space == space and not part.is_dropped)
-        return windows + sum(part.bytes for part in others)
+        others = (*self.prefetched, *self.scratch)
+        parts: tuple[KernelWindow | KernelScratch, ...] = (*self.windows, *others)
+        return sum(part.bytes for part in parts if part.space == space and not part.is_dropped)
 
     @property
     def rest_bytes(self) -> int | None:
@@ -309,7 +311,7 @@ def _estimate(config: BackendConfig) -> CostEstimate | None:
 def _described(configured: PallasKernel, body: KernelBody, generation: str | None) -> PallasKernel:
     call, arguments = configured.instruction, body.arguments
     # a size of the grid that is set at run time is an operand, before all others
-    first = sum(size is None for size in body.grid or ()) + body.prefetched
+    first = body.bounds + body.prefetched
     inputs = _leaves([operand.shape for operand in call.operands])[first:]
     outputs = _leaves([call.shape])
     count = len(inputs) + len(outputs)
@@ -326,7 +328,7 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
         windows.append(_window(body, attributes, argument, shape, position, is_output=is_output, generation=generation))
     work = work_of(body)
     shapes = dict(zip(arguments[body.prefetched :], (*inputs, *outputs), strict=False))
-    dropped = dropped_scratch(body, [each for each, shape in shapes.items() if _is_in_vmem(shape)])
+    dropped = dropped_memory(body, {each: shape for each, shape in shapes.items() if _is_on_chip(shape)}, generation)
     notes = [*body.notes, *work.assumptions]
     if any(window.is_bound for window in windows):
         notes.append("blocks depend on prefetched scalars: each step is assumed to move one")
@@ -335,7 +337,9 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
         name=body.name,
         grid=body.grid or (),
         semantics=body.semantics,
-        windows=Items(windows),
+        windows=Items(
+            [replace(each, is_dropped=value in dropped) for each, value in zip(windows, shapes, strict=True)]
+        ),
         prefetched=Items([_scratch(each, large=is_large, prefetched=True) for each in arguments[: body.prefetched]]),
         scratch=Items(
             replace(_scratch(each, large=is_large), is_scoped=at >= body.scratch, is_dropped=each in dropped)
@@ -352,6 +356,10 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
 
 def _is_in_vmem(shape: ArrayShape) -> bool:
     return shape.layout.memory_space == TpuMemorySpace.VMEM
+
+
+def _is_on_chip(shape: ArrayShape) -> bool:
+    return shape.layout.memory_space in (TpuMemorySpace.VMEM, TpuMemorySpace.SMEM)
 
 
 def _leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:
@@ -389,7 +397,7 @@ def _window(
     block = attributes.block or tuple(shape.sizes)
     taken: Reservation = NOTHING
     if space in ("vmem", "smem"):
-        taken = reservation_of(body, attributes, block, kind, space, shape, generation)
+        taken = reservation_of(body, attributes, block, kind, space, shape, generation, is_output=is_output)
     blocks, elements, dimensions, is_bound = _moved(body, attributes, block, shape)
     moved = None if elements is None else -(-elements * bits_of(kind.element) // 8)
     if shape.layout.memory_space in (TpuMemorySpace.VMEM, TpuMemorySpace.SMEM):
