@@ -126,6 +126,21 @@ def test_page_opens_on_main_memory(page: Page) -> None:
     assert f"peak {format_bytes(main['peak_bytes'])}, step {main['peak_step']:,}" in label
 
 
+def test_a_small_report_is_drawn_before_its_load_event(chromium: Browser, path: Path) -> None:
+    """Who prints it, or takes its picture without waiting, gets all sections."""
+    page = chromium.new_page()
+    try:
+        page.add_init_script(
+            "addEventListener('load', () => { window.empty = [...document.querySelectorAll('main section .body')]"
+            ".filter(each => !each.childElementCount).length; window.drawn = document.querySelectorAll('.body').length; })"
+        )
+        page.goto(path.as_uri(), wait_until="load")
+        assert page.evaluate("window.drawn") > 5
+        assert page.evaluate("window.empty") <= 1  # what to do first is in the page's HTML
+    finally:
+        page.close()
+
+
 def test_bands_fill_the_total(page: Page) -> None:
     """Each place below the line of the total is in one band, and no place above it is in any."""
     for grouping in ("source line", "kind"):
