@@ -29,7 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "ir": {"source"},
     "mlir": {"source", "ir"},  # kernels in MLIR bytecode, read in the analyses that open them: below all that reads HLO
     "syntax": {"source", "wire", "ir", "mlir"},
-    "inputs": {"source", "wire"},
+    "inputs": {"source", "wire", "mlir"},  # programs that `jax.export` serializes are bytecode
     "analysis": {"source", "wire", "alignment", "ir", "mlir"},  # traces keep small messages in the statistics of events
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},

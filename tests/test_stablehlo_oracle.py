@@ -84,6 +84,16 @@ def are_same(one: Module, two: Module) -> bool:
     return diff(one, two).without(("num_partitions",)).is_same_program
 
 
+def test_serialized_programs_are_those_of_jaxlib(folder: Path) -> None:
+    """What `jax.export` would serialize, read here, is the program that jaxlib reads."""
+    differing = [
+        name
+        for name in names(folder)
+        if not diff(load(folder / f"{name}.bytecode"), load(folder / f"{name}.deserialized.mlir")).is_same_program
+    ]
+    assert not differing
+
+
 def test_programs_are_those_of_xla(folder: Path, tmp_path: Path) -> None:
     differing = []
     for name in names(folder):

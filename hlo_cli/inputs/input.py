@@ -407,11 +407,13 @@ def _artifact(name: str, content: bytes) -> tuple[str, str] | None:
     artifact = artifact_in(content)
     if artifact is None:
         return None
-    if (converted := text_of(artifact)) is None:
+    try:
+        return text_of(artifact)
+    except HloError as error:
         from hlo_cli.inputs.pasted.envelopes import PastedText, PastedTextError
 
-        raise PastedTextError(PastedText("exported", name, "", data=content))
-    return converted
+        message = f"{name} is an exported program that cannot be read: {error.diagnostic.message}"
+        raise PastedTextError(PastedText("exported", name, "", data=content), message) from error
 
 
 def _name_in(text: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.logs import EmbeddedModule
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import counted
+from hlo_cli.source import HloError, counted
 
 _LOOKED_AT: Final = 1 << 16
 """Characters in which a module of StableHLO has the first of its operations."""
@@ -25,6 +25,9 @@ _OTHER_MLIR: Final = lazy_regex(
     r"|\bdlti\.dl_spec\b|\bxla\.(?:cpu_memory_region_name|slice_index)\b|#xla\.indexing_map|\bxla_(?:cpu|gpu)\.[a-z]",
     re.MULTILINE,
 )
+_OPERATIONS: Final = lazy_regex(r"\b(?:stablehlo|mhlo|chlo|sdy)\.[a-z]")
+_CODE: Final = lazy_regex(r"^[ \t]*+(?:tt\.func|llvm\.func|gpu\.(?:func|module))\b", re.MULTILINE)
+"""The code of kernels, which Reactant keeps next to the operations that call them."""
 _REFUSED: Final = lazy_regex(  # XLA:GPU reduces across devices by these alone; the answer about the text says so
     r"\"stablehlo\.(?:reduce_scatter|all_reduce)\"\([^)\n]*\)[^\n]*\(\{\s*+\^\w++\([^)\n]*\):\s*+%\w++ = "
     r"\"?stablehlo\.(?!(?:add|multiply|minimum|maximum|and|or|convert)\b)"
@@ -40,7 +43,9 @@ def is_stablehlo(text: str) -> bool:
     if text.startswith("HloModule"):
         return False
     head = text[:_LOOKED_AT]
-    return bool(_MLIR.match(head) and _STABLEHLO.search(head) and not _OTHER_MLIR.search(head))
+    if not _MLIR.match(head) or not _STABLEHLO.search(head):
+        return False
+    return not _OTHER_MLIR.search(_CODE.sub("", head) if _OPERATIONS.search(head) else head)
 
 
 def is_refused(text: str) -> bool:
@@ -311,8 +316,23 @@ AS_PROGRAM: Final = (
 )
 
 
-def text_of(artifact: Artifact) -> tuple[str, str] | None:
-    """The program of an artifact as text, converted by jaxlib, and a note on it; None if it is missing or cannot."""
+def text_of(artifact: Artifact) -> tuple[str, str]:
+    """The program of an artifact as text, and a note on it; HloError if it cannot be read.
+
+    jaxlib reads what is newer than the forms that are known here, if it is installed.
+    """
+    from hlo_cli.mlir.vhlo import stablehlo_text  # dumps are no artifacts
+
+    try:
+        return stablehlo_text(artifact.bytecode), artifact.words
+    except HloError:
+        if (converted := _text_by_jaxlib(artifact)) is None:
+            raise
+    return converted
+
+
+def _text_by_jaxlib(artifact: Artifact) -> tuple[str, str] | None:
+    """The program as text, converted by jaxlib, and a note on it; None if jaxlib is missing or cannot."""
     try:
         from jaxlib import version
         from jaxlib.mlir import ir

@@ -7,7 +7,7 @@ Mirrors mlir/lib/Bytecode/Reader/BytecodeReader.cpp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -23,6 +23,7 @@ from hlo_cli.mlir.bytecode_table import (
     WITH_USES,
     WITHOUT_LOCATIONS,
     BytecodeError,
+    ForeignCodes,
     Reader,
     Table,
     location_of,
@@ -50,8 +51,10 @@ class Program:
     table: Table
 
 
-def read_bytecode(data: bytes) -> Program:
+def read_bytecode(data: bytes, foreign: Mapping[str, ForeignCodes] | None = None) -> Program:
     r"""The program in the bytes of MLIR bytecode; BytecodeError with the offset if they cannot be read.
+
+    `foreign` are the codes of dialects besides `builtin`.
 
     >>> read_bytecode(b"ML\xefR\x01MLIR23\x00")
     Traceback (most recent call last):
@@ -63,7 +66,7 @@ def read_bytecode(data: bytes) -> Program:
         raise BytecodeError(f"expected {MAGIC!r}, found {data[:4]!r}", 0)
     reader.at = len(MAGIC)
     version = reader.varint()
-    table = Table(data, version)
+    table = Table(data, version, foreign)
     reader.table = table
     table.producer = reader.text()
     if version > NEWEST:

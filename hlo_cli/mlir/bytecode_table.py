@@ -10,7 +10,7 @@ Mirrors mlir/lib/Bytecode/Reader/BytecodeReader.cpp and mlir/lib/IR/BuiltinDiale
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.mlir.mlir_values import (
@@ -198,11 +198,15 @@ _V = TypeVar("_V", Attribute, Type)
 
 
 class Table:
-    """What operations refer to by number; types and attributes are decoded on first use."""
+    """What operations refer to by number; types and attributes are decoded on first use.
 
-    def __init__(self, data: bytes, version: int) -> None:
+    `foreign` are the codes of dialects besides `builtin`, whose attributes and types are `Unread` without them.
+    """
+
+    def __init__(self, data: bytes, version: int, foreign: Mapping[str, ForeignCodes] | None = None) -> None:
         self.data = data
         self.version = version
+        self.foreign = foreign or {}
         self.producer = ""
         self.strings: list[str] = []
         self.dialects: list[str] = []
@@ -323,7 +327,7 @@ class Table:
             if self._depth > MAX_DEPTH:
                 message = f"attributes and types are nested too deeply (limit {MAX_DEPTH})"
                 raise BytecodeError(message, entry.bounds[0], self.version, self.producer)
-            known[number] = self._read(entry, *of_form)
+            known[number] = self._read(entry, *of_form, is_type=is_type)
             self._sizes[is_type, number] = room - self._room
         finally:
             self._depth -= 1
@@ -339,13 +343,22 @@ class Table:
                 message = f"attribute or type {number:,} is larger than {MAX_SIZE:,} characters"
                 raise BytecodeError(message, 0, self.version, self.producer)
 
-    def _read(self, entry: _Entry, codes: Mapping[int, Callable[[Decoder], _V]], of_text: Callable[[str], _V]) -> _V:
+    def _read(
+        self,
+        entry: _Entry,
+        codes: Mapping[int, Callable[[Decoder], _V]],
+        of_text: Callable[[str], _V],
+        *,
+        is_type: bool,
+    ) -> _V:
         reader = Decoder(self, *entry.bounds)
         if not entry.is_binary:
             return of_text(reader.text())
         unread = Unread(entry.dialect, self.data[slice(*entry.bounds)], entry.bounds[0])
         if entry.dialect != "builtin":
-            return unread
+            if (foreign := self.foreign.get(entry.dialect)) is None:
+                return unread
+            codes = cast(Mapping[int, Callable[[Decoder], _V]], foreign.types if is_type else foreign.attributes)
         decode = codes.get(reader.varint())
         if decode is None:
             return unread
@@ -370,6 +383,14 @@ class Table:
 def location_of(value: Attribute) -> Location | None:
     """The location that an attribute is; None if it is none."""
     return value if isinstance(value, FileLocation | NamedLocation | CallLocation | FusedLocation) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCodes:
+    """How attributes and types of a dialect besides `builtin` are read, by their codes."""
+
+    attributes: Mapping[int, Callable[[Decoder], Attribute]]
+    types: Mapping[int, Callable[[Decoder], Type]]
 
 
 # --- attributes and types of `builtin` ---

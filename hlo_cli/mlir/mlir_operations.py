@@ -155,6 +155,10 @@ class Operation:
         """Sets the numbers of the dictionary of attributes, -1 without one, and of the location."""
         self._attributes, self._location = attributes, location
 
+    def set_attributes(self, attributes: Mapping[str, Attribute]) -> None:
+        """Sets the attributes, such as those in another dialect's form."""
+        self._attributes = attributes
+
     def set_location(self, location: Location | None) -> None:
         """Sets the location."""
         self._location = location

@@ -160,6 +160,18 @@ class _Reader:
         self.scanner.pos = end + 3
         return True
 
+    def _code(self, operation: Operation, depth: int) -> None:
+        """A function of another dialect, such as the code of a kernel that is called: its text is passed over."""
+        scanner = self.scanner
+        end = scanner.text.find("\n", scanner.pos)
+        end = len(scanner.text) if end < 0 else end
+        line = scanner.text[scanner.pos : end].rstrip()
+        if not line.endswith("{"):
+            scanner.pos += len(line)
+            return
+        scanner.pos += len(line) - 1
+        scanner.balanced()
+
     # --- operations ---
 
     def operation(self, depth: int) -> Operation:
@@ -530,6 +542,7 @@ _FORMS: Final = {
     "func": _Reader._function,
     "module": _Reader._module,
     "builtin.module": _Reader._module,
+    **dict.fromkeys(("llvm.func", "llvm.mlir.global", "gpu.func", "gpu.module", "tt.func"), _Reader._code),
     "sdy.mesh": _Reader._mesh,
     "sdy.manual_computation": _Reader._called_region,
     "sdy.named_computation": _Reader._called_region,

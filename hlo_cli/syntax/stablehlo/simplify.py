@@ -375,12 +375,14 @@ def _transpose(step: Step, shape: ArrayShape) -> Simplified:
         return operand
     if operand.opcode == "transpose" and operand.operands:
         inner = tuple(map(int, re.findall(r"[0-9]+", operand.attribute("dimensions") or "")))
-        if len(inner) == len(order):
+        if len(inner) == len(order) and sorted(order) == list(range(len(order))):
             composed = tuple(inner[d] for d in order)
             step.operands = [operand.operands[0]]
             step.pairs = [(n, index_text(composed) if n == "dimensions" else v) for n, v in step.pairs]
             return operand.operands[0] if composed == tuple(range(len(order))) else None
-    large = [d for d in order if isinstance(operand.shape, ArrayShape) and operand.shape.dimensions[d] != 1]
+    if not isinstance(operand.shape, ArrayShape) or sorted(order) != list(range(operand.shape.rank)):
+        return None  # no order of the operand's dimensions: the program is invalid
+    large = [d for d in order if operand.shape.dimensions[d] != 1]
     if large == sorted(large):
         step.opcode, step.pairs = "reshape", [pair for pair in step.pairs if pair[0] != "dimensions"]
         step.shape = _default(shape)
@@ -472,7 +474,8 @@ def _pad(step: Step, shape: ArrayShape) -> Simplified:
 
 def _reverse(step: Step, shape: ArrayShape) -> Simplified:
     turned = step.numbers("dimensions")
-    return step.operands[0] if all(shape.dimensions[d] == 1 for d in turned if d < shape.rank) else None
+    is_nothing = all(0 <= d < shape.rank and shape.dimensions[d] == 1 for d in turned)
+    return step.operands[0] if is_nothing else None
 
 
 def _dynamic_slice(step: Step, shape: ArrayShape) -> Simplified:
@@ -480,7 +483,9 @@ def _dynamic_slice(step: Step, shape: ArrayShape) -> Simplified:
     operand, *indices = step.operands
     starts = [_number_of(index) for index in indices]
     operand_shape = operand.shape
-    if not isinstance(operand_shape, ArrayShape) or len(starts) != operand_shape.rank or None in starts:
+    if not isinstance(operand_shape, ArrayShape) or not len(starts) == operand_shape.rank == shape.rank:
+        return None
+    if None in starts:
         return None
     ranges = []
     for start, size, most in zip(starts, shape.dimensions, operand_shape.dimensions, strict=True):
