@@ -191,6 +191,18 @@ def test_lines_may_be_wrapped_after_a_traceback() -> None:
     assert answer_to(f'Traceback (most recent call last):\n  File "/a/jax/b.py", line 3, in f\n{wrapped}\n') == words
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'declare -x XLA_FLAGS="--xla_gpu_autotune_level=2 --xla_dump_to=/d"',
+        "environ({'XLA_FLAGS': '--xla_gpu_autotune_level=2 --xla_dump_to=/d', 'CUDA_VISIBLE_DEVICES': '0'})",
+        'env:\n- name: XLA_FLAGS\n  value: "--xla_gpu_autotune_level=2 --xla_dump_to=/d"\n- name: A\n  value: b\n',
+    ],
+)
+def test_flags_are_read_where_variables_are_listed(text: str) -> None:
+    assert answer_to(text) == "2 of 2 flags are not the default: --xla_gpu_autotune_level, --xla_dump_to"
+
+
 @pytest.mark.parametrize("rules", [CALL_RULES, NATIVE_RULES, PYTHON_RULES, LIBRARY_RULES, RUNTIME_RULES])
 def test_every_rule_says_what_to_do(rules: tuple[tuple[str, ErrorRule], ...]) -> None:
     assert all(rule.violated for _, rule in rules)

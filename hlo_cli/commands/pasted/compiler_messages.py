@@ -411,6 +411,8 @@ def _advice_on_difference(difference: str) -> tuple[str, ...]:
     """Where two shapes or types that differ come from."""
     if difference.startswith("the types") and "dimension" not in difference:
         return ("Look for a missing cast, or for a constant or an input of the other type.",)
+    if ": pad it to" in difference:
+        return ("Change one of the two numbers, such as a batch size, a number of heads, or a size of the mesh.",)
     return (_SHAPE_ADVICE,) if difference.startswith(("dimension", "the shapes", "the summed", "the types")) else ()
 
 
@@ -470,7 +472,8 @@ _ELEMENT_COLUMNS: Final = (
     Column("difference", "difference", of=lambda label, index, one, other, words: words),
 )
 _SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
-_PYTHON_SHAPE: Final = lazy_regex(r"[(\[]\d{1,9}(?:, ?\d{1,9}){0,8},?[)\]]")
+_PYTHON_SHAPE: Final = lazy_regex(r"\(\d{1,9}(?:,|(?:, ?\d{1,9}){1,8},?)\)|\[\d{1,9}(?:, ?\d{1,9}){0,8},?\]")
+"""A tuple of Python, which has a comma, or a list: `(28)` is a number."""
 _SHAPE_WORD: Final = lazy_regex(
     r"[Ss]hape|\b[Ss]izes\b|\bSize\(|\b(?:pred|bf16|[fsuc]\d{1,3}|float\d\d|bfloat16|u?int\d{1,2})[(\[]"
 )

@@ -97,8 +97,12 @@ def _module_name(path: str, number: int) -> str:
 
 
 _FLAG_LINE: Final = lazy_regex(r"^--(\w+)(?:=(.*))?$", re.MULTILINE)
-_VARIABLE: Final = lazy_regex(r"\b(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\b[^\n]*(?:\\\n[^\n]*)*")
-"""A line of a shell, a Dockerfile, or a program that sets flags, with the lines that continue it."""
+_VARIABLE: Final = lazy_regex(
+    r"\b(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\b(?:['\"]?[ \t]*\n[ \t]*value:)?[^\n]*?(?:(?:\\\n[^\n]*)+|(?=['\"], "
+    r"?['\"]\w+['\"]:)|(?=\n)|\Z)"
+)
+"""A line of a shell, a Dockerfile, a manifest, or a program that sets flags, with the lines that continue it; of a
+dictionary up to its next key."""
 _FLAG_IN_LINE: Final = lazy_regex(r"--(xla_\w+|libtpu_\w+|megascale_\w+)(?:=([^\s'\"\\]*))?")
 _MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
 

@@ -157,7 +157,10 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
             r"\A\s*(?:executable_build_options:? \{|debug_options:? \{|entry_computation_layout:? \{"
             r"|xla_\w+: [^\n]+\n?(?:\w+:? |\s*\Z)"
             r"|--\w+(?:=[^\n]*)?\n--\w+)"
-            r"|^[ \t]*(?:\$ )?(?:(?:export|ENV|env) )?(?:XLA_FLAGS|LIBTPU_INIT_ARGS)=[^\n]*--(?:xla|libtpu)_"
+            r"|^[ \t]*(?:\$ )?(?:(?:export|ENV|env|declare -x) )?(?:XLA_FLAGS|LIBTPU_INIT_ARGS)=[^\n]*--(?:xla|libtpu)_"
+            r"|[{,] ?['\"](?:XLA_FLAGS|LIBTPU_INIT_ARGS)['\"]: ?['\"]--(?:xla|libtpu)_"
+            r"|^[ \t]*(?:- )?name: ['\"]?(?:XLA_FLAGS|LIBTPU_INIT_ARGS)['\"]?[ \t]*\n[ \t]*value: "
+            r"['\"]?--(?:xla|libtpu)_"
         ),
         is_document=True,
     ),

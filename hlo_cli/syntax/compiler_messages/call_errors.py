@@ -407,5 +407,60 @@ CALL_RULES: Final = (
             "have the target version, plugins report theirs.",
         ),
     ),
+    (
+        (
+            r"The sharded dimension must be equal to the number of devices passed to PmapSharding\. Got sharded "
+            r"dimension "
+            r"(?P<at>\d{1,3}) with value (?P<found>\d{1,9}) in shape (?P<shape>\([\d, ]{0,200}\)) and the number of "
+            r"devices=(?P<devices>\d{1,9})"
+        ),
+        _rule(
+            "sharding of pmap",
+            "pmap gives one element of the mapped dimension to each device.",
+            "Dimension {at} of {shape} has {found} elements, for {devices} devices.",
+            "Reshape the array to (devices, rest), or replicate it (flax.jax_utils.replicate); a checkpoint of another "
+            "number of devices has another first dimension.",
+        ),
+    ),
+    (
+        r"scan got value with no leading axis to scan over: (?P<value>[^\n]{1,200}?)\.?(?=\n|$)",
+        _rule(
+            "input of a scan",
+            "A scan takes slices of arrays along their first dimension; a number has none.",
+            "It got {value}.",
+            "Pass numbers in the carry or close over them; xs takes arrays, and length= their common first size.",
+        ),
+    ),
+    (
+        r"You must pass a non-None PRNGKey to init and/or apply",
+        _rule(
+            "random key",
+            "Haiku gives random numbers to a function by the key of its call.",
+            "The function draws random numbers, and init or apply got None for the key.",
+            "Pass jax.random.PRNGKey(seed), or use hk.without_apply_rng if the function draws none.",
+        ),
+    ),
 )
 """Patterns of messages and their rules."""
+
+CALL_FORMS: Final = (
+    (
+        (
+            r"(?:TypeError|ValueError): "
+            r"(?P<operation>[a-z]{1,30}_\w{1,40}|scan|vmap|pmap|grad|dot|einsum|clamp|pad|sort|cond"
+            r"|gather|scatter|psum|iota|convolution|conj|clip|stack|split|take|where|eigh|svd|qr)(?:\(\))? "
+            r"(?P<why>(?:requires|expects|expected|got|takes|needs|must|does "
+            r"not|only|cannot|received|arguments?|input) "
+            r"[^\n]{4,300})"
+        ),
+        _rule(  # the words are those of jax.lax and jax.numpy
+            "arguments of a call",
+            "JAX checks the arguments of an operation when it is traced, before HLO exists.",
+            "{operation} {why}[[ ({comparison})]].",
+            "Print the shapes and types of the arguments (jax.typeof(x)) at the line of the traceback; "
+            "help({operation}) "
+            "has what it takes.",
+        ),
+    ),
+)
+"""What any message about the arguments of an operation says, if no rule of any table knows it."""

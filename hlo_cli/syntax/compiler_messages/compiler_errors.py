@@ -14,7 +14,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.ir.operations import is_known
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.syntax.compiler_messages.call_errors import CALL_RULES
+from hlo_cli.syntax.compiler_messages.call_errors import CALL_FORMS, CALL_RULES
 from hlo_cli.syntax.compiler_messages.causes import CAUSES, HARMLESS
 from hlo_cli.syntax.compiler_messages.evidence import is_report
 from hlo_cli.syntax.compiler_messages.framework_errors import FRAMEWORK_RULES
@@ -840,7 +840,14 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
             if not any(other.start() < match.end() and match.start() < other.end() for other in taken):
                 taken.append(match)
                 ordered.append((match.start(), rule, match))
-    general = {"unsupported operation", "StableHLO or MLIR", "Mosaic kernel", "syntax", "halted device"}
+    general = {
+        "arguments of a call",
+        "unsupported operation",
+        "StableHLO or MLIR",
+        "Mosaic kernel",
+        "syntax",
+        "halted device",
+    }
     is_special = any(rule.key not in general for _, rule, _ in ordered)
     for _, rule, match in sorted(ordered, key=lambda entry: entry[0]):
         if not (is_special and rule.key in general):
@@ -862,6 +869,7 @@ def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
             *VERIFIER_RULES,
             *SHAPE_RULES,
             *PROGRAM_RULES,
+            *CALL_FORMS,
         )
     )
 

@@ -177,7 +177,7 @@ _SYSTEMS: Final[tuple[tuple[str, re.Pattern[str], str, str], ...]] = (
     ),
     (
         "Orbax",  # TensorStore reads and writes its files
-        lazy_regex(r"\b[Oo]rbax\b|\bCheckpointManager\b|\bTensorStore\b|\btensorstore\b"),
+        lazy_regex(r"\b[Oo]rbax\b|\bRestoreArgs\b|\bCheckpointManager\b|\bTensorStore\b|\btensorstore\b"),
         "Orbax saves and restores checkpoints through TensorStore.",
         "checkpointer.metadata(path) shows what a checkpoint has.",
     ),
@@ -249,7 +249,10 @@ _SYSTEMS: Final[tuple[tuple[str, re.Pattern[str], str, str], ...]] = (
     ),
     (
         "JAX",  # last: JAX calls all of the above
-        lazy_regex(r"\bjax(?:lib)?\b|\bjnp\b|\blax\b|\bjit\b|\bvmap\b|\bpjit\b|\bshard_map\b|\bpmap\b|\bTracer\b"),
+        lazy_regex(
+            r"\bjax(?:lib)?\b|\bjnp\b|\blax\b|\bjit\b|\bvmap\b|\bpjit\b|\bshard_map\b|\bpmap\b|\bTracer\b|\bPRNGKey\b"
+            r"|\bPmapSharding\b|\bShapeDtypeStruct\b|\bPartitionSpec\b|\bNamedSharding\b|\bXlaRuntimeError\b"
+        ),
         "JAX traces Python functions, and compiles them by XLA.",
         _PLAIN,
     ),
@@ -273,7 +276,8 @@ _TYPE: Final = (
 _DTYPE: Final = r"(?:bfloat16|float(?:16|32|64|8_\w{1,12})|u?int(?:4|8|16|32|64)|complex(?:64|128)|bool_?)"
 _VALUE: Final = lazy_regex(
     rf"(?P<array>{_TYPE}\[[\d, ]{{0,100}}\])"
-    rf"|(?P<tuple>(?<!\w)[(\[](?:None|\?|\d{{1,12}})(?:, ?(?:None|\?|\d{{1,12}})){{0,8}},?[)\]])"
+    r"|(?P<tuple>(?<!\w)(?:\((?:None|\?|\d{1,12})(?:,|(?:, ?(?:None|\?|\d{1,12})){1,8},?)\)"
+    r"|\[(?:None|\?|\d{1,12})(?:, ?(?:None|\?|\d{1,12})){0,8},?\]))"
     r"|(?<![\w.])(?P<size>\d{1,15}(?:\.\d{1,6})? ?(?:[KMGT]i?B|[KMGT]|bytes|B)\b)"
     rf"|\b(?P<dtype>{_DTYPE})\b"
 )
@@ -345,7 +349,8 @@ def comparison_of(message: str) -> str:
 
 
 _MULTIPLE: Final = lazy_regex(
-    r"(?<![\w.\-])(?P<size>\d{1,15})\)? (?:is|are|was) not (?:a multiple of|(?:evenly )?divisible by)"
+    r"(?<![\w.\-])(?P<size>\d{1,15})\)? (?:(?:is|are|was) not|must be|should be|has to be|needs to be|to be) "
+    r"(?:a multiple of|(?:evenly )?divisible by)"
     r"[^\n\d]{0,60}(?P<parts>\d{1,12})(?![\w.])"
 )
 _COUNTS: Final = lazy_regex(

@@ -299,5 +299,184 @@ NATIVE_RULES: Final = (
             f"accelerators often need an index of their own (--find-links, --extra-index-url). {_NO_HLO}",
         ),
     ),
+    # --- jobs of several processes ---
+    (
+        (
+            r"(?P<task>/job:\S{1,60}/task:\d{1,6}|[Tt]ask \S{1,60}) unexpectedly tried to connect with a different "
+            r"incarnation"
+        ),
+        _rule(
+            "restarted process",
+            "The coordination service ends a job if one of its processes starts again: the others have state of "
+            "the old "
+            "one.",
+            "{task} started again.",
+            "Look in its log for why the first run ended: an exception, the out-of-memory killer, a preemption, "
+            "or a loader "
+            "process that imports the main program (guard it by `if __name__ == '__main__'`).",
+        ),
+    ),
+    (
+        (
+            r"Barrier timed out\. (?:Barrier_id|Id): (?P<barrier>[^\s]{1,200}?)\.? Timed out task names:?\s*"
+            r"(?P<tasks>(?:/job:\S{1,80}/task:\d{1,6}\s*){1,64})"
+        ),
+        _rule(
+            "barrier of a job",
+            "All processes of a job come to a barrier, within a time limit.",
+            "{missing} did not come to {barrier}.",
+            "Look in the logs of those tasks: they were not started, ended, or are slow. At the start "
+            "(PjRT_Client_Connect, RegisterTask), compare num_processes with the processes that run; "
+            "initialization_timeout gives them longer.",
+        ),
+    ),
+    (
+        (
+            r"cluster registration failed\.[\s\S]{0,400}?timeout is currently set to: (?P<limit>[\dhms.]{1,20}?)\.?\s"
+            r"(?:[\s\S]{0,200}?Id: (?P<barrier>[^\s]{1,120}?)\.(?= ))?"
+        ),
+        _rule(
+            "start of a job with several processes",
+            "The coordination service waits until all processes of the job have registered.",
+            "Some did not within {limit}[[ ({barrier})]].",
+            "Count the processes that run (one a host, or one a GPU) and compare with num_processes; the ones that are "
+            "missing were not scheduled, crashed before, or cannot reach the coordinator's address.",
+        ),
+    ),
+    # --- checkpoints and data ---
+    (
+        (
+            r"available devices are different from the devices used to save the checkpoint[\s\S]{0,200}?"
+            r"Original=\[(?P<saved>[^\]\n]{1,4000})\], current available=\[(?P<here>[^\]\n]{1,4000})\]"
+        ),
+        _rule(
+            "devices of a checkpoint",
+            "Orbax restores arrays with the shardings that they were saved with, unless others are given.",
+            "It was saved on other devices than this job has ({here}).",
+            "Pass a target tree of jax.ShapeDtypeStruct(shape, dtype, sharding=…) for the devices of this job, or "
+            "restore_type=np.ndarray.",
+            is_program=True,
+        ),
+    ),
+    (
+        (
+            r"[Bb]atch (?:dimension|size) should be shardable among the devices in batch axis, got "
+            r"(?P<devices>\d{1,9}) "
+            r"devices and batch (?P<size>\d{1,9})"
+        ),
+        _rule(
+            "batch of a mesh",
+            "The batch is divided among the devices of its axis.",
+            "A batch of {size} does not divide among {devices} devices.",
+            "Change the batch or the sizes of the mesh, so that the batch is a multiple.",
+            is_program=True,
+        ),
+    ),
+    # --- starts ---
+    (
+        (
+            r"Failed to get TPU metadata \([\w\-]{1,40}\) from instance metadata for variable (?P<variable>\w{1,80})"
+            r"(?:: (?P<why>[^\n;]{1,200}))?"
+        ),
+        _rule(
+            "metadata of a TPU",
+            "libtpu reads from the metadata server of Google Cloud which slice the machine belongs to.",
+            "The server has no {variable}[[: {why}]].",
+            "On a machine without a TPU, set JAX_PLATFORMS=cpu, or TPU_SKIP_MDS_QUERY=1, which also makes the "
+            "start fast; "
+            "on one with a TPU, set {variable} and TPU_ACCELERATOR_TYPE yourself.",
+        ),
+    ),
+    (
+        (
+            r"PJRT C API plugin version (?P<plugin>[\d.]{1,12}) is too old for framework version "
+            r"(?P<framework>[\d.]{1,12})"
+            r"(?:; minimum supported is (?P<least>[\d.]{1,12}))?"
+        ),
+        _rule(
+            "version of a plugin",
+            "A plugin and jaxlib speak one version of the PJRT interface, within 12 weeks.",
+            "The plugin has {plugin}, the framework {framework}[[, which needs {least}]].",
+            "Install the plugin of this jaxlib's release, such as by pip install -U 'jax[tpu]' or 'jax[cuda12]'.",
+        ),
+    ),
+    (
+        r"(?:Profiler session already active|Another profiling session active)",
+        _rule(
+            "profiler",
+            "One trace is recorded at a time in a process.",
+            "a trace is being recorded already.",
+            "Stop it first (jax.profiler.stop_trace()); a server (start_server) and a trainer may both record. "
+            f"{_NO_HLO}",
+        ),
+    ),
+    (
+        r"Cannot find key: (?P<key>sm_\d{2,4}|gfx\w{3,8}|[\w.\-]{2,40})(?=\s|$|\.)",
+        _rule(
+            "device without an entry",
+            "Tables of measured times have an entry for each kind of device.",
+            "{key} has none.",
+            "Leave the option out that uses the table, such as --xla_gpu_collect_cost_model_stats or "
+            "--xla_gpu_analytical_latency_estimator_options, or use a newer XLA.",
+        ),
+    ),
+    (
+        r"compiled using NumPy 1\.x cannot be run in\s+NumPy (?P<version>[\d.]{3,12})",
+        _rule(
+            "version of NumPy",
+            "Modules with native code run with the major version of NumPy that they were built for.",
+            "a module is built for NumPy 1, and NumPy {version} is installed.",
+            f"Install the release of that module for NumPy 2, or pip install 'numpy<2'. {_NO_HLO}",
+        ),
+    ),
+    (
+        r"Required bindings for `(?P<target>[\w.]{1,120})` not provided in config: (?P<names>\[[^\]\n]{1,300}\])",
+        _rule(
+            "gin configuration",
+            "gin gives arguments to functions from its configuration files.",
+            "{target} has no value for {names}.",
+            f"Add a line {{target}}.NAME = VALUE, or pass --gin.{{target}}.NAME=VALUE. {_NO_HLO}",
+            is_program=True,
+        ),
+    ),
+    (
+        r"(?:You are trying to access|Access to model \S{1,120} is restricted|Cannot access) a? ?gated repo",
+        _rule(
+            "model files",
+            "Hugging Face gives files of some models only to accounts that were granted access.",
+            "the account of this machine has no access.",
+            f"Ask for it on the model's page, then log in: `hf auth login`, or HF_TOKEN=…. {_NO_HLO}",
+        ),
+    ),
+    # --- messages that change nothing ---
+    (
+        r"(?P<what>Fallback to op-by-op mode because (?P<why>[^\n]{1,120}))",
+        _rule(
+            "command buffer",
+            "XLA:GPU records programs as CUDA graphs, which start faster than single kernels.",
+            "one is run kernel by kernel, because {why}.",
+            "Nothing needs to be done: results do not change. A newer XLA has other command buffers; "
+            "--xla_gpu_enable_command_buffer= switches them off.",
+        ),
+    ),
+    (
+        r"Not creating XLA devices, tf_xla_enable_xla_devices not set",
+        _rule(
+            "start of TensorFlow",
+            "Devices named XLA_GPU were the first way to use XLA in TensorFlow.",
+            "they are not created.",
+            "Nothing needs to be done: jit_compile=True and TF_XLA_FLAGS=--tf_xla_auto_jit=2 work without them.",
+        ),
+    ),
+    (
+        r"Couldn't find sharding info under RestoreArgs",
+        _rule(
+            "shardings of a checkpoint",
+            "Orbax takes the shardings to restore with from the call, or else from a file of the checkpoint.",
+            "the call gave none.",
+            "Nothing needs to be done on the same devices; on others, pass restore_args "
+            "(checkpoint_utils.construct_restore_args).",
+        ),
+    ),
 )
 """Patterns of messages and their rules."""
