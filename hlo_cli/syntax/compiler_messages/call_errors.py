@@ -77,7 +77,7 @@ CALL_RULES: Final = (
             "must have the "
             r"same pytree structure, but they differ:\s*(?:The input carry )?(?P<why>[^\n]{1,300}?)\.?(?=\n|$)"
         ),
-        _rule(
+        _rule(  # loops.py of jax.lax
             "carry of a loop",
             "The carry of a loop keeps its containers: what the body returns has the structure of what it takes.",
             "{loop}: {why}.",
@@ -105,7 +105,7 @@ CALL_RULES: Final = (
             r"Pred must be a scalar, got (?P<value>\S[\s\S]{0,200}?)(?: of (?:shape|type) (?P<shape>\([\d, ]{0,80}\)"
             r"|\w{1,20}\[[\d,]{0,80}\]|<class '[^'\n]{1,80}'>))\.?(?=\s|$)"
         ),
-        _rule(
+        _rule(  # the value is printed whole, so it may have line breaks
             "condition of a cond",
             "The condition of jax.lax.cond is one truth value.",
             "It is {value} of {shape}.",
@@ -138,7 +138,7 @@ CALL_RULES: Final = (
             r"primal and tangent arguments to jax\.jvp do not match; (?P<why>[^\n]{0,160}?)(?:\.|;) ?Got "
             r"(?P<found>[^\n]{1,200})"
         ),
-        _rule(
+        _rule(  # api.py
             "tangent of a jvp",
             "A tangent has the shape and the type of its primal; that of an integer has the type float0.",
             "{found}",
@@ -200,7 +200,7 @@ CALL_RULES: Final = (
             r"length of padding_config must equal the number of axes of operand, got padding_config "
             r"(?P<config>\([\d, ()\-]{0,200}\)) for operand shape (?P<shape>\([\d, ]{0,200}\))"
         ),
-        _rule(
+        _rule(  # slicing.py of jax.lax
             "padding",
             "A pad has one entry (low, high, interior) for each dimension of its array.",
             "The entries {config} are for the array {shape}.",
@@ -246,7 +246,7 @@ CALL_RULES: Final = (
             r"number of query heads must be a multiple of key/value heads, but got (?P<queries>\d{1,9}) vs "
             r"(?P<keys>\d{1,9})"
         ),
-        _rule(
+        _rule(  # jax.nn.dot_product_attention
             "heads of an attention",
             "Each key and value head serves the same number of query heads.",
             "{queries} query heads are not a multiple of {keys} key and value heads.",
@@ -256,7 +256,7 @@ CALL_RULES: Final = (
     ),
     (
         r"JAX does not support string indexing; got idx='?(?P<index>[^'\n]{1,80})",
-        _rule(
+        _rule(  # a pytree that lost its dictionary is indexed so
             "index",
             "An array of JAX is indexed by integers, slices, and masks.",
             "The index is '{index}'.",
@@ -279,7 +279,7 @@ CALL_RULES: Final = (
             r"\(`axis_names`\), but got devices\.ndim == (?P<dimensions>\d{1,3}) and len\(axis_names\) == "
             r"(?P<names>\d{1,3})"
         ),
-        _rule(
+        _rule(  # mesh.py of JAX
             "axes of a mesh",
             "A mesh has one name for each dimension of its array of devices.",
             "The devices have {dimensions} dimensions; the number of names is {names}.",
@@ -311,7 +311,7 @@ CALL_RULES: Final = (
             r"major_to_minor=(?P<order>\([\d, ]{0,80}\)) "
             r"and shape=(?P<shape>\([\d, ]{0,200}\))"
         ),
-        _rule(
+        _rule(  # layout.py of JAX; major_to_minor is the reverse of XLA's order
             "layout of an array",
             "major_to_minor of a layout names each dimension of the array once.",
             "{order} is for an array of shape {shape}.",
@@ -362,7 +362,7 @@ CALL_RULES: Final = (
             r"\(flattened "
             r"argument (?P<argument>\d{1,9})[^)\n]{0,60}?(?:first use: (?P<first>\d{1,9}))?\)"
         ),
-        _rule(
+        _rule(  # common_pjrt_client.cc
             "donated argument",
             "A donated array is given to the program once, as one argument.",
             "Argument {argument} is the array that argument {first} is, and is donated.",
@@ -377,7 +377,7 @@ CALL_RULES: Final = (
             r"'(?P<other>[^'\n]{1,80})' is "
             r"inconclusive"
         ),
-        _rule(
+        _rule(  # shape_poly.py
             "symbolic sizes",
             "With symbolic dimensions, what the program compares must hold for every size.",
             "Whether {one} {relation} {other} depends on the size.",
@@ -387,7 +387,7 @@ CALL_RULES: Final = (
     ),
     (
         r"(?P<option>jax_\w{1,60}) config should be updated before backends are initialized",
-        _rule(
+        _rule(  # xla_bridge.py
             "configuration option",
             "Options of platforms are set before JAX starts one.",
             "{option} was set after the first array or jax.devices().",
@@ -414,7 +414,7 @@ CALL_RULES: Final = (
             r"(?P<at>\d{1,3}) with value (?P<found>\d{1,9}) in shape (?P<shape>\([\d, ]{0,200}\)) and the number of "
             r"devices=(?P<devices>\d{1,9})"
         ),
-        _rule(
+        _rule(  # PmapSharding.default
             "sharding of pmap",
             "pmap gives one element of the mapped dimension to each device.",
             "Dimension {at} of {shape} has {found} elements, for {devices} devices.",
@@ -424,7 +424,7 @@ CALL_RULES: Final = (
     ),
     (
         r"scan got value with no leading axis to scan over: (?P<value>[^\n]{1,200}?)\.?(?=\n|$)",
-        _rule(
+        _rule(  # xs of lax.map come here, too
             "input of a scan",
             "A scan takes slices of arrays along their first dimension; a number has none.",
             "It got {value}.",
@@ -433,7 +433,7 @@ CALL_RULES: Final = (
     ),
     (
         r"You must pass a non-None PRNGKey to init and/or apply",
-        _rule(
+        _rule(  # hk.transform raises it at the first draw
             "random key",
             "Haiku gives random numbers to a function by the key of its call.",
             "The function draws random numbers, and init or apply got None for the key.",

@@ -35,7 +35,7 @@ NATIVE_RULES: Final = (
             r"(?:(?P<core>\d{1,3}x\d{1,3}x\d{1,3}_\w{2,6}): )?(?:\*\*\* )?Halt is unexpected, all pending programs "
             "will fail"
         ),
-        _rule(
+        _rule(  # real_program_continuator.cc of libtpu
             "halted device",
             "A TPU core halts if its program does what the hardware refuses: an access outside of memory, or a wait "
             "that never ends. All programs in its queue fail.",
@@ -68,7 +68,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"unexpected worker hostname '(?P<host>[^'\n]{0,120})' from env var (?P<variable>\w{1,60})",
-        _rule(
+        _rule(  # libtpu's start; a proxy name or a port is refused, too
             "hosts of a TPU slice",
             "TPU_WORKER_HOSTNAMES lists the hosts of the slice, as names or addresses without ports, with "
             "commas between.",
@@ -142,7 +142,7 @@ NATIVE_RULES: Final = (
             r"SubAllocator must return memory aligned to at least (?P<wanted>\d{1,9}) bytes, got "
             r"(?P<found>0x[0-9a-f]{1,16})"
         ),
-        _rule(
+        _rule(  # bfc_allocator.cc
             "alignment of an allocation",
             "Allocators of devices return addresses that are multiples of an alignment.",
             "{found} is not a multiple of {wanted}.",
@@ -166,7 +166,7 @@ NATIVE_RULES: Final = (
     # --- kernels ---
     (
         r"Mosaic kernels cannot be automatically partitioned",
-        _rule(
+        _rule(  # tpu_custom_call.py of JAX
             "partitioned kernel",
             "The partitioner divides HLO; it does not look into kernels.",
             "A Pallas (Mosaic) kernel is in a program for several devices, outside of shard_map.",
@@ -190,7 +190,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"Only copies transferring a number of bytes divisible by the warpgroup size are supported",
-        _rule(
+        _rule(  # jax/experimental/mosaic/gpu/launch_context.py
             "copy in a Mosaic GPU kernel",
             "Mosaic GPU copies between memories by a warpgroup of 128 threads.",
             "The bytes of a block are not a multiple of 128.",
@@ -203,7 +203,7 @@ NATIVE_RULES: Final = (
             r"memref<(?P<block>[^ ,<>\n]{1,80})[^\n]{0,200}?> must have a number of elements that is a "
             r"multiple of (?P<multiple>\d{1,9})"
         ),
-        _rule(
+        _rule(  # fragmented_array.py of Mosaic GPU
             "block of a Mosaic GPU kernel",
             "A warpgroup of 128 threads loads the elements of a block evenly.",
             "The block {block}[[ of {elements} elements|]] is not a multiple of {multiple}.",
@@ -224,7 +224,7 @@ NATIVE_RULES: Final = (
     # --- PyTorch/XLA ---
     (
         r"(?:Check failed: xtensor\b[\s\S]{0,2000}?)?Input tensor is not an XLA tensor: (?P<type>[\w.]{1,60})",
-        _rule(
+        _rule(  # bridge.cpp of torch_xla
             "device of a tensor",
             "The operands of an operation are on one device.",
             "An operand is a {type} on the CPU, where another is on the XLA device.",
@@ -239,7 +239,7 @@ NATIVE_RULES: Final = (
             r"Error while lowering: \[[^\]\n]{0,80}\] (?P<operation>[\w:]{1,80}), location=(?P<place>[^,\n]{1,200})"
             r"(?:[^\n]{0,200}?type=(?P<type>\w{1,20}))?[\s\S]{0,400}?Check failed: (?P<why>[^\n]{1,200})"
         ),
-        _rule(
+        _rule(  # the operation is named by PyTorch/XLA's own IR
             "lowering of an operation",
             "PyTorch/XLA lowers each operation to HLO; checks compare its types and sizes.",
             "{operation}[[ to {type}]] at {place}: {why}.",
@@ -290,7 +290,7 @@ NATIVE_RULES: Final = (
             r"(?:Could not find a version that satisfies the requirement|No matching distribution found for) "
             r"(?P<package>[\w.\[\],=<>!~\-]{1,120})(?: \(from versions: (?P<versions>[^)\n]{1,2000})\))?"
         ),
-        _rule(
+        _rule(  # pip names the package twice, in two lines
             "package",
             "pip installs what is built for the release of Python, the system, and the processor.",
             "no {package} was found for this Python[[ (its versions: {versions})]].",
@@ -305,7 +305,7 @@ NATIVE_RULES: Final = (
             r"(?P<task>/job:\S{1,60}/task:\d{1,6}|[Tt]ask \S{1,60}) unexpectedly tried to connect with a different "
             r"incarnation"
         ),
-        _rule(
+        _rule(  # coordination_service.cc; a loader that spawns imports the program again
             "restarted process",
             "The coordination service ends a job if one of its processes starts again: the others have state of "
             "the old "
@@ -321,7 +321,7 @@ NATIVE_RULES: Final = (
             r"Barrier timed out\. (?:Barrier_id|Id): (?P<barrier>[^\s]{1,200}?)\.? Timed out task names:?\s*"
             r"(?P<tasks>(?:/job:\S{1,80}/task:\d{1,6}\s*){1,64})"
         ),
-        _rule(
+        _rule(  # the tasks are listed one a line, in no order
             "barrier of a job",
             "All processes of a job come to a barrier, within a time limit.",
             "{missing} did not come to {barrier}.",
@@ -335,7 +335,7 @@ NATIVE_RULES: Final = (
             r"cluster registration failed\.[\s\S]{0,400}?timeout is currently set to: (?P<limit>[\dhms.]{1,20}?)\.?\s"
             r"(?:[\s\S]{0,200}?Id: (?P<barrier>[^\s]{1,120}?)\.(?= ))?"
         ),
-        _rule(
+        _rule(  # the limit is initialization_timeout
             "start of a job with several processes",
             "The coordination service waits until all processes of the job have registered.",
             "Some did not within {limit}[[ ({barrier})]].",
@@ -349,7 +349,7 @@ NATIVE_RULES: Final = (
             r"available devices are different from the devices used to save the checkpoint[\s\S]{0,200}?"
             r"Original=\[(?P<saved>[^\]\n]{1,4000})\], current available=\[(?P<here>[^\]\n]{1,4000})\]"
         ),
-        _rule(
+        _rule(  # sharding.py of Orbax
             "devices of a checkpoint",
             "Orbax restores arrays with the shardings that they were saved with, unless others are given.",
             "It was saved on other devices than this job has ({here}).",
@@ -364,7 +364,7 @@ NATIVE_RULES: Final = (
             r"(?P<devices>\d{1,9}) "
             r"devices and batch (?P<size>\d{1,9})"
         ),
-        _rule(
+        _rule(  # MaxText and T5X check it before the mesh is used
             "batch of a mesh",
             "The batch is divided among the devices of its axis.",
             "A batch of {size} does not divide among {devices} devices.",
@@ -378,7 +378,7 @@ NATIVE_RULES: Final = (
             r"Failed to get TPU metadata \([\w\-]{1,40}\) from instance metadata for variable (?P<variable>\w{1,80})"
             r"(?:: (?P<why>[^\n;]{1,200}))?"
         ),
-        _rule(
+        _rule(  # gcp_metadata_utils.cc; each variable is tried up to 30 times
             "metadata of a TPU",
             "libtpu reads from the metadata server of Google Cloud which slice the machine belongs to.",
             "The server has no {variable}[[: {why}]].",
@@ -393,7 +393,7 @@ NATIVE_RULES: Final = (
             r"(?P<framework>[\d.]{1,12})"
             r"(?:; minimum supported is (?P<least>[\d.]{1,12}))?"
         ),
-        _rule(
+        _rule(  # the window is that of PJRT's C interface
             "version of a plugin",
             "A plugin and jaxlib speak one version of the PJRT interface, within 12 weeks.",
             "The plugin has {plugin}, the framework {framework}[[, which needs {least}]].",
@@ -402,7 +402,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"(?:Profiler session already active|Another profiling session active)",
-        _rule(
+        _rule(  # profiler_lock.cc of tsl
             "profiler",
             "One trace is recorded at a time in a process.",
             "a trace is being recorded already.",
@@ -412,7 +412,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"Cannot find key: (?P<key>sm_\d{2,4}|gfx\w{3,8}|[\w.\-]{2,40})(?=\s|$|\.)",
-        _rule(
+        _rule(  # the tables are protos in XLA's source
             "device without an entry",
             "Tables of measured times have an entry for each kind of device.",
             "{key} has none.",
@@ -422,7 +422,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"compiled using NumPy 1\.x cannot be run in\s+NumPy (?P<version>[\d.]{3,12})",
-        _rule(
+        _rule(  # NumPy prints it when such a module is imported
             "version of NumPy",
             "Modules with native code run with the major version of NumPy that they were built for.",
             "a module is built for NumPy 1, and NumPy {version} is installed.",
@@ -431,7 +431,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"Required bindings for `(?P<target>[\w.]{1,120})` not provided in config: (?P<names>\[[^\]\n]{1,300}\])",
-        _rule(
+        _rule(  # gin/config.py
             "gin configuration",
             "gin gives arguments to functions from its configuration files.",
             "{target} has no value for {names}.",
@@ -441,7 +441,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"(?:You are trying to access|Access to model \S{1,120} is restricted|Cannot access) a? ?gated repo",
-        _rule(
+        _rule(  # huggingface_hub answers with status 401 or 403
             "model files",
             "Hugging Face gives files of some models only to accounts that were granted access.",
             "the account of this machine has no access.",
@@ -451,7 +451,7 @@ NATIVE_RULES: Final = (
     # --- messages that change nothing ---
     (
         r"(?P<what>Fallback to op-by-op mode because (?P<why>[^\n]{1,120}))",
-        _rule(
+        _rule(  # graph_launch.cc
             "command buffer",
             "XLA:GPU records programs as CUDA graphs, which start faster than single kernels.",
             "one is run kernel by kernel, because {why}.",
@@ -461,7 +461,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"Not creating XLA devices, tf_xla_enable_xla_devices not set",
-        _rule(
+        _rule(  # xla_cpu_device.cc
             "start of TensorFlow",
             "Devices named XLA_GPU were the first way to use XLA in TensorFlow.",
             "they are not created.",
@@ -470,7 +470,7 @@ NATIVE_RULES: Final = (
     ),
     (
         r"Couldn't find sharding info under RestoreArgs",
-        _rule(
+        _rule(  # type_handlers.py of Orbax
             "shardings of a checkpoint",
             "Orbax takes the shardings to restore with from the call, or else from a file of the checkpoint.",
             "the call gave none.",
