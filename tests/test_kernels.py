@@ -153,12 +153,11 @@ def test_memory_is_what_the_compiler_reserves() -> None:
     assert (kernel("gather").smem_bytes, kernel("matmul").smem_bytes) == (512, 0)
 
 
-def test_scratch_that_is_read_only_where_it_was_written_is_not_kept() -> None:
-    maps, matmul = kernel("maps"), kernel("matmul")
-    assert [part.is_dropped for part in maps.scratch] == [True, True]
-    assert [part.is_dropped for part in matmul.scratch] == [False]
-    assert maps.vmem_bytes == sum(window.bytes for window in maps.windows)
-    assert matmul.vmem_bytes == 131072 + 262144 + 524288 + 524288
+def test_memory_is_that_of_the_compiler_or_less() -> None:
+    """What libtpu uses for these kernels after compilation; it keeps scratch of `maps` that is read by half a tile."""
+    used = {"matmul": 1441792, "gather": 65536, "copied": 196608}
+    assert {name: kernel(name).vmem_bytes for name in used} == used
+    assert kernel("maps").vmem_bytes <= 61440
 
 
 @pytest.mark.parametrize(
@@ -203,6 +202,17 @@ def test_contiguous_blocks_are_one_piece_of_memory(seed: int) -> None:
     # blocks that end inside of a tile are no pieces for the compiler, even where they are
     in_tiles = (block[1] % 8 == 0 or block[1] == rows) and (block[2] % 128 == 0 or block[2] == columns)
     assert is_contiguous(block, shape, 8) == (bool(is_piece) and in_tiles)
+
+
+def test_a_block_beyond_the_array_is_read_where_it_is_but_not_written() -> None:
+    """As libtpu 0.0.52 decides for random kernels."""
+    array = parse_shape("bf16[1,104,64]{2,1,0:T(8,128)(2,1)S(1)}")
+    assert isinstance(array, ArrayShape)
+    assert is_contiguous((1, 128, 64), array, 8)
+    assert not is_contiguous((1, 128, 64), array, 8, is_output=True)
+    several = parse_shape("f32[2,52,200]{2,1,0:T(8,128)S(1)}")
+    assert isinstance(several, ArrayShape)
+    assert not is_contiguous((2, 128, 200), several, 8)
 
 
 def test_limits_are_those_that_libtpu_names() -> None:

@@ -32,7 +32,7 @@ from hlo_cli.mlir.mlir_values import (
     SymbolAttribute,
     TextAttribute,
 )
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 
 TARGET: Final = "tpu_custom_call"
 """The target of the custom calls whose configuration has a body."""
@@ -142,6 +142,8 @@ def config_of(call: Instruction) -> BackendConfig:
 def _read(body: str, locations: str) -> KernelBody:
     """The body in base64, and its locations in bytecode of their own, which jax 0.12 writes."""
     program = read_bytecode(_decoded(body, "body"))
+    for operation in program.root.walk():
+        _check(operation)
     notes = []
     if locations:
         try:
@@ -154,6 +156,31 @@ def _read(body: str, locations: str) -> KernelBody:
     if function is None:
         raise HloError(f"no kernel function among {len(functions)} functions of the body")
     return _described(program, function, functions, tuple(notes))
+
+
+_LEAST: Final[Mapping[str, tuple[int, int, int]]] = {
+    "scf.condition": (1, 0, 0),
+    "scf.for": (3, 0, 1),
+    "scf.if": (1, 0, 1),
+    "scf.index_switch": (1, 0, 1),
+    "scf.while": (0, 0, 2),
+    "tpu.enqueue_dma": (2, 0, 0),
+    "tpu.matmul": (2, 1, 0),
+    "tpu.vector_store": (2, 0, 0),
+    "vector.contract": (2, 1, 0),
+    "vector.load": (1, 1, 0),
+    "vector.multi_reduction": (1, 1, 0),
+}
+"""The least operands, results, and regions of operations that analyses take apart."""
+
+
+def _check(operation: Operation) -> None:
+    """Raises HloError for an operation that lacks what it must have, in a damaged body."""
+    least = _LEAST.get(kind_of(operation), (0, 0, 0))
+    found = (len(operation.operands), len(operation.results), len(operation.regions))
+    for noun, fewest, count in zip(("operands", "results", "regions"), least, found, strict=True):
+        if count < fewest:
+            raise HloError(f"{kind_of(operation)} at byte {operation.at:,} of the body has {counted(count, noun)}")
 
 
 def _decoded(text: str, field: str) -> bytes:

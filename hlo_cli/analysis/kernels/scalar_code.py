@@ -113,7 +113,7 @@ def _fitted(number: Numbers, operation: Operation) -> Numbers:
     """The number as its type holds it."""
     kind = operation.results[0].type
     bits = kind.bits if isinstance(kind, IntegerType | NamedType) else None
-    if number is None or bits is None or bits >= 64:
+    if number is None or not bits or bits >= 64:
         return number
     if bits == 1:
         return number & 1
