@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hlo_cli.lint.settings import LintSettings
 from lint_cases import ADD, SCHEDULED, Case, entry, module
+from lint_pallas_cases import PALLAS
 
 HALF_ADD = ADD.replace("f32", "bf16")
 REPLICAS = ", replica_count=4"
@@ -487,4 +488,4 @@ NUMERICS = (
     ),
 )
 
-COST_CASES = (*LAYOUTS, *MEMORY, *FUSION, *SCHEDULES, *COLLECTIVES, *COMBINED, *CALLS, *NUMERICS)
+COST_CASES = (*LAYOUTS, *MEMORY, *FUSION, *SCHEDULES, *COLLECTIVES, *COMBINED, *CALLS, *NUMERICS, *PALLAS)

@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 
 from hlo_cli.lint.settings import LintSettings
 from lint_cases import ADD, SCHEDULED
+from lint_pallas_cases import COLUMN, GATHER, MATMUL
+from lint_pallas_cases import whole as example_of
 
 TILED = "t = f32[8,128]{1,0:T(8,128)} parameter(1)"
 """An argument in tiles, as modules for TPUs have them."""
@@ -26,7 +28,10 @@ ENTRY e {{ z = s32[] constant(0)  a = {0} parameter(0)  s = (s32[], {0}) tuple(z
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Lines of the entry before and behind the example, computations, the rest of the header; `whole` replaces all."""
+    """Lines of the entry before and behind the example, computations, the rest of the header; `whole` replaces all.
+
+    `kernel` names the body of a Pallas kernel that the example cuts off.
+    """
 
     before: tuple[str, ...] = ()
     _: KW_ONLY
@@ -35,9 +40,11 @@ class Around:
     header: str = ""
     settings: LintSettings = EVERY
     whole: str = ""
+    kernel: str = ""
 
     def text(self, example: str) -> str:
         """The module with the example in its place: in the entry, before it, or as all of it."""
+        example = example_of(example, self.kernel) if self.kernel else example
         if self.whole:
             return f"HloModule m{self.header}\n{self.computations}{self.whole.replace('{example}', example)}"
         if "HloModule" in example:
@@ -59,6 +66,13 @@ class Around:
 def around(*before: str, behind: str = "", computations: str = "", header: str = SCHEDULED) -> Around:
     """Lines before the example in a scheduled module, unless another header is given."""
     return Around(before, behind=(behind,), computations=computations, header=header)
+
+
+def kernel(name: str, *operands: str) -> Around:
+    """Arguments `x` and `y`, or the indices `i` and `x`, of a call of a Pallas kernel, whose body is given."""
+    names = ("i", "x") if operands[0].startswith("s32") else ("x", "y")
+    lines = [f"{each} = {shape} parameter({n})" for n, (each, shape) in enumerate(zip(names, operands, strict=False))]
+    return Around(tuple(lines), kernel=name)
 
 
 FOUR = f"{SCHEDULED}, replica_count=4"
@@ -157,5 +171,9 @@ CONTEXTS: Mapping[str, Around] = {
     "HLO704": around("a = s8[8,8] parameter(0)", "b = s8[8,8] parameter(1)"),
     "HLO705": around("a = f32[8,8] parameter(0)", "b = f32[8,8] parameter(1)", TILED.replace("(1)", "(2)")),
     "HLO706": around("a = bf16[8,8] parameter(0)", "b = bf16[8,8] parameter(1)"),
+    "HLO801": kernel("matmul", *MATMUL[1:]),
+    "HLO802": kernel("column", *COLUMN[1:]),
+    "HLO803": kernel("gather", *GATHER[1:]),
+    "HLO804": kernel("matmul", *MATMUL[1:]),
     "HLO707": around("x = f32[512,512] parameter(0)"),
 }  # fmt: skip

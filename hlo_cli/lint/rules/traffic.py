@@ -1,10 +1,11 @@
-"""HLO1xx, HLO3xx: which bytes are moved for nothing: padding, copies, and values between kernels?"""
+"""HLO1xx, HLO3xx, HLO8xx: which bytes are moved for nothing: padding, copies, values between kernels and in them?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from math import prod
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, producer_of, uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
@@ -32,7 +33,10 @@ from hlo_cli.lint.rule import LintContext, rule, shape_span
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.value_flow import element_type, round_trips, transitive_uses
 from hlo_cli.report.findings import COUNT, Finding
-from hlo_cli.report.numbers import format_bytes, format_percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.kernels.pallas_kernels import KernelWindow, PallasKernel
 
 # --- HLO1xx: padding and layout-changing copies ---
 
@@ -618,3 +622,223 @@ def _could_fuse(user: Instruction, operand: Instruction) -> bool:
         position = user.operands.index(operand) if operand in user.operands else 0
         return is_elementwise_on(user, position)
     return operand in user.operands and is_elementwise_on(user, user.operands.index(operand))
+
+
+# --- Pallas kernels ---
+
+
+_TARGET: Final = "tpu_custom_call"
+_LEAST_LIMIT: Final = "v5e"  # of all generations, it has the lowest limit, so that what fits there fits everywhere
+"""The TPU whose limit of VMEM holds where none is known."""
+
+
+def _kernels(context: LintContext) -> Iterator[PallasKernel]:
+    """The kernels whose bodies can be read, each call once."""
+    if not any(True for _ in context.with_attribute_text(_TARGET, "custom-call")):  # only faster
+        return
+    from hlo_cli.analysis.kernels.pallas_kernels import pallas_kernels_of  # reads MLIR, which few modules have
+
+    for kernel in pallas_kernels_of(context.module, chip=_chip(context)):
+        if not kernel.error:
+            yield kernel
+
+
+def _chip(context: LintContext) -> str | None:
+    """The TPU that the kernels are for, if it is known."""
+    return context.chip.chip if context.chip is not None and context.target == "tpu" else None
+
+
+def _limit(context: LintContext, kernel: PallasKernel) -> int:
+    """The bytes of VMEM that a kernel may hold."""
+    from hlo_cli.analysis.kernels.kernel_memory import limits_of
+
+    return kernel.limit_bytes or limits_of(_chip(context) or _LEAST_LIMIT).default_bytes
+
+
+def _held(kernel: PallasKernel) -> int:
+    """The bytes of VMEM that a kernel holds: what the compiler says, or at least what its text says."""
+    return max(kernel.vmem_bytes, kernel.used_vmem_bytes or 0)
+
+
+# --- HLO8xx ---
+
+
+@rule("HLO801", "window read again that could stay", severity="warning")
+def window_read_again(context: LintContext) -> Iterator[Finding]:
+    """A Pallas kernel reads an operand several times that fits in VMEM as a whole.
+
+    Reported if at least min_kernel_bytes are read again, and if VMEM has room for the whole operand and the kernel's
+    other windows.
+
+    Why: A block is read from main memory whenever its index changes from one step of the grid to the next. An
+    operand whose block is the whole array is read once, and needs one buffer instead of two.
+
+    Example:
+        r = bf16[1024,1536] custom-call(x, y), custom_call_target="tpu_custom_call",
+          backend_config={"custom_call_config":{"body":"TUzvUg…"}}
+
+    Fix: Make the block of the operand larger: pl.BlockSpec without arguments, or a block of all rows that the kernel
+    slices itself. Or order the grid so that the dimensions which the operand's index map does not mention run fastest.
+
+    Reference: `hlo kernel DUMP NAME`
+    """
+    for kernel in _kernels(context):
+        room = _limit(context, kernel) - _held(kernel)
+        for again, window in sorted(_read_again(kernel), key=lambda each: -each[0]):
+            more = window.shape.padded_bytes - window.bytes
+            if again < context.settings.min_kernel_bytes or more > room:
+                continue
+            room -= max(more, 0)
+            call = kernel.instruction
+            operand = call.operands[window.number]
+            name, size = context.user_name(operand), format_bytes(window.shape.logical_bytes)
+            times = (window.moved_bytes or 0) / window.shape.logical_bytes
+            yield context.finding(
+                f"kernel {kernel.name} reads {name} ({size}) {times:.3g} times, although it fits in VMEM",
+                call,
+                waste=Waste(again),
+                other=operand,
+                about=window.label,
+                common=Common(f"{COUNT} operands of kernels are read several times, but fit in VMEM", "function"),
+                hint=f"make its block all of it, {index_text(window.shape.sizes, '()')}, with an index map that "
+                f"returns zeros; that needs {format_bytes(max(more, 0))} more VMEM",
+            )
+
+
+def _read_again(kernel: PallasKernel) -> Iterator[tuple[int, KernelWindow]]:
+    """Operands in main memory with the bytes read beyond all of them; not those whose blocks an array chooses."""
+    for window in kernel.windows:
+        if not window.is_output and window.index_map and window.space == "vmem" and not window.is_bound:
+            yield (window.moved_bytes or 0) - window.shape.logical_bytes, window
+
+
+@rule("HLO802", "padded block", severity="note")
+def padded_block(context: LintContext) -> Iterator[Finding]:
+    """More than max_padding_fraction of the VMEM that a window of a Pallas kernel takes is padding.
+
+    Reported for at least min_padding_bytes.
+
+    Why: VMEM holds tiles of 8 or more rows and 128 columns. A block of one column takes as much as one of 128.
+
+    Example:
+        r = f32[8192,1] custom-call(x), custom_call_target="tpu_custom_call",
+          backend_config={"custom_call_config":{"body":"TUzvUg…"}}
+
+    Fix: Let the last dimension of the block be a multiple of 128, and the one before a multiple of 8, 16 for 16-bit
+    types, or 32 for 8-bit types. Pass a column as a row, or several of them at once.
+
+    Reference: `hlo kernel DUMP NAME`; `hlo layout`
+    """
+    settings = context.settings
+    for kernel in _kernels(context):
+        for window in kernel.windows:
+            logical = _logical(window)
+            padding = window.bytes - logical
+            if (
+                window.space == "vmem"
+                and padding >= settings.min_padding_bytes
+                and padding > settings.max_padding_fraction * window.bytes
+            ):
+                yield context.finding(
+                    f"{window.label} of kernel {kernel.name}, {_block_text(window)}, takes "
+                    f"{format_bytes(window.bytes)} of VMEM for {format_bytes(logical)}",
+                    kernel.instruction,
+                    waste=Waste(padding, None),
+                    about=window.label,
+                    common=Common(f"{COUNT} blocks of kernels are mostly padding", "function"),
+                )
+
+
+def _block_text(window: KernelWindow) -> str:
+    buffers = "" if window.buffers < 2 else f", {window.buffers} buffers"
+    return f"{window.element_type}[{','.join(map(str, window.block))}]{buffers}"
+
+
+def _logical(window: KernelWindow) -> int:
+    return window.shape.element_bits * prod(window.block) // 8 * window.buffers
+
+
+@rule("HLO803", "small steps of a kernel", severity="note")
+def small_steps(context: LintContext) -> Iterator[Finding]:
+    """A Pallas kernel that memory bounds moves less than min_kernel_bytes in a step, and uses less than half of VMEM.
+
+    Reported for kernels that move at least min_kernel_bytes in at least 8 steps.
+
+    Why: To begin each step of the grid takes about as long as moving 256 KiB. Larger blocks are fewer steps, and VMEM
+    has room for them.
+
+    Example:
+        r = f32[768,512] custom-call(i, x), custom_call_target="tpu_custom_call",
+          backend_config={"custom_call_config":{"body":"TUzvUg…"}}
+
+    Fix: Make the blocks larger, so that the grid has fewer steps.
+
+    Reference: `hlo kernel DUMP NAME --chip CHIP`
+    """
+    least = context.settings.min_kernel_bytes
+    for kernel in _kernels(context):
+        steps, moved, limit = kernel.steps, kernel.bytes_accessed, _limit(context, kernel)
+        if not steps or steps < _FEW_STEPS or not moved or moved < least or moved / steps >= least:
+            continue
+        if _held(kernel) * 2 < limit and kernel.flops < _RIDGE * moved:
+            yield context.finding(
+                f"kernel {kernel.name} takes {format_count(steps, 'steps')} of {format_bytes(moved // steps)} and "
+                f"{format_bytes(_held(kernel))} of {format_bytes(limit)} of VMEM",
+                kernel.instruction,
+                subject=kernel.instruction,
+                common=Common(f"{COUNT} kernels take small steps", "function"),
+            )
+
+
+_FEW_STEPS: Final = 8  # with fewer, two buffers cannot hide much; chosen
+_RIDGE: Final = 200  # flops a byte of v5e and v5p, 240 and 166, at which compute takes as long as memory
+"""Below it, main memory bounds the time of a kernel."""
+
+
+@rule("HLO804", "missing or wrong cost estimate of a kernel", severity="note")
+def wrong_estimate(context: LintContext) -> Iterator[Finding]:
+    """A Pallas kernel has no cost_estimate, or one that is wrong by a factor of 2.
+
+    Reported for kernels that move at least min_kernel_bytes. The flops of matmuls and the bytes moved
+    in one execution of the kernel are compared.
+
+    Why: XLA does not look into the kernel. It schedules transfers around it by the estimate of its author, which
+    nothing checks; estimates of bytes often count each array once, although its blocks are read again.
+
+    Example:
+        r = bf16[1024,1536] custom-call(x, y), custom_call_target="tpu_custom_call",
+          backend_config={"custom_call_config":{"body":"TUzvUg…"}}
+
+    Fix: Pass cost_estimate=pl.CostEstimate(flops=…, transcendentals=…, bytes_accessed=…) with the numbers of the hint.
+
+    Reference: `hlo kernel DUMP NAME`
+    """
+    for kernel in _kernels(context):
+        moved = kernel.bytes_accessed
+        if moved is None or moved < context.settings.min_kernel_bytes:
+            continue
+        estimate, flops = kernel.estimate, kernel.flops or kernel.work.elementwise
+        exact = f"{flops:,} flops and {moved:,} bytes"
+        message = f"kernel {kernel.name} has no cost_estimate"
+        if estimate is not None:
+            counts = {flops, kernel.flops + kernel.work.elementwise}  # with and without what is not a matmul
+            wrong = ["flops"] if not any(_is_near(estimate.flops, count) for count in counts) else []
+            wrong += [] if _is_near(estimate.bytes_accessed, moved) else ["bytes"]
+            if not wrong:
+                continue
+            said = {"flops": f"{estimate.flops:,} flops", "bytes": f"{estimate.bytes_accessed:,} bytes"}
+            done = {"flops": f"{flops:,}", "bytes": f"{moved:,}"}
+            parts = [f"{said[each]} instead of {done[each]}" for each in wrong]
+            message = f"the cost_estimate of kernel {kernel.name} has {' and '.join(parts)}"
+        yield context.finding(
+            message,
+            kernel.instruction,
+            subject=kernel.instruction,
+            hint=f"the kernel has {exact}",
+            common=Common(f"{COUNT} kernels have no cost_estimate or a wrong one", "function"),
+        )
+
+
+def _is_near(estimate: int, count: int) -> bool:
+    """Whether a number is right but for less than a factor of 2."""
+    return count <= 2 * estimate and estimate <= 2 * count
