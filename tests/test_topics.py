@@ -289,8 +289,8 @@ def test_every_column_has_a_description() -> None:
 
 _RULE = re.compile(r"─+(?:  ─+)+ *")
 _UNITS = re.compile(r"[KMGT]?i?B|%|[µnm]?s|[kMGTP]?flops?(?:/s)?|[KMGT]?B/s")
-_OTHER_HEADS = {"async-start", "copy-start", "operator", "true for", "what"}
-"""Opcodes that head columns of instructions with that opcode, and tables in pages of help."""
+_OTHER_HEADS = {"async-start", "copy-start", "operator", "true for", "what", "SMACT", "TENSO", "DRAMA"}
+"""Opcodes that head columns of instructions with that opcode, tables in pages of help, and columns of dcgmi's own."""
 
 
 def heads_of(screen: str) -> Iterator[str]:
