@@ -165,6 +165,16 @@ def test_several_jobs_find_the_same(folder: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_a_module_that_xla_refuses_is_reduced_by_a_command(folder: Path) -> None:
+    """It may be what makes a compiler crash: then candidates may be refused as well."""
+    (folder / "odd.hlo").write_text(GOOD.replace("f32[4,4] tanh(p)", "f32[4,4] tanh(p), odd_attribute=3"))
+    _, err, code = reduce(folder, "odd.hlo", "--check", "grep -q odd_attribute {} && exit 7", "-o", "out")
+    assert code == 0, err
+    text = (folder / "out" / "reduced.hlo").read_text()
+    assert text.count(" = ") == 2
+    assert "odd_attribute=3" in text
+
+
 def test_passes_are_reduced_to_the_one_that_changes_results(folder: Path) -> None:
     dumps = folder / "dumps"
     dumps.mkdir()

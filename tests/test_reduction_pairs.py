@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 import reducing
-from hlo_cli import Module, Source, parse_module
+from hlo_cli import Module, Source, load, parse_module
 from hlo_cli.syntax.strict_reader import check_strictly
-from hlo_cli.transform.reduction.cuts import Question, cuts, together
+from hlo_cli.transform.reduction.cuts import Question, cuts, pair_of, together
 from hlo_cli.transform.reduction.draft import draft_of
 from hlo_cli.transform.reduction.search import Case, Reduction, Search, stages_of
 
@@ -178,6 +178,22 @@ def test_seeded_faults_in_a_model() -> None:
     found = _of_models(("cpu/softmax/after", "gpu/h100_scan/after"))
     assert len(found) >= 3
     check(found)
+
+
+def test_a_compilation_is_reduced_with_the_text_that_it_was_made_of() -> None:
+    """Names and instructions are others, so that values alone say what belongs together."""
+    sizes = []
+    for name in ("cpu/softmax", "gpu/h100_mlp"):
+        before = load(reducing.FIXTURES / name, stage="before_optimizations")
+        after = load(reducing.FIXTURES / name, stage="after_optimizations")
+        for kind in ("wrong opcode", "operand order", "dropped term", "lost update"):
+            wrong = reducing.seeded(after, kind, Random(f"{name}/after_optimizations{kind}"))
+            if wrong is not None:
+                case = Case(pair_of(draft_of(before), wrong.drafts[1]), wrong.arguments)
+                assert reducing.QUESTION.fails(case)
+                sizes.append(reducing.reduce_pair(case).case.draft.size)
+    assert len(sizes) >= 5
+    assert max(sizes) <= 5, sizes
 
 
 @pytest.mark.slow

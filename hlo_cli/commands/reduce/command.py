@@ -91,7 +91,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         failure, case = _failure(case, options, folder)
         before = len(loaded.module)
         found, names = _reduced(case, failure, options, place, before, quiet=output.quiet)
-        report = _report(loaded, found, failure, time.monotonic() - began, place, names)
+        # Files and pipes get the same bytes for the same input; a person has waited.
+        seconds = time.monotonic() - began if output.is_for_person else None
+        report = _report(loaded, found, failure, seconds, place, names)
     return write_report(report, output)
 
 
@@ -145,7 +147,11 @@ def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: Reduce
         draft = draft_of(loaded.module)
         # Most passes change nothing, and texts are compared faster than values.
         if before is not None and before.to_string() != draft.to_string():
-            pair = Case(pair_of(before, draft))
+            try:
+                pair = Case(pair_of(before, draft))
+            except HloError:  # a pass that divides the program among devices changes its parameters
+                before = draft
+                continue
             if _fails_with(question, pair, _made_up(loaded.module, options.seed)):
                 return loaded, pair
         before = draft
@@ -275,7 +281,7 @@ _OF_NO_VERDICT = ("jobs", "max_steps", "max_seconds", "args", "seed")
 def _searched(
     case: Case, failure: Failure, options: ReduceOptions, journal: Journal | None, *, quiet: bool
 ) -> Reduction:
-    from hlo_cli.commands.reduce.failures import Oracle, broken_rules
+    from hlo_cli.commands.reduce.failures import Oracle, broken_rules, is_accepted
     from hlo_cli.render.progress import counted
     from hlo_cli.transform.reduction.search import Search
 
@@ -284,7 +290,7 @@ def _searched(
     seconds = options.check_seconds if options.check is not None else options.limits.max_seconds
     with counted("steps", quiet=quiet) as show:
         search = Search(
-            Oracle(failure, allowed).judge(jobs=jobs, seconds=seconds),
+            Oracle(failure, allowed, all(map(is_accepted, case.texts))).judge(jobs=jobs, seconds=seconds),
             known={} if journal is None else journal.known,
             note=_nothing if journal is None else journal.note,
             progress=_shown(show),
@@ -323,7 +329,7 @@ def _report(
     loaded: Loaded,
     found: Reduction,
     failure: Failure,
-    seconds: float,
+    seconds: float | None,
     place: str | None,
     names: Sequence[str],
 ) -> Report:

@@ -173,9 +173,6 @@ def _how(failure: Failure) -> str:
             return "To see it: `hlo memspace reduced.hlo`."
 
 
-_LEAST_SECONDS: Final = 3.0  # a tool that answers sooner is not waited for
-
-
 def summary_of(found: Reduction, before: int, failure: Failure, seconds: float | None = None) -> str:
     """The answer in one line.
 
@@ -186,8 +183,7 @@ def summary_of(found: Reduction, before: int, failure: Failure, seconds: float |
     >>> summary_of(Reduction(Case((draft,)), (), 3, True), 12, HighPeak(8), 6.25)
     'reduced 12 instructions to 1 in 3 steps, 6 s; still needs more than 8 bytes at the peak'
     """
-    # What is faster is noise, and the same input gives the same words.
-    time = "" if seconds is None or seconds < _LEAST_SECONDS else f", {seconds:.0f} s"
+    time = "" if seconds is None else f", {seconds:.0f} s"
     return (
         f"reduced {format_count(before, 'instructions')} to {found.case.draft.size:,} in "
         f"{format_count(found.steps, 'steps')}{time}; still {failure.words}"

@@ -23,6 +23,8 @@ from hlo_cli.analysis.comparison.entry_values import (
     is_argument,
     truth,
 )
+from hlo_cli.analysis.comparison.first_difference import ExecutionValues
+from hlo_cli.analysis.comparison.two_runs import compare_runs
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.settings import Limits, Wanted
 from hlo_cli.analysis.semantics.typed_values import Floats, Value
@@ -30,10 +32,12 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, free_name
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CONTROL_PREDECESSORS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.reduction.draft import Body, Draft, Line, entering
 from hlo_cli.transform.reduction.search import Case, Change, Stage
+from hlo_cli.transform.reduction.steps import Edit, inlining
 
 Read = Callable[[str], Module]
 """Reads a text, which is valid."""
@@ -76,8 +80,10 @@ def cuts(question: Question) -> tuple[Stage, ...]:
     """The stages that cut where values are known, for cases with arguments."""
     return (
         Stage("one result kept", partial(_results, question)),
+        Stage("cut to the first instruction that differs", partial(_first_difference, question)),
         Stage("cut between right values and a wrong one", partial(_parts, question)),
         Stage("one computation kept, with its arguments", partial(_callees, question)),
+        Stage("called computations inlined", _inlined),
         Stage("unused parameters dropped", lambda case: (_without_unused,)),
         Stage("values of the first module as arguments", partial(_reference_values, question)),
     )
@@ -133,6 +139,8 @@ _MOST_ENDS: Final = 12
 """Wrong values that are tried as results: the first ones are the causes, if the names of both modules fit."""
 _MOST_COMPARED: Final = 64
 """Values of the other module with the same sizes that are compared with one: programs have many zeros."""
+_MOST_ORPHANS: Final = 200
+"""Values that only the first module has, each compared with those that only the second has: so many take a second."""
 _SAME_NAMES: Final = 0.5
 """The share of values with the same names, types, and sizes from which two modules are one, edited or passed on."""
 
@@ -185,9 +193,27 @@ class _Known:
             found = next((each for each in same if self._are_equal(line, each, old)), None)
             if found is not None and line.name != second.root:
                 self.right[line.name] = found.name
+        if not has_same_names:
+            self.wrong += self._counterparts(first, second, old)
         roots = (second.root, first.root)
         if roots not in self.wrong and second.root not in self.right:
             self.wrong.append(roots)
+
+    def _counterparts(self, first: Body, second: Body, old: EntryValues) -> Iterator[tuple[str, str]]:
+        """Values that only one of the modules has, made of the same operands: whatever their names, they differ."""
+        others = {line.name: line for line in first.lines}
+        own = {line.name: line for line in second.lines}
+        known = set(self.right.values())
+        orphans = [line for line in first.lines if line.name not in known and line.operands][:_MOST_ORPHANS]
+        for line in second.lines:
+            if line.name in self.right or not line.operands:
+                continue
+            for other in orphans:
+                if self._fits(line, other) and len(line.operands) == len(other.operands):
+                    pairs = zip(line.operands, other.operands, strict=True)
+                    # Elements of tuples have no values of their own here.
+                    if all(a in own and b in others and self._are_equal(own[a], others[b], old) for a, b in pairs):
+                        yield line.name, other.name
 
     def other_operands(self, new: str, old: str) -> Iterator[tuple[str, str]]:
         """The operands of a value and of its counterpart that are not the same, both of one operation."""
@@ -347,6 +373,68 @@ def _with_reference_value(case: Case, line: Line, value: Value) -> Case | None:
     return found if found.draft.size < case.draft.size else None
 
 
+# --- modules that have little in common ---
+
+_SMALL: Final = 8
+"""Instructions up to which two modules are left as they are: the comparison runs both several times."""
+
+
+def _first_difference(question: Question, case: Case) -> Iterator[Change]:
+    """The instruction that a comparison names, and its counterpart, with the values that they had.
+
+    Compilations of one text have other instructions and names, but the comparison finds pairs by their structure.
+    """
+    if len(case.drafts) == 1 or case.draft.size <= _SMALL or question.floats != "widen":
+        return
+    old, new = (question.read(text) for text in case.texts)
+    given = [(case.arguments or {})[parameter.name] for parameter in new.entry.parameters]
+    try:
+        compared = compare_runs(old, new, given, limits=question.limits, allow_uncovered=True)
+    except HloError:
+        return
+    values = compared.values
+    if values is None or values.new is None or values.old is None or values.new.place.device:
+        return
+    smaller = _executed_pair(question, case, values.old, values.new)
+    if smaller is not None:
+        yield lambda now: smaller if now is case else None
+
+
+def _executed_pair(question: Question, case: Case, old: ExecutionValues, new: ExecutionValues) -> Case | None:
+    """The case of one instruction of each module, whose operands are arguments; those of equal values are the same."""
+    parameters: dict[str, Line] = {}
+    arguments: dict[str, Value] = {}
+    drafts = []
+    for draft, side in ((case.draft, new), (case.drafts[0], old)):
+        instruction = side.place.instruction
+        body = draft[instruction.computation.name]
+        line, names = body[instruction.name], dict[str, str]()
+        for operand, value in zip(line.used, side.operands, strict=True):
+            shape = body[operand].shape
+            if not is_argument((value,), shape):
+                return None
+            argument = as_argument((value,), shape)
+            same = (
+                name
+                for name, each in parameters.items()
+                if _sizes(each.shape) == _sizes(shape)
+                and not question.is_wrong((argument,), (arguments[name],), (shape, shape))
+            )
+            name = next(same, "") or free_name(operand, {line.name, *parameters}, {})
+            names[operand] = name
+            arguments.setdefault(name, argument)
+            parameters.setdefault(name, Line(name, shape, opcodes.PARAMETER))
+        drafts.append((draft, body, line, names))
+    pair = []
+    for draft, body, line, names in reversed(drafts):
+        lines = (*parameters.values(), line.without((CONTROL_PREDECESSORS,)))
+        # Names are mapped before the parameters come, as one may be that of another operand.
+        renamed = replace(body, lines=(lines[-1],), root=line.name).redirected(names)
+        entry = replace(renamed, lines=(*lines[:-1], *renamed.lines), thread="main")
+        pair.append(entering(body.name, draft).with_entry(entry))
+    return Case(tuple(pair), arguments)
+
+
 # --- called computations ---
 
 _SEEDS: Final = range(8)
@@ -423,6 +511,19 @@ def _entered(case: Case, callees: Sequence[str], arguments: Sequence[Value]) -> 
         drafts.append(entering(name, draft).with_entry(replace(renamed, thread="main")))
     exact = [as_argument((value,), each.shape) for value, each in zip(arguments, parameters, strict=True)]
     return Case(tuple(drafts), {each.name: value for each, value in zip(parameters, exact, strict=True)})
+
+
+def _inlined(case: Case) -> Iterator[Change]:
+    """The computation of a fusion or a call in its place, in one of the modules: its values are then known too."""
+    for at, draft in enumerate(case.drafts):
+        for edit in inlining(draft):
+
+            def change(now: Case, at: int = at, edit: Edit = edit) -> Case | None:
+                opened = edit(now.drafts[at])
+                drafts = (*now.drafts[:at], opened, *now.drafts[at + 1 :]) if opened is not None else None
+                return None if drafts is None else replace(now, drafts=drafts)
+
+            yield change
 
 
 def _with_parameters(body: Body, parameters: Sequence[Line]) -> Body | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -257,9 +257,14 @@ def _zero(body_name: str, name: str, draft: Draft) -> Draft | None:
 
 def _opened(draft: Draft) -> Iterator[Edit]:
     """Called computations in place of calls, fusions, loops (one iteration), and conditionals (one branch)."""
+    return inlining(draft, (opcodes.CALL, opcodes.FUSION, opcodes.WHILE, opcodes.CONDITIONAL))
+
+
+def inlining(draft: Draft, kinds: Collection[str] = (opcodes.CALL, opcodes.FUSION)) -> Iterator[Edit]:
+    """Called computations in place of what calls them; the meaning stays in place of calls and fusions."""
     for body in reversed(draft.bodies):
         for line in reversed(body.lines):
-            if line.opcode in (opcodes.CALL, opcodes.FUSION, opcodes.WHILE, opcodes.CONDITIONAL):
+            if line.opcode in kinds:
                 for at in range(len(line.called)):
                     yield partial(_open, body.name, line.name, at)
 
