@@ -181,9 +181,10 @@ def in_xla(cases: Sequence[Case]) -> list[str]:
         {
             "texts": case.texts,
             "arguments": [
-                (str(np.asarray(value).dtype), np.asarray(value).tolist())
+                (str(np.asarray(value).dtype), list(map(str, np.ravel(np.asarray(value)))))
                 for value in ((case.arguments or {})[each.name] for each in case.draft.entry.parameters)
             ],
+            "sizes": [np.shape(np.asarray((case.arguments or {})[each.name])) for each in case.draft.entry.parameters],
             "types": [str(each.shape).partition("[")[0] for each in case.draft.entry.parameters],
         }
         for case in cases

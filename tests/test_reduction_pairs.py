@@ -196,7 +196,7 @@ def test_a_compilation_is_reduced_with_the_text_that_it_was_made_of() -> None:
     assert max(sizes) <= 5, sizes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_seeded_faults_in_all_models() -> None:
     found = _of_models(("",))
     assert len(found) >= 100

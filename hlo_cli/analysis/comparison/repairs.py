@@ -28,6 +28,7 @@ from hlo_cli.analysis.semantics.typed_values import (
     array_of,
     arrays_of,
     carrier,
+    operand_array_shape,
 )
 from hlo_cli.analysis.sharding.meshes import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.dataclass import dataclass
@@ -166,7 +167,9 @@ def _variants(
         if not _is_real_or_complex(shape):
             yield from _opcodes(instruction, computed, _LOGIC)
     elif opcode in UNARY and _is_real_or_complex(shape):
-        yield from _opcodes(instruction, computed, _FUNCTIONS)
+        # Of complex numbers, `abs` and `real` make real ones, and what most others make does not fit in their place.
+        if operand_array_shape(instruction, 0).element_type == shape.element_type:
+            yield from _opcodes(instruction, computed, _FUNCTIONS)
     else:
         yield from _moves(instruction, shape)
 

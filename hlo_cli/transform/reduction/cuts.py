@@ -303,7 +303,11 @@ class _Parameters:
             if line.name not in needed:
                 continue
             shared = right.get(line.name)
-            if (line.name != end or with_end) and shared is not None and self._add(shared):
+            if not is_old and line.opcode == opcodes.GET_TUPLE_ELEMENT and entry[line.used[0]].is_parameter:
+                shared, is_element = line.name, True  # both modules have the same arguments
+            else:
+                is_element = False
+            if (line.name != end or with_end or is_element) and shared is not None and self._add(shared):
                 renamed[line.name] = f"{shared}"
                 continue
             if line.is_parameter:  # a wrong argument, such as NaN, or one that no run has kept
