@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,22 @@ def test_a_module_that_xla_refuses_is_reduced_by_a_command(folder: Path) -> None
     text = (folder / "out" / "reduced.hlo").read_text()
     assert text.count(" = ") == 2
     assert "odd_attribute=3" in text
+
+
+PARSE = "import sys; from jaxlib import _hlo; _hlo.hlo_module_from_text(open(sys.argv[1]).read())"
+
+
+@pytest.mark.oracle
+def test_a_crash_of_the_parser_of_xla_is_reduced_to_the_literal(folder: Path) -> None:
+    if find_spec("jaxlib") is None:
+        pytest.skip("jaxlib is not installed")
+    (folder / "crash.hlo").write_text(GOOD.replace("constant(0)", "constant(true)"))
+    (folder / "parse.py").write_text(PARSE)
+    check = f"{sys.executable} {folder / 'parse.py'} {{}}"
+    _, err, code = reduce(folder, "crash.hlo", "--check", check, "-o", "out")
+    assert code == 0, err
+    lines = (folder / "out" / "reduced.hlo").read_text().split("\n")
+    assert [line.strip() for line in lines if " = " in line] == ["ROOT %o = f32[] constant(true)"]
 
 
 def test_passes_are_reduced_to_the_one_that_changes_results(folder: Path) -> None:

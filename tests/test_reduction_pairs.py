@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
 import reducing
@@ -117,6 +118,8 @@ def test_wrong_groups_of_devices_are_left() -> None:
     assert "{0,2},{1,3}" in found.case.texts[1]
     assert "exponential" not in found.case.texts[1]
     assert found.case.draft.size <= 6
+    [argument] = (found.case.arguments or {}).values()
+    assert np.shape(np.asarray(argument)) == (8, 3), "the parts of four devices"
 
 
 def test_a_difference_of_rounding_is_no_failure_without_a_tolerance() -> None:
@@ -133,6 +136,15 @@ def test_a_difference_of_rounding_is_no_failure_without_a_tolerance() -> None:
     found = search.reduce(case, (*cuts(question), *together(stages_of(pairs=True))))
     assert "reduce-precision" in found.case.texts[1]
     assert found.case.draft.size == 2
+
+
+def test_arguments_have_the_types_that_steps_give_to_parameters() -> None:
+    text = "ENTRY e { p = f64[8] parameter(0)  ROOT r = f64[8] FAULT(p) }"
+    found = reduced(text, "sine", "cosine")
+    [value] = (found.case.arguments or {}).values()
+    assert str(np.asarray(value).dtype) == "float32"
+    assert np.shape(np.asarray(value)) == (1,)
+    assert "f64" not in found.case.texts[1]
 
 
 @pytest.mark.parametrize("wanted", ["nan", "inf"])

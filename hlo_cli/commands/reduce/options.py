@@ -148,7 +148,7 @@ class ReduceOptions:
         "--max-memory",
         "SIZE",
         group="Limits",
-        default="16GiB",
+        default="8GiB",
         help="Refuse candidates that need more memory; the limit of --check as well.",
     )
 

@@ -303,10 +303,9 @@ class _Parameters:
             if line.name not in needed:
                 continue
             shared = right.get(line.name)
-            if not is_old and line.opcode == opcodes.GET_TUPLE_ELEMENT and entry[line.used[0]].is_parameter:
-                shared, is_element = line.name, True  # both modules have the same arguments
-            else:
-                is_element = False
+            # Both modules have the same arguments, so that an element of one is right even as a result.
+            is_element = not is_old and line.opcode == opcodes.GET_TUPLE_ELEMENT and entry[line.used[0]].is_parameter
+            shared = line.name if is_element else shared
             if (line.name != end or with_end or is_element) and shared is not None and self._add(shared):
                 renamed[line.name] = f"{shared}"
                 continue
@@ -561,13 +560,21 @@ def pair_of(old: Draft, new: Draft) -> tuple[Draft, Draft]:
 # --- arguments of smaller sizes ---
 
 
-def with_fitting_arguments(case: Case) -> Case:
-    """The case whose arguments have the sizes of its parameters, after a step that has made these smaller."""
-    shapes = {line.name: line.shape for line in case.draft.entry.parameters}
-    given = case.arguments or {}
-    return Case(
-        case.drafts, {name: cut_to_sizes(value, shapes[name]) for name, value in given.items() if name in shapes}
-    )
+def with_fitting_arguments(case: Case, before: Case) -> Case | None:
+    """The case whose arguments have the types and sizes of its parameters, after a step that has changed these.
+
+    None if an argument is that of several devices, of which a part cannot be cut in the same way.
+    """
+    old = {line.name: line.shape for line in before.draft.entry.parameters}
+    arguments: dict[str, Value] = {}
+    for line in case.draft.entry.parameters:
+        value, shape = (before.arguments or {})[line.name], line.shape
+        if _sizes(shape) != _sizes(old[line.name]):
+            if any(each.name == "sharding" for each in line.attributes):
+                return None
+            value = as_argument((cut_to_sizes(value, shape),), shape)
+        arguments[line.name] = value
+    return Case(case.drafts, arguments)
 
 
 def together(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -579,7 +586,7 @@ def together(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
                 def fitting(now: Case, change: Change = change) -> Case | None:
                     smaller = change(now)
-                    return None if smaller is None else with_fitting_arguments(smaller)
+                    return None if smaller is None else with_fitting_arguments(smaller, now)
 
                 yield fitting
 
