@@ -227,6 +227,8 @@ def test_a_search_that_was_stopped_goes_on(folder: Path, number: signal.Signals)
         assert process.poll() is None
     process.send_signal(number)
     process.wait(20)
+    temporary = [name for name in os.listdir(folder / "out.part") if name != "verdicts"]
+    assert len(temporary) == (1 if number == signal.SIGKILL else 0), "what the next search removes"
     known = len(verdicts.read_text().splitlines()) - 1
     assert not (folder / "out").exists()
     ran = len(log.read_text().splitlines())

@@ -33,6 +33,7 @@ _MOST_FOLDER_BYTES: Final = 1 << 30
 _LOOK: Final = 0.2  # a disk writes 100 MB in that time: what is over the limit then is gone a moment later
 _ROUNDS: Final = 50  # of kills: a process that forks all the time is hit when it waits for its turn
 _MARK: Final = "HLO_REDUCE_CHECK"
+_PREFIX: Final = "hlo-reduce-"
 _DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 
 
@@ -63,15 +64,27 @@ class Scratch:
 
 
 @contextmanager
-def scratch() -> Iterator[Scratch]:
-    """A folder for commands, which is removed at the end with all processes."""
-    folder = tempfile.mkdtemp(prefix="hlo-reduce-")
+def scratch(parent: str | None = None) -> Iterator[Scratch]:
+    """A folder for commands, in a parent if there is one, which is removed at the end with all processes.
+
+    What an earlier process that was killed has left in the parent is removed, and the parent itself if it is empty.
+    """
+    if parent is not None:
+        os.makedirs(parent, exist_ok=True)
+        for name in os.listdir(parent):
+            if name.startswith(_PREFIX):
+                shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+    # Commands run in folders of their own, where a relative path would be another.
+    folder = os.path.abspath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     found = Scratch(folder, os.urandom(8).hex())
     try:
         yield found
     finally:
         found.kill()
         shutil.rmtree(folder, ignore_errors=True)
+        if parent is not None:
+            with suppress(OSError):  # it has the verdicts of a search that was stopped
+                os.rmdir(parent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,13 +79,15 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     output, reading = io_of(given)
     options = ReduceOptions(**given)
     options.run_check()
+    parent = None
     if place is not None:
-        from hlo_cli.commands.reduce.results import check_place
+        from hlo_cli.commands.reduce.results import check_place, unfinished
 
         check_place(place)
+        parent = unfinished(place)
     from hlo_cli.commands.reduce.checks import scratch
 
-    with removed_on_signals(), scratch() as folder:
+    with removed_on_signals(), scratch(parent) as folder:
         began = time.monotonic()
         loaded, case = _case(inputs, reading, options)
         failure, case = _failure(case, options, folder)

@@ -41,13 +41,22 @@ class Journal:
         self.file.flush()
 
 
+def unfinished(place: str) -> str:
+    """The folder of a search that has not ended.
+
+    >>> unfinished("out/")
+    'out.part'
+    """
+    return f"{place.rstrip(os.sep)}.part"
+
+
 @contextmanager
 def journal_of(place: str, question: str) -> Iterator[Journal]:
     """The verdicts of an earlier search for the same question that was stopped, and the file for more.
 
     The folder stays if the search is stopped, whatever stops it, and is removed when the search has ended.
     """
-    folder = f"{place.rstrip(os.sep)}.part"
+    folder = unfinished(place)
     path = os.path.join(folder, _VERDICTS)
     try:
         os.makedirs(folder, exist_ok=True)
