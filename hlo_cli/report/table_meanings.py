@@ -127,6 +127,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "gpu_kernels": "kernels of Triton and cuDNN with their configuration",
             "windows": "operands and results of the kernel with their blocks",
             "scratch": "scratch, semaphores, and prefetched scalars of the kernel",
+            "block_choices": "block sizes that fit in VMEM, those that move the fewest bytes first",
             "kernel": "grid, memory, and work of the kernel",
             "operations": "operations of the body with their source lines",
             **_MODULES,

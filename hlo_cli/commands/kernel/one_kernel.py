@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.kernels.fitting import BlockChoice, block_choices
 from hlo_cli.analysis.kernels.index_maps import index_letters
 from hlo_cli.analysis.kernels.kernel_body import body_of, kind_of
 from hlo_cli.analysis.kernels.kernel_memory import limits_of
@@ -56,6 +57,8 @@ def report_of_kernel(loaded: Loaded, name: str, throughput: ChipSpec | None, arg
     parts: list[Part] = [_windows_table(kernel)]
     if kernel.scratch or kernel.prefetched:
         parts.append(_scratch_table(kernel))
+    if (choices := _choices_table(listed)) is not None:
+        parts.append(choices)
     if (figure := _blocks_figure(kernel)) is not None:
         parts.append(figure)
     parts.append(Facts("kernel", tuple(_facts(listed))))
@@ -79,6 +82,8 @@ def _answer(listed: Listed) -> str:
     bytes_moved = f", {format_bytes(moved)} moved" if moved is not None else ""
     limit = f" of {format_bytes(listed.limit_bytes)}" if listed.limit_bytes is not None else ""
     held = f"{format_bytes(kernel.vmem_bytes)}{limit} of VMEM"
+    if listed.limit_bytes is not None and max(kernel.vmem_bytes, kernel.used_vmem_bytes or 0) > listed.limit_bytes:
+        held = f"does not fit: {held}"
     return f"{kernel.name or kernel.instruction.name}: {grid}, {held}{bytes_moved}"
 
 
@@ -164,6 +169,40 @@ def _scratch_table(kernel: PallasKernel) -> Table:
         noun="arrays",
         main=False,
     )
+
+
+# --- other block shapes ---
+
+_MOST_CHOICES: Final = 5  # the next ones move more
+_WORTH: Final = 0.8  # of the bytes of a kernel that fits: less is hard to see in its time; chosen, not measured
+
+
+def _choices_table(listed: Listed) -> Table | None:
+    """Block sizes that fit in VMEM, if the kernel does not, or if they move much less; None if there is nothing to say.
+
+    What the compiler uses beyond windows and scratch is taken to stay as it is.
+    """
+    kernel, limit = listed.kernel, listed.limit_bytes
+    moved = kernel.bytes_accessed
+    if limit is None or moved is None:
+        return None
+    rest = max(kernel.rest_bytes or 0, 0)
+    choices = block_choices(kernel, limit_bytes=limit - rest, generation=listed.chip)
+    fits = kernel.vmem_bytes + rest <= limit
+    if not choices or (fits and choices[0].moved_bytes > _WORTH * moved):
+        return None
+    letters = " × ".join(choices[0].sizes)
+    columns: tuple[Column[BlockChoice], ...] = (
+        Column("sizes", letters, of=lambda each: " × ".join(map(str, each.sizes.values()))),
+        Column("block_shapes", "blocks", rank=3, of=lambda each: ", ".join(map(_sizes, each.blocks))),
+        Column("steps", "steps", "count", of=lambda each: each.steps),
+        Column("reserved_bytes", "held", "bytes", of=lambda each: each.vmem_bytes),
+        Column("moved_bytes", "moved", "bytes", of=lambda each: each.moved_bytes),
+        Column("moved_share", "of now", "percent", of=lambda each: each.moved_bytes / moved),
+    )
+    verdict = "block sizes that fit and move less" if fits else "does not fit; block sizes that do"
+    shown = choices[:_MOST_CHOICES]
+    return Table("block_choices", columns, rows_from(columns, shown), title=verdict, noun="block sizes", main=False)
 
 
 # --- memory and work ---
