@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.inputs.dumps import first_dump, proto_of
+from hlo_cli.inputs.dumps import FIRST_STAGE, LAST_STAGE, dump_of_stage, proto_of
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
@@ -85,7 +85,7 @@ def _is_proto_text(text: str) -> bool:
 
 
 def read_input(given: Input, *, strict: bool = False) -> Module:
-    """The module of an input; `Module.program` and `Module.proto` are read from files next to it, when asked for.
+    """The module of an input; `program`, `generated`, and `proto` of it are read from files next to it, when asked for.
 
     >>> from hlo_cli.source import Source
     >>> module = read_input(Input(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }"), None))
@@ -94,17 +94,18 @@ def read_input(given: Input, *, strict: bool = False) -> Module:
     """
     module = read_module(given.source, given.proto, strict=strict, infer=omitted_shape)
     if given.path is not None and given.dump is not None:
-        module.read_program = partial(_read_program, given)
+        module.read_program = partial(_read_stage, given, FIRST_STAGE)
+        module.read_generated = partial(_read_stage, given, LAST_STAGE)
         module.read_proto = partial(_read_proto, given.path)
     return module
 
 
-def _read_program(given: Input) -> Module | None:
-    """The module in the first dump of the same program; None without one, or if it cannot be read."""
+def _read_stage(given: Input, stage: str) -> Module | None:
+    """The module in another dump of the same program; None without one, or if it cannot be read."""
     assert given.path is not None
     assert given.dump is not None
     with suppress(HloError, OSError):
-        path = first_dump(given.path, given.dump)
+        path = dump_of_stage(given.path, given.dump, stage)
         for input_ in [] if path is None else read_inputs([path])[:1]:
             return read_module(input_.source, input_.proto, infer=omitted_shape)
     return None

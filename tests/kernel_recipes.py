@@ -852,3 +852,48 @@ def near_limit(choose: Random) -> Program:
         name="near_limit",
     )
     return Program(call, tuple(Argument(shape, kind[0]) for shape, kind in zip(shapes[:-1], kinds, strict=False)))
+
+
+# --- scratch that is passed on in registers ---
+
+
+@recipe
+def stored_and_loaded(choose: Random) -> Program:
+    """Parts of scratch, which is stored and loaded in straight-line code: whole tiles, and parts of them."""
+    rows, columns = 32, 256
+    dtype = choose.choice(("float32", "bfloat16", "bfloat16", "int8"))
+    starts = [(0, 32), (0, 32), (0, 32), (0, 32), (16, 32), (0, 8), (8, 24), (0, 4), (4, 12), (0, 20), (8, 32)]
+    widths = [(0, 256), (0, 256), (0, 256), (0, 128), (128, 256), (0, 64), (64, 256), (64, 192)]
+
+    def part() -> tuple[slice, slice]:
+        return slice(*choose.choice(starts)), slice(*choose.choice(widths))
+
+    def changed(x: Any, number: int) -> Any:
+        return x ^ number if dtype == "int8" else x * number
+
+    whole = (slice(0, rows), slice(0, columns))
+    steps = [("store", whole if choose.random() < 0.8 else part())]
+    steps += [(choose.choice(("store", "load")), part()) for _ in range(choose.randrange(1, 4))]
+    steps.append(("load", choose.choice((part(), whole))))
+
+    def kernel(x: Any, o: Any, scratch: Any) -> None:
+        o[...] = x[...]
+        for number, (step, at) in enumerate(steps, 2):
+            if step == "store":
+                scratch[at] = changed(x[at], number)
+            else:
+                loaded = changed(scratch[at], number)
+                o[at] = o[at] ^ loaded if dtype == "int8" else o[at] + loaded  # so that no load is in vain
+
+    spec = pl.BlockSpec((rows, columns), lambda i, j: (i, j))
+    shape = (4 * rows, 4 * columns)
+    call = pl.pallas_call(
+        kernel,
+        grid=(4, 4),
+        in_specs=[spec],
+        out_specs=spec,
+        out_shape=struct(shape, dtype),
+        scratch_shapes=[pltpu.VMEM((rows, columns), jnp.dtype(dtype))],
+        name="stored_and_loaded",
+    )
+    return Program(call, (Argument(shape, dtype),))

@@ -225,6 +225,42 @@ def test_memory_of_kernels_is_that_of_the_compiler(topology: str, names: tuple[s
     assert sum(rest < 0 for rest in rests) <= len(rests) // CHUNK  # a window that is passed on in registers
 
 
+PASSED_ON_CASES = [
+    pytest.param("v5e:2x2", tuple(f"stored_and_loaded-{seed}" for seed in range(8, 16)), id="sample"),
+    *(
+        pytest.param(
+            topology,
+            tuple(f"stored_and_loaded-{1000 * at + seed}" for seed in range(50)),
+            id=topology,
+            marks=pytest.mark.long,
+        )
+        for at, topology in enumerate(TOPOLOGIES)
+    ),
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("topology", "names"), PASSED_ON_CASES)
+def test_scratch_is_passed_on_in_registers_as_by_the_compiler(
+    topology: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Witness: what libtpu uses in all, which is less than windows and scratch if it keeps no scratch."""
+    for package in ("jax", "libtpu"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    expected, found = {}, {}
+    for name, (module, _) in compiled(tmp_path, topology, names).items():
+        [kernel] = pallas_kernels_of(module, chip=generation_of(topology))
+        [scratch] = kernel.scratch
+        windows = sum(window.bytes for window in kernel.windows)
+        assert kernel.used_vmem_bytes is not None
+        expected[name] = kernel.used_vmem_bytes < windows + scratch.bytes
+        found[name] = scratch.is_dropped
+    assert found == expected
+    assert len(found) == len(names)
+    assert len(set(found.values())) == 2
+
+
 # --- limits ---
 
 FIT_CASES = [

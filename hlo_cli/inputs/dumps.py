@@ -571,7 +571,8 @@ def _shown(folder: str) -> str:
 _PASS_STAGE: Final = lazy_regex(
     r"(?P<number>\d+)\.(?P<pipeline>.*?)(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+))?"
 )
-_FIRST_STAGE: Final = "before_optimizations"
+FIRST_STAGE: Final = "before_optimizations"
+LAST_STAGE: Final = "after_codegen"  # of TPUs, which know the memory of each kernel only then
 
 
 class PassName(NamedTuple):
@@ -640,7 +641,17 @@ def first_dump(path: str, dump: DumpName) -> str | None:
     >>> first_dump("/no/such/after_optimizations.txt", parse_dump_name("after_optimizations.txt")) is None
     True
     """
-    if dump.stage == _FIRST_STAGE or not is_file(path):
+    return dump_of_stage(path, dump, FIRST_STAGE)
+
+
+def dump_of_stage(path: str, dump: DumpName, stage: str) -> str | None:
+    """The path of the dump of the same module at another stage, in the directory of the dump or above `passes`.
+
+    None without one, for that dump itself, and for a dump that is not a file.
+
+    >>> dump_of_stage("/no/such/after_optimizations.txt", parse_dump_name("after_optimizations.txt"), LAST_STAGE)
+    """
+    if dump.stage == stage or not is_file(path):
         return None
     here = os.path.dirname(path)
     folders = (here, os.path.join(here, os.pardir)) if os.path.basename(os.path.abspath(here)) == _PASSES else (here,)
@@ -648,7 +659,7 @@ def first_dump(path: str, dump: DumpName) -> str | None:
         dumps = [
             name
             for name, dump_name in read_directory(folder).dumps
-            if dump_name.group == dump.group and dump_name.stage == _FIRST_STAGE
+            if dump_name.group == dump.group and dump_name.stage == stage
         ]
         if dumps:
             return os.path.normpath(os.path.join(folder, dumps[0]))

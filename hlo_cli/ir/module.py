@@ -171,6 +171,7 @@ class Module(Tabular):
     read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
     read_program: Callable[[], Module | None] | None = None
     read_proto: Callable[[], Module | None] | None = None
+    read_generated: Callable[[], Module | None] | None = None
     spmd_output_sharding: AnySharding | None = None
     value_order: tuple[Computation, ...] = ()
     is_part: bool = False
@@ -201,6 +202,14 @@ class Module(Tabular):
     def program(self) -> Module | None:
         """The same program before optimizations, from the dump next to this one; None if there is no such dump."""
         return self.read_program() if self.read_program is not None else None
+
+    @cached_property
+    def generated(self) -> Module | None:
+        """The same module after its code was generated, from the dump next to this one; None if there is no such dump.
+
+        A TPU's compiler knows only then how much memory each kernel uses.
+        """
+        return self.read_generated() if self.read_generated is not None else None
 
     @cached_property
     def proto(self) -> Module | None:

@@ -1,14 +1,15 @@
 """Which memory of a kernel does the compiler not keep, because nothing needs it there?
 
 Measured with libtpu's own lists of allocations, those that it declares and those that it keeps: what is stored and then
-loaded in straight-line code is passed on in registers if it is of whole tiles; what is only stored to has no memory;
+loaded in straight-line code is passed on in registers if these are stored whole, and loaded with all their rows and in
+the same order (of 850 random kernels on v5e, v6e, and 7x, in all); what is only stored to has no memory;
 what is copied by hand from VMEM is read where it was, as are blocks of whole columns if the grid has one step; and an
 operand on the chip that nothing reads needs no window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -46,7 +47,7 @@ def dropped_memory(body: KernelBody, on_chip: Mapping[Value, ArrayShape], genera
     needless = {
         value
         for value in in_question
-        if _is_passed_on(value, operations, used, environment)
+        if _is_passed_on(value, operations, used, environment, generation)
         or _is_copied_in_vmem(value, operations, in_vmem, generation)
     }
     return unread | passed_on | needless
@@ -129,10 +130,15 @@ def _used_values(function: Operation) -> set[Value]:
 
 
 def _is_passed_on(
-    value: Value, operations: Sequence[Placed], used: Collection[Value], environment: Environment
+    value: Value,
+    operations: Sequence[Placed],
+    used: Collection[Value],
+    environment: Environment,
+    generation: str | None,
 ) -> bool:
     """Whether all that is loaded was stored before in the same straight-line code."""
-    stored: dict[int, list[_Box]] = {}
+    stored: dict[int, list[_Stored]] = {}
+    rows = _rows_of_tiles(value, generation)
     for operation, number in operations:
         if value not in operation.operands:
             continue
@@ -140,7 +146,7 @@ def _is_passed_on(
         match kind_of(operation):
             case "vector.load":
                 box = _box(operation.operands[1:], operation.results[0].type, environment)
-                is_known = _has_whole_tiles(value) and box is not None and not _remaining([box], boxes)
+                is_known = _has_whole_tiles(value) and box is not None and _is_covered(value, box, boxes, rows)
                 if not is_known and any(result in used for result in operation.results):
                     return False
             case "tpu.vector_store" if operation.operands[1] is value and _is_plain_store(operation):
@@ -150,7 +156,13 @@ def _is_passed_on(
                 for other, earlier in stored.items():
                     if other != number:
                         earlier.clear()  # what a condition may have overwritten is not known
-                boxes.append(box)
+                # a tile that is stored in part is put together in memory
+                boxes[:] = [
+                    (part, order) for each, order in boxes for part in _without(each, _touched_tiles(box, rows))
+                ]
+                whole = _whole_tiles(box, rows)
+                if all(start < end for start, end in whole):
+                    boxes.append((whole, _has_both_tiles(value, box, rows)))
             case _:
                 return False
     return True
@@ -171,6 +183,50 @@ def _has_whole_tiles(value: Value) -> bool:
     kind = value.type
     sizes = known_shape(kind) if isinstance(kind, ArrayType) else ()
     return len(sizes) > 1 and not sizes[-2] % SUBLANES and not sizes[-1] % LANES
+
+
+_Stored: TypeAlias = "tuple[_Box, bool]"
+"""Elements that are stored in whole registers, and whether these have rows of two tiles."""
+
+
+def _is_covered(value: Value, box: _Box, stored: Sequence[_Stored], rows: int) -> bool:
+    """Whether a load has only rows of whole registers, of which it may use some columns, that were stored so."""
+    if any(edge % rows for edge in box[-2]):
+        return False
+    has_both = _has_both_tiles(value, box, rows)
+    return not _remaining([box], [each for each, other in stored if other == has_both])
+
+
+def _has_both_tiles(value: Value, box: _Box, rows: int) -> bool:
+    """Whether registers have rows of two tiles, as those of narrow types have if a vector is one tile wide."""
+    kind = value.type
+    first, last = box[-1]
+    is_narrow = isinstance(kind, ArrayType) and 0 < bits_of(kind.element) < WORD
+    return is_narrow and rows == SUBLANES and first // LANES == (last - 1) // LANES
+
+
+def _rows_of_tiles(value: Value, generation: str | None) -> int:
+    """The rows of a tile of scratch, by its type."""
+    kind = value.type
+    sizes = known_shape(kind) if isinstance(kind, ArrayType) else ()
+    if not isinstance(kind, ArrayType) or len(sizes) < 2 or not bits_of(kind.element):
+        return SUBLANES
+    return _tile_rows_of_scratch(sizes[-2], bits_of(kind.element), generation)
+
+
+def _touched_tiles(box: _Box, rows: int) -> _Box:
+    """The tiles of which a box has elements."""
+    return _to_edges(box, rows, lambda start, end, size: (start // size * size, -(-end // size) * size))
+
+
+def _whole_tiles(box: _Box, rows: int) -> _Box:
+    """The tiles of which a box has all elements; an empty box if there is none."""
+    return _to_edges(box, rows, lambda start, end, size: (-(-start // size) * size, end // size * size))
+
+
+def _to_edges(box: _Box, rows: int, move: Callable[[int, int, int], tuple[int, int]]) -> _Box:
+    sizes = (rows, LANES)[-len(box) :]
+    return (*box[:-2], *[move(start, end, size) for (start, end), size in zip(box[-2:], sizes, strict=True)])
 
 
 def _has_whole_words(value: Value) -> bool:
@@ -236,7 +292,7 @@ def _tile_rows_of_scratch(rows: int, bits: int, generation: str | None) -> int:
 _Box: TypeAlias = tuple[tuple[int, int], ...]
 """The first element and the one after the last, in each dimension."""
 MAX_BOXES: Final = 256  # chosen: kernels write their scratch in a few pieces
-"""The most pieces that a load is compared with."""
+"""The most pieces of a load that are compared with what is stored."""
 
 
 def _box(indices: Sequence[Value], kind: Type, environment: Environment) -> _Box | None:

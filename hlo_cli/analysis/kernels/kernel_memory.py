@@ -19,6 +19,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.mlir.mlir_values import DYNAMIC, ArrayType, IntegerType, NamedType, Type
+from hlo_cli.source import HloError
 
 LANES: Final = 128  # elements in a row of a vector register
 SUBLANES: Final = 8  # rows of 32 bits in a vector register
@@ -193,8 +194,11 @@ def scratch_bytes(kind: ArrayType, *, has_large_tiles: bool) -> int:
 
 
 def known_shape(kind: ArrayType) -> tuple[int, ...]:
-    """The sizes of a memref; 1 for one that is set at run time."""
-    return tuple([1 if size == DYNAMIC else size for size in kind.shape or ()])
+    """The sizes of a memref; 1 for one that is set at run time. HloError for a size below 0, in a damaged body."""
+    sizes = tuple([1 if size == DYNAMIC else size for size in kind.shape or ()])
+    if any(size < 0 for size in sizes):
+        raise HloError(f"the size {min(sizes)} of an array of the kernel is below 0")
+    return sizes
 
 
 # --- limits ---

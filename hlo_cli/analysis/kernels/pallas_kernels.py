@@ -120,8 +120,9 @@ class PallasKernel:
     """A Pallas kernel in a module.
 
     `grid` is empty for a kernel without one; a size that is set at run time is None in it. `work` has flops and copies.
-    `used_vmem_bytes` is the compiler's own figure, None in dumps from before it is known; `limit_bytes` is the limit
-    that the program or the compiler sets, None if there is none in the text. With an `error`, the body cannot be read,
+    `used_vmem_bytes` is the compiler's own figure, None in dumps from before it is known. It is that of another dump of
+    the same module, after its code was generated, if `is_used_elsewhere`. `limit_bytes` is the limit that the program
+    or the compiler sets, None if there is none in the text. With an `error`, the body cannot be read,
     and all else is empty. `assumptions` say what the numbers rest on.
     """
 
@@ -137,6 +138,7 @@ class PallasKernel:
     limit_bytes: int | None = None
     estimate: CostEstimate | None = None
     is_compiled: bool = False
+    is_used_elsewhere: bool = False
     assumptions: tuple[str, ...] = ()
     error: str = ""
     body: KernelBody | None = field(default=None, compare=False)
@@ -252,7 +254,31 @@ def pallas_kernels_of(module: Module, *, chip: str | None = None) -> tuple[Palla
     """
     expect(str | None, "the name of a TPU", chip, 'such as "v5e"')
     generation = tpu_generation(chip).name if chip is not None else "v3" if is_old_tpu(module) else None
-    return tuple([kernel_of(each, generation=generation) for each in module.instructions if is_pallas(each)])
+    return _with_used(
+        [kernel_of(each, generation=generation) for each in module.instructions if is_pallas(each)], module
+    )
+
+
+def _with_used(kernels: Sequence[PallasKernel], module: Module) -> tuple[PallasKernel, ...]:
+    """Kernels with the compiler's figures, which are in the dump of the generated code if they are not in this one."""
+    is_known = all(each.used_vmem_bytes is not None for each in kernels if each.is_compiled)
+    generated = None if is_known else module.generated
+    if generated is None:
+        return tuple(kernels)
+    configs = {each.name: config_of(each) for each in generated.instructions if is_pallas(each)}
+    found = []
+    for kernel in kernels:
+        config = configs.get(kernel.instruction.name)
+        used = None if config is None else _scoped(config, "used_scoped_memory_configs")
+        is_same = config is not None and config.get(*_BODY) == config_of(kernel.instruction).get(*_BODY)
+        is_missing = kernel.is_compiled and kernel.used_vmem_bytes is None
+        if is_missing and is_same and used is not None:
+            kernel = replace(kernel, used_vmem_bytes=used, is_used_elsewhere=True)
+        found.append(kernel)
+    return tuple(found)
+
+
+_BODY: Final = ("custom_call_config", "body")
 
 
 def is_pallas(instruction: Instruction) -> bool:
@@ -332,7 +358,7 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
     notes = [*body.notes, *work.assumptions]
     if any(window.is_bound for window in windows):
         notes.append("blocks depend on prefetched scalars: each step is assumed to move one")
-    kernel = replace(
+    return replace(
         configured,
         name=body.name,
         grid=body.grid or (),
@@ -349,9 +375,6 @@ def _described(configured: PallasKernel, body: KernelBody, generation: str | Non
         assumptions=tuple(notes),
         body=body,
     )
-    # The list of what is used is empty for a kernel that needs nothing, and in dumps from before it is known.
-    is_none = kernel.is_compiled and kernel.used_vmem_bytes is None and not kernel.vmem_bytes
-    return replace(kernel, used_vmem_bytes=0) if is_none else kernel
 
 
 def _is_in_vmem(shape: ArrayShape) -> bool:
@@ -395,6 +418,8 @@ def _window(
         return KernelWindow(number, is_output, name_of(argument), shape, element, (), (), (), space, 0, 0)
     attributes = attributes or WindowAttributes()
     block = attributes.block or tuple(shape.sizes)
+    if any(size < 0 for size in block):
+        raise HloError(f"the size {min(block)} of a block of the kernel is below 0")
     taken: Reservation = NOTHING
     if space in ("vmem", "smem"):
         taken = reservation_of(body, attributes, block, kind, space, shape, generation, is_output=is_output)

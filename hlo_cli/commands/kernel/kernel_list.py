@@ -19,6 +19,7 @@ from hlo_cli.commands.modules.many import UPPER_BOUND, ModuleAnswer, Rows, finis
 from hlo_cli.commands.options.chips import chip_of
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.dumps import LAST_STAGE
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -299,7 +300,19 @@ def _notes(listed: Sequence[Listed]) -> list[Diagnostic]:
         for assumption in kernel.assumptions:
             assumed.setdefault(assumption, []).append(kernel.instruction.name)
     notes += [Diagnostic("note", f"{', '.join(names)}: {assumption}") for assumption, names in assumed.items()]
-    return notes
+    return [*notes, *used_notes(kernels)]
+
+
+def used_notes(kernels: Sequence[PallasKernel]) -> list[Diagnostic]:
+    """A note on what the compiler states of the VMEM of kernels: where it is from, or that the dump lacks it."""
+    if any(each.is_used_elsewhere for each in kernels):
+        return [Diagnostic("note", f"used VMEM is from {LAST_STAGE}, the dump of the same module")]
+    unknown = sum(each.used_vmem_bytes is None and not each.error for each in kernels)
+    if not unknown:
+        return []
+    of_kernels = "" if unknown == len(kernels) else f" of {format_count(unknown, 'kernels')}"
+    words = f"the VMEM that the compiler uses{of_kernels} is not in the dump; {LAST_STAGE} and as_text() have it"
+    return [Diagnostic("note", words)]
 
 
 def _next(listed: Sequence[Listed], argument: str) -> tuple[str, ...]:

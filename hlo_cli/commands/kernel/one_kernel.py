@@ -11,7 +11,7 @@ from hlo_cli.analysis.kernels.index_maps import index_letters
 from hlo_cli.analysis.kernels.kernel_body import body_of, kind_of
 from hlo_cli.analysis.kernels.kernel_memory import limits_of
 from hlo_cli.analysis.kernels.pallas_kernels import KernelScratch, KernelWindow, PallasKernel
-from hlo_cli.commands.kernel.kernel_list import Listed, gpu_kernels, grid_text, listed_kernels
+from hlo_cli.commands.kernel.kernel_list import Listed, gpu_kernels, grid_text, listed_kernels, used_notes
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.mlir.mlir_operations import Operation, generic_lines
@@ -70,7 +70,11 @@ def report_of_kernel(loaded: Loaded, name: str, throughput: ChipSpec | None, arg
         numbers=_numbers(listed),
         parts=tuple(parts),
         next=() if not argument or argument == "-" else (f"hlo kernel {argument} {kernel.instruction.name} --body",),
-        notes=(*program_notes(loaded), *[Diagnostic("note", words) for words in kernel.assumptions]),
+        notes=(
+            *program_notes(loaded),
+            *[Diagnostic("note", words) for words in kernel.assumptions],
+            *used_notes([kernel]),
+        ),
         input=input_facts(loaded),
     )
 
