@@ -69,6 +69,25 @@ def test_waits_and_delays_are_those_of_a_count(groups: str, seed: int, tmp_path:
         assert round((each.waited if each else 0) * 1e9) == waited[device]
 
 
+@pytest.mark.parametrize("groups", ["{{0,1,2,3}}", "{{0,1},{2,3}}"])
+def test_exposed_has_the_wait_time_of_late_devices(
+    groups: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begins = [[100, 110, 700, 120], [400, 90, 95, 300]]
+    found = traced(tmp_path, begins, groups)
+    assert main(["profile", str(tmp_path / "t.xplane.pb"), "--exposed", "--json"], standalone=False) == 0
+    exposed = json.loads(capsys.readouterr().out)
+    parts = [[int(each) for each in part.split(",")] for part in groups.strip("{}").split("},{")]
+    waited = sum(
+        max(step[each] for each in part) - step[device] for step in begins for part in parts for device in part
+    )
+    assert exposed["answer"]["waiting_seconds"] == pytest.approx(waited * 1e-9)
+    assert sum(each.waited for each in late_devices(found, waits_of(found))) == pytest.approx(waited * 1e-9)
+    (row,) = exposed["tables"]["transfers"]["rows"]
+    assert row["waiting_seconds"] * DEVICES == pytest.approx(waited * 1e-9)
+    assert (row["calls"], row["device_calls"]) == (8, 2)
+
+
 def test_the_cause_is_the_operation_that_takes_longer(tmp_path: Path) -> None:
     found = traced(tmp_path, [[100, 110, 700, 120]] * 3)
     (first,) = late_devices(found, waits_of(found))

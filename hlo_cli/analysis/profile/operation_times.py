@@ -13,7 +13,6 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hlo_cli.analysis.profile.event_columns import HOST, line_times
 from hlo_cli.analysis.profile.executions import executions_of_others
 from hlo_cli.analysis.profile.measure import operation_measures, sorted_median
 from hlo_cli.analysis.profile.profile import (
@@ -35,7 +34,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.traces.trace import PS, Integers, Line, distinct_of
+from hlo_cli.ir.traces.trace import PS, Integers, distinct_of
 
 # --- times of kernels ---
 # Times of kernels per step of a profile, and a test on the ranges of their calls in two profiles.
@@ -325,7 +324,6 @@ def _log_ratio(before: Integers, after: Integers) -> float:
 # kernel on a stream of its own. On CPUs it is synchronous.
 
 
-_WAITING_EVENT: Final = "Rendezvous"
 _STARTS, _DONES = "-start", "-done"
 # XFlow of tsl/profiler/utils/xplane_schema.h keeps the direction in the two low bits
 _FLOW_DIRECTION_BITS: Final = 2
@@ -337,8 +335,7 @@ class TransferTime:
 
     `operation` and `done` are indices into `Profile.operations`; `done` is `operation` if there is no done.
     `window` is the time from begin to end. In its part `exposed` no other operation ran, as the start and the done did.
-    `waiting` is the part of `exposed` in which a CPU waited for other devices. `idle` is the part of the rest of the
-    window in which a TPU ran no operation at all.
+    `idle` is the part of the rest of the window in which a TPU ran no operation at all.
     """
 
     operation: int
@@ -346,7 +343,6 @@ class TransferTime:
     calls: int
     window: float
     exposed: float
-    waiting: float = 0.0
     idle: float = 0.0
 
     @property
@@ -519,23 +515,15 @@ def _transfers_of_streams(profile: Profile) -> Iterator[TransferTime]:
 
 
 def _transfers_of_threads(profile: Profile) -> Iterator[TransferTime]:
-    rows, ends = profile.occurrences, profile.occurrences.ends_ps
+    rows = profile.occurrences
     by_operation = _rows_by_operation(profile)
     chosen = [operation for operation, each in enumerate(profile.operations) if is_transfer(each)]
-    waits = _waits(profile) if chosen else {}
     exposed = _exposed_on_threads(profile, [by_operation[operation] for operation in chosen])
     for operation in chosen:
         own_rows = by_operation[operation]
-        waiting = 0
-        for line in distinct_of(rows.lines[own_rows])[0].tolist():
-            on_line = own_rows[rows.lines[own_rows] == line]
-            if line in waits:
-                waiting += int(union(*waits[line]).covered(rows.begins_ps[on_line], ends[on_line]).sum())
         window, alone = _seconds(rows.durations_ps[own_rows]), _seconds(exposed[own_rows])
         weights = rows.counts if profile.call_weights is None else profile.call_weights
-        yield TransferTime(
-            operation, operation, round(float(weights[own_rows].sum())), window, alone, min(waiting * PS, alone)
-        )
+        yield TransferTime(operation, operation, round(float(weights[own_rows].sum())), window, alone)
 
 
 def _exposed_on_threads(profile: Profile, transfers: Sequence[Integers]) -> Floats:
@@ -549,23 +537,6 @@ def _exposed_on_threads(profile: Profile, transfers: Sequence[Integers]) -> Floa
         if union(rows.begins_ps[on_device], ends[on_device]).length < rows.durations_ps[on_device].sum():
             exposed[on_device] = divided(rows.begins_ps[on_device], ends[on_device])
     return exposed
-
-
-def _waits(profile: Profile) -> Mapping[int, tuple[Integers, Integers]]:
-    """Begins and ends of the events in which each thread waited for other devices, by the number of its line."""
-    waits_by_line = {}
-    lines: list[Line] = []
-    for trace in profile.traces:
-        for plane in trace.planes:
-            if plane.name == HOST:
-                lines += [line for line in plane.lines if (line.statistic("hlo_op").codes >= 0).any()]
-    for number, line in enumerate(lines):
-        # XLA:CPU records the wait for other participants as `Rendezvous` events.
-        kinds = [kind for kind, each in line.kinds.items() if each.name.startswith(_WAITING_EVENT)]
-        chosen = np.isin(line.events.kinds, kinds)
-        begins, durations = line_times(line)
-        waits_by_line[number] = begins[chosen], (begins + durations)[chosen]
-    return waits_by_line
 
 
 def is_transfer(operation: Operation) -> bool:

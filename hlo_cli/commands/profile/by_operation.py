@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from hlo_cli.analysis.profile.critical_path import waited_by_operation
 from hlo_cli.analysis.profile.measure import MAIN, Measure, over_peak, program_rates
 from hlo_cli.analysis.profile.operation_times import TransferTime, touched_tiles, transfer_times
 from hlo_cli.commands.profile.budget import budget_answer, budget_table, next_of_budget
@@ -524,7 +525,7 @@ _EXPOSED_MEANS = {
     "TPU": "A transfer lasts from the begin of its start to the end of its done; exposed is the time of these two.",
     "GPU": "Exposed is the time of a transfer in which no other stream of the device ran a kernel.",
     "CPU": "Collectives are synchronous on CPUs: all of their time is exposed, once where several run "
-    "at the same time. Wait time is the part in which a device is idle until the others arrive.",
+    "at the same time. Wait time is the part before the last device that meets in the collective begins it.",
 }
 
 
@@ -535,6 +536,8 @@ class _Transfer:
     timed: Timed
     done: str | None
     time: TransferTime
+    waiting: float
+    """Seconds of `time.exposed`, of all devices, before the last device that meets in the collective has begun it."""
     collective: Collective | None
 
     @property
@@ -560,7 +563,7 @@ def report_of_exposed(measured: Measured) -> Report:
             "transfer_seconds": window,
             "exposed_seconds": exposed,
             "overlapped_seconds": window - exposed,
-            "waiting_seconds": sum(each.time.waiting for each in transfers),
+            "waiting_seconds": sum(each.waiting for each in transfers),
         },
         parts=(facts_of(measured), table, meaning) if transfers else (facts_of(measured), table),
         next=_next_of_exposed(measured, transfers),
@@ -575,11 +578,15 @@ def _transfers(measured: Measured) -> Sequence[_Transfer]:
     times = [each for each in transfer_times(measured.profile) if operations[each.operation] in selected]
     modules = [program.module for program in measured.profile.programs if program.module is not None]
     collectives = collectives_by_instruction(modules) if times else {}
+    # Not for TPUs and GPUs: there a collective is in flight while others run, so a late partner may cost nothing.
+    waited = waited_by_operation(measured.profile) if measured.profile.platform == "CPU" and times else None
     transfers = []
     for each in times:
         operation, done = operations[each.operation], operations[each.done]
         collective = None if operation.instruction is None else collectives.get(operation.instruction)
-        transfers.append(_Transfer(selected[operation], done.name if done is not operation else None, each, collective))
+        waiting = 0.0 if waited is None else min(waited[each.operation], each.exposed)
+        done_name = done.name if done is not operation else None
+        transfers.append(_Transfer(selected[operation], done_name, each, waiting, collective))
     return transfers
 
 
@@ -600,7 +607,7 @@ def _exposed_table(measured: Measured, transfers: Sequence[_Transfer]) -> Table:
                of=lambda transfer: measured.per_device(transfer.time.exposed)),
         Column("waiting_seconds", "wait time", "seconds", total="sum", group=group, person=_has_waits(transfers),
                of=lambda transfer: (
-                   measured.per_device(transfer.time.waiting)
+                   measured.per_device(transfer.waiting)
                    if measured.profile.platform == "CPU" else None)),
         Column("overlapped_seconds", "overlapped", "seconds", total="sum", group=group, person=has_overlap,
                of=lambda transfer: measured.per_device(transfer.time.hidden)),
@@ -609,7 +616,10 @@ def _exposed_table(measured: Measured, transfers: Sequence[_Transfer]) -> Table:
         Column("exposed_share", "exposed", "percent", total=Share("exposed_seconds", "window_seconds"), rank=7,
                person=measured.profile.platform != "CPU",
                of=lambda transfer: transfer.time.exposed / transfer.time.window if transfer.time.window else None),
-        Column("calls", "calls", "count", total="sum", rank=5, of=lambda transfer: transfer.time.calls),
+        Column("device_calls", "calls", "count", total="sum", group=group, person=is_many, rank=5,
+               of=lambda transfer: _per_device(transfer.time.calls, len(measured.profile.devices))),
+        Column("calls", "calls", "count", total="sum", person=not is_many, rank=5,
+               of=lambda transfer: transfer.time.calls),
         Column("wire_rate", "sent", "byte/second", rank=6, person=any(each.wire_rate for each in transfers),
                of=lambda transfer: transfer.wire_rate),
         Column("axis", "axis", rank=6, person=any(each.collective is not None for each in transfers),
@@ -624,7 +634,7 @@ def _exposed_table(measured: Measured, transfers: Sequence[_Transfer]) -> Table:
 
 
 def _has_waits(transfers: Sequence[_Transfer]) -> bool:
-    return any(each.time.waiting for each in transfers)
+    return any(each.waiting for each in transfers)
 
 
 def _exposed_answer(measured: Measured, transfers: Sequence[_Transfer], window: float, exposed: float) -> str:
@@ -633,8 +643,13 @@ def _exposed_answer(measured: Measured, transfers: Sequence[_Transfer], window: 
     part = format_percent(exposed / measured.whole) if measured.whole else "0"
     words = f"Exposed transfers take {format_seconds(measured.per_device(exposed))}, {part}% of {measured.whole_words}"
     if measured.profile.platform == "CPU":
-        waiting = sum(each.time.waiting for each in transfers)
-        return f"{words}; {format_percent(waiting / exposed) if exposed else 0}% of that is wait time"
+        waiting = sum(each.waiting for each in transfers)
+        if not waiting:
+            return f"{words}; 0% of that is wait time"
+        left = exposed - waiting
+        # The table of a step calls only this rest exposed, and the wait for other devices is a row of its own.
+        rest = f"{format_seconds(measured.per_device(left))} ({format_percent(left / measured.whole)}%) without it"
+        return f"{words}; {format_percent(waiting / exposed)}% of that is wait time, {rest}"
     return f"{words}; {format_percent(1 - exposed / window) if window else 0}% of their time is overlapped"
 
 
