@@ -24,6 +24,7 @@ from hlo_cli.commands.options.declaring import Declaration, declarations, flag, 
 from hlo_cli.commands.options.io_options import (
     InputOptions,
     OutputOptions,
+    _options_in,
     check_options,
     given_about,
     io_of,
@@ -167,7 +168,16 @@ def names_in(option: Declaration) -> Iterator[str]:
     """The options that the rules of an option name."""
     rules = option.rules
     for words in (*rules.get("excludes", ()), rules.get("needs", ""), *rules.get("or_needs", ())):
-        yield from re.findall(r"--[a-z-]+", words)
+        yield from re.findall(r"--[a-z-]+|^[A-Z]+$", words)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_need_is_met_by_what_its_error_asks_for(name: str) -> None:
+    """A need that names nothing which can be given would refuse the option always."""
+    known = declared(name)
+    for each in known.values():
+        if needed := each.rules.get("needs"):
+            assert [words for words in _options_in(needed) if words.partition(" ")[0] in known], (each.name, needed)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

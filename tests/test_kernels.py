@@ -20,6 +20,7 @@ from hlo_cli.analysis.kernels.kernel_body import body_of
 from hlo_cli.analysis.kernels.kernel_memory import buffer_bytes, is_contiguous, limits_of
 from hlo_cli.analysis.kernels.scalar_code import results_of
 from hlo_cli.ir.shape import ArrayShape
+from in_process import run
 from test_mlir_bytecode import damaged
 
 CHIPS = ("v5e", "v6e")
@@ -331,3 +332,61 @@ def test_damaged_bodies_are_read_or_named(count: int) -> None:
         refused += bool(found.error)
         assert found.error or found.vmem_bytes >= 0
     assert 0.4 * count < refused < count
+
+
+# --- the command ---
+
+
+def shown(*arguments: str) -> str:
+    """What `hlo kernel` prints on 80 columns."""
+    settings = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
+    out, error, code = run(("kernel", *arguments), folder=FIXTURES, settings=settings)
+    assert code == 0, error
+    return out
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_body_is_printed_wherever_the_option_is(before: bool, tmp_path: Path) -> None:
+    words = ("tpu/v6e_kernels/", "gather.1")
+    body = shown("--body", *words) if before else shown(*words, "--body")
+    assert body.startswith('"builtin.module"() ({')
+    assert "stable_mosaic.func.func" in body
+    shown(*words, "--body", "-o", str(tmp_path / "gather.mlir"))
+    assert (tmp_path / "gather.mlir").read_text() == body
+
+
+def test_the_body_has_no_other_format() -> None:
+    arguments = ("kernel", "tpu/v6e_kernels/", "gather.1", "--body", "--json")
+    out, error, code = run(arguments, folder=FIXTURES, settings={})
+    assert code == 2
+    assert "--body cannot be used with --json" in out + error
+
+
+def test_times_are_on_the_chip_of_the_dump(tmp_path: Path) -> None:
+    """As in other commands: no option is needed for a chip that the dump names."""
+    text = (FIXTURES / "tpu" / "v5e_kernels" / "after_optimizations.txt").read_text()
+    (tmp_path / "module_0001.jit_run.after_optimizations.txt").write_text(text)
+    words = (str(tmp_path), "--json")
+    assert "bound_seconds" not in json.loads(shown(*words))["tables"]["kernels"]["rows"][0]
+    (tmp_path / "module_0001.jit_run.target_arguments.txt").write_text(
+        'version: TPU_VERSION_VIPERFISH\nvariant: "lite"\n'
+    )
+    rows = json.loads(shown(*words))["tables"]["kernels"]["rows"]
+    assert rows == json.loads(shown(*words, "--chip", "v5e"))["tables"]["kernels"]["rows"]
+    assert all(row["bound_seconds"] > 0 for row in rows)
+    head = shown(str(tmp_path), "--format", "screen").split("─")[0].split()
+    assert {"grid", "bound", "matmul"} <= set(head)
+
+
+def test_flops_of_matmuls_and_of_the_rest_are_those_of_fuse() -> None:
+    rows = json.loads(shown("tpu/v6e_kernels/", "--json"))["tables"]["kernels"]["rows"]
+    out, _, _ = run(("fuse", "tpu/v6e_kernels/", "--cost", "--json"), folder=FIXTURES, settings={})
+    costs = {row["instruction"]: row["flops"] for row in json.loads(out)["tables"]["costs"]["rows"]}
+    for row in rows:
+        assert row["matmul_flops"] + row["elementwise_flops"] == costs[row["kernel"]]
+
+
+def test_windows_and_scratch_are_no_upper_bound() -> None:
+    """The compiler adds scratch and spilled registers of its own."""
+    first = " ".join(shown("tpu/v6e_kernels/", "--format", "screen").split("\n\n")[0].split())
+    assert first.endswith("the largest holds 1.4 MiB of 32 MiB of VMEM in windows and scratch")

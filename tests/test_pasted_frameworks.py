@@ -356,3 +356,24 @@ def test_a_table_without_its_columns_is_any_table(tmp_path: Path, capsys: pytest
     path.write_text(TORCH.replace("  Self CPU  ", "  CPU  "))
     assert cli.main([str(path), "--format", "screen"], standalone=False) == 0
     assert capsys.readouterr().out.startswith("A table of 3 rows: the largest by CPU is aten::mm, 1.204ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[].\n",
+            "Value of a traced array: the program uses the value of bool[]",
+        ),
+        (
+            "ValueError: the sharding of the argument x has array dimension 0 partitioned 3 times\n",
+            "Sharding of an argument: dimension 0 is divided into 3 parts, but its size is not a multiple of that",
+        ),
+    ],
+)
+def test_what_a_message_lacks_leaves_no_hole(
+    text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "error.txt").write_text(text)
+    assert cli.main([str(tmp_path / "error.txt"), "--format", "screen"], standalone=False) == 0
+    assert " ".join(capsys.readouterr().out.split("\n\n")[0].split()) == sentence

@@ -137,3 +137,20 @@ def test_what_the_host_did_more_is_named_first(tmp_path: Path, capsys: pytest.Ca
     assert main(["profile", *arguments, "--format", "screen"], standalone=False) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.startswith("Waiting for input takes 40.0 µs more per step: load batch; ")
+
+
+def test_steps_of_other_programs_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The loader took 40 microseconds more, but no program is in both profiles."""
+    for name, load in (("before", 20), ("after", 60)):
+        events = []
+        for at in range(4):
+            begin = 200 * at
+            thread, first, last, kernel, statistics = operation("dot.1", begin + load, begin + load + 40, run=at)
+            statistics = {**statistics, "hlo_module": f"jit_{name}"}
+            events += [step(at, begin, begin + load + 40), (thread, first, last, kernel, statistics)]
+            events.append(("python", begin, begin + load, "load batch", {}))
+        (tmp_path / name).mkdir()
+        written(events, tmp_path / name)
+    arguments = [str(tmp_path / "after"), "--against", str(tmp_path / "before")]
+    assert main(["profile", *arguments, "--format", "screen"], standalone=False) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "No program is in both profiles"

@@ -312,6 +312,12 @@ def _words_at(text: str, span: tuple[int, int]) -> str:
     return "" if around.strip() else text[start:end].strip()
 
 
+def test_every_command_has_its_exit_codes() -> None:
+    page = text_of("exit-codes")
+    commands = {"INPUT" if name == "overview" else name for name in cli.COMMANDS}
+    assert {name for name in commands if f"`hlo {name}`" not in page} == set()
+
+
 @pytest.mark.code
 def test_every_head_on_a_screen_is_a_column_of_the_glossary() -> None:
     named = set(glossary_names(read_page("glossary", source_of("glossary"))))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.options import completion
-from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput
+from hlo_cli.commands.options.chips import chip_file_option, chip_option, chosen_throughput, throughput_for
 from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.declaring import (
     argument,
@@ -18,7 +18,7 @@ from hlo_cli.commands.options.declaring import (
     timeout_option,
     where_option,
 )
-from hlo_cli.commands.options.io_options import check_options, given_about, io_of, io_options
+from hlo_cli.commands.options.io_options import check_options, conflict_error, given_about, io_of, io_options
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
 
@@ -49,6 +49,8 @@ they are the rest of its own figure, if the dump has it.
 Bytes are moved between main memory and the kernel: a block that stays is moved
 once. Of Triton and cuDNN kernels for GPUs, the configuration is shown.
 """
+
+_IS_TEXT = "--body prints MLIR; use -o FILE.mlir to write it to a file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +85,23 @@ class KernelOptions:
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""
-    output, reading = io_of(given)
+    output, reading = io_of(given, writes=("mlir",) if given["body"] else ())
     inputs, name = _input_and_name(arguments)
     options = KernelOptions(name=name, **given)
     options.check()
+    if options.body and output.is_format_given:
+        raise conflict_error("--body", "--json" if output.json else f"--format {output.format}", hint=_IS_TEXT)
     from hlo_cli.commands.modules.loading import Many, load, what_was_read
 
-    throughput = chosen_throughput(options.chip, options.chip_file)
+    chosen = chosen_throughput(options.chip, options.chip_file)  # an unknown chip is an error before inputs are read
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=given_about(options, "one"))
     if isinstance(loaded, Many):
         from hlo_cli.commands.kernel.kernel_list import kernel_each
 
-        return kernel_each(loaded, reading, options.jobs, throughput, output)
+        return kernel_each(loaded, reading, options.jobs, chosen, output)
     if options.body and options.name is not None:
         return _write_body(loaded, options.name, output)
+    throughput = throughput_for(loaded.input, options.chip, options.chip_file)
     argument = reading.command_line(inputs)
     if options.name is not None:
         from hlo_cli.commands.kernel.one_kernel import report_of_kernel

@@ -16,7 +16,7 @@ from hlo_cli.analysis.kernels.pallas_kernels import PallasKernel, pallas_kernels
 from hlo_cli.commands.modules.instruction_tables import rows_where, source_of
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, program_notes, stage_of
 from hlo_cli.commands.modules.many import UPPER_BOUND, ModuleAnswer, Rows, finish_each, map_inputs
-from hlo_cli.commands.options.chips import chip_of
+from hlo_cli.commands.options.chips import chip_of, time_notes
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import LAST_STAGE
@@ -118,7 +118,7 @@ _COLUMNS: Final[tuple[Column[Listed], ...]] = (
     Column("kernel", "kernel", "name", of=lambda each: each.kernel.instruction.name),
     Column("grid", "grid", rank=7, of=lambda each: UNKNOWN if each.kernel.error else grid_text(each.kernel.grid)),
     Column("steps", "steps", "count", person=False, of=lambda each: _unless_error(each, each.kernel.steps)),
-    Column("windows", "windows", "count", rank=1,
+    Column("windows", "windows", "count", rank=1, from_width=120,
            of=lambda each: _unless_error(each, len(each.kernel.windows))),
     Column("vmem_bytes", "VMEM", "bytes", of=lambda each: _unless_error(each, each.kernel.vmem_bytes)),
     Column("used_vmem_bytes", "used", "bytes", rank=3, like="vmem_bytes", from_width=120,
@@ -131,10 +131,13 @@ _COLUMNS: Final[tuple[Column[Listed], ...]] = (
            of=lambda each: _unless_error(each, each.kernel.read_bytes)),
     Column("written_bytes", "written", "bytes", total="sum", rank=5, like="read_bytes",
            of=lambda each: _unless_error(each, each.kernel.written_bytes)),
-    Column("flops", "flops", "flops", total="sum", of=lambda each: _unless_error(each, each.kernel.flops)),
+    Column("matmul_flops", "matmul flops", "flops", total="sum",
+           of=lambda each: _unless_error(each, each.kernel.flops)),
+    Column("elementwise_flops", "elementwise", "flops", total="sum", person=False,
+           of=lambda each: _unless_error(each, each.kernel.work.elementwise)),
     Column("transcendentals", "transcendentals", "count", person=False,
            of=lambda each: _unless_error(each, each.kernel.work.transcendentals)),
-    Column("intensity", "flops/B", "number", rank=3, of=lambda each: _intensity(each)),
+    Column("intensity", "flops/B", "number", rank=3, from_width=120, of=lambda each: _intensity(each)),
     Column("declared_flops", "declared flops", "flops", person=False,
            of=lambda each: None if each.kernel.estimate is None else each.kernel.estimate.flops),
     Column("declared_bytes", "declared bytes", "bytes", person=False,
@@ -255,7 +258,7 @@ def report_of_kernels(loaded: Loaded, throughput: ChipSpec | None, where: str | 
         numbers=_numbers(listed, on_gpu),
         parts=tuple(parts),
         next=_next(listed, argument),
-        notes=(*program_notes(loaded), *_notes(listed)),
+        notes=(*program_notes(loaded), *_notes(listed), *rate_notes(listed, throughput, loaded.module)),
         input=input_facts(loaded),
     )
 
@@ -270,7 +273,7 @@ def _numbers(listed: Sequence[Listed], on_gpu: Sequence[GpuKernel]) -> dict[str,
         "unread": sum(bool(kernel.error) for kernel in kernels),
         "vmem_bytes": max((kernel.vmem_bytes for kernel in kernels), default=0),
         "bytes": sum(size or 0 for size in moved) if is_known and None not in moved else UNKNOWN,
-        "flops": sum(kernel.flops for kernel in kernels) if is_known else UNKNOWN,
+        "matmul_flops": sum(kernel.flops for kernel in kernels) if is_known else UNKNOWN,
     }
 
 
@@ -282,14 +285,23 @@ def _answer(listed: Sequence[Listed], on_gpu: Sequence[GpuKernel]) -> str:
         largest = max(listed, key=lambda each: each.kernel.vmem_bytes)
         moved = sum(each.kernel.bytes_accessed or 0 for each in listed)
         limit = f" of {format_bytes(largest.limit_bytes)}" if largest.limit_bytes is not None else ""
-        size = f"at most {format_bytes(largest.kernel.vmem_bytes)}{limit} of VMEM"
-        words.append(f"{format_count(len(listed), 'Pallas kernels')}: {format_bytes(moved)} moved, {size}")
+        # What the compiler adds to windows and scratch is not in the text: the sum is no upper bound.
+        holder = "the largest holds" if len(listed) > 1 else "holds"
+        size = f"{holder} {format_bytes(largest.kernel.vmem_bytes)}{limit} of VMEM in windows and scratch"
+        words.append(f"{format_count(len(listed), 'Pallas kernels')}: {format_bytes(moved)} moved; {size}")
         if unread := sum(bool(each.kernel.error) for each in listed):
             words.append(f"{unread:,} unreadable")
     if on_gpu:
         providers = " and ".join(sorted({each.provider for each in on_gpu}))
         words.append(format_count(len(on_gpu), f"{providers} kernels"))
     return "; ".join(words)
+
+
+def rate_notes(listed: Sequence[Listed], throughput: ChipSpec | None, module: Module) -> tuple[Diagnostic, ...]:
+    """The rates that times are computed with, if any are shown."""
+    if throughput is None or all(each.seconds is None for each in listed):
+        return ()
+    return time_notes(throughput, module)
 
 
 def _notes(listed: Sequence[Listed]) -> list[Diagnostic]:
@@ -330,7 +342,7 @@ _MODULE_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
     Column("unread", "unreadable", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["unread"]),
     Column("vmem_bytes", "VMEM", "bytes", of=lambda answer: answer.numbers["vmem_bytes"]),
     Column("bytes", "moved", "bytes", total="sum", of=lambda answer: answer.numbers["bytes"]),
-    Column("flops", "flops", "flops", total="sum", of=lambda answer: answer.numbers["flops"]),
+    Column("matmul_flops", "matmul flops", "flops", total="sum", of=lambda answer: answer.numbers["matmul_flops"]),
 )
 
 

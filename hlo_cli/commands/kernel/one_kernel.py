@@ -11,7 +11,7 @@ from hlo_cli.analysis.kernels.index_maps import index_letters
 from hlo_cli.analysis.kernels.kernel_body import body_of, kind_of
 from hlo_cli.analysis.kernels.kernel_memory import limits_of
 from hlo_cli.analysis.kernels.pallas_kernels import KernelScratch, KernelWindow, PallasKernel
-from hlo_cli.commands.kernel.kernel_list import Listed, gpu_kernels, grid_text, listed_kernels, used_notes
+from hlo_cli.commands.kernel.kernel_list import Listed, gpu_kernels, grid_text, listed_kernels, rate_notes, used_notes
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.dataclass import dataclass
 from hlo_cli.mlir.mlir_operations import Operation, generic_lines
@@ -74,6 +74,7 @@ def report_of_kernel(loaded: Loaded, name: str, throughput: ChipSpec | None, arg
             *program_notes(loaded),
             *[Diagnostic("note", words) for words in kernel.assumptions],
             *used_notes([kernel]),
+            *rate_notes((listed,), throughput, loaded.module),
         ),
         input=input_facts(loaded),
     )
@@ -105,8 +106,8 @@ def _numbers(listed: Listed) -> dict[str, Cell]:
         "limit_bytes": unknown_if_none(listed.limit_bytes),
         "read_bytes": unknown_if_none(kernel.read_bytes),
         "written_bytes": unknown_if_none(kernel.written_bytes),
-        "flops": kernel.flops,
-        "elementwise": kernel.work.elementwise,
+        "matmul_flops": kernel.flops,
+        "elementwise_flops": kernel.work.elementwise,
         "transcendentals": kernel.work.transcendentals,
         "matmuls": kernel.work.matmuls,
         "intensity": kernel.intensity,

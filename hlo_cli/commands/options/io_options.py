@@ -382,12 +382,17 @@ def given_in(options: object, *sets: str) -> list[str]:
 
 
 def _options_in(words: str) -> Iterator[str]:
-    """The options that an error names, each with its value if there is one.
+    """The options and the arguments that an error names, each with its value if there is one.
 
     >>> [*_options_in("--slice NAME, --desugar, or --format hlo")]
     ['--slice NAME', '--desugar', '--format hlo']
+    >>> [*_options_in("NAME")], [*_options_in("NAME or --where EXPR")]
+    (['NAME'], ['NAME', '--where EXPR'])
     """
-    for part in words.split("--")[1:]:
+    argument, *options = words.split("--")
+    if argument := argument.strip().removesuffix(" or").rstrip(","):
+        yield argument
+    for part in options:
         name, _, value = part.partition(" ")
         value = f" {value}".rstrip().removesuffix(" or").strip().rstrip(",")
         yield f"--{name.rstrip(',')} {value}".rstrip()

@@ -298,9 +298,12 @@ def report_of_comparison(comparison: ProfileComparison, new: LoadedProfile, old:
     budgets = step_budget(comparison.before), step_budget(comparison.after)
     table = budgets_table(*budgets)
     title = "outliers in unchanged code"
+    # Steps of other programs do other work: their difference is no gain, and the table alone has it.
+    budgets_words = "" if _is_disjoint(comparison) else budgets_answer(*budgets)
+    answers = (budgets_words, _against_answer(comparison, len(outliers)))
     return Report(
         "profile",
-        "; ".join(filter(None, (budgets_answer(*budgets), _against_answer(comparison, len(outliers))))),
+        "; ".join(filter(None, answers)),
         version=1,
         numbers=_against_numbers(comparison, sentences),
         parts=(
@@ -335,7 +338,7 @@ def _against_answer(comparison: ProfileComparison, outliers: int) -> str:
     changed, rest, per = comparison.sum_of_changed_code(), comparison.sum_of(*_UNCHANGED), _unit_words(comparison)
     unknown = comparison.sum_of("unknown").kernels
     alone = [words for words, _ in _programs_of_one(comparison)]
-    if not changed.kernels and not rest.kernels and alone:
+    if _is_disjoint(comparison):
         words = "No program is in both profiles"
     elif not changed.kernels:
         subject = "Kernels matched by name" if unknown else "No kernel changed"
@@ -353,6 +356,12 @@ def _against_answer(comparison: ProfileComparison, outliers: int) -> str:
     if outliers:
         words += f"; {format_count(outliers, 'outliers')} in unchanged code"
     return words
+
+
+def _is_disjoint(comparison: ProfileComparison) -> bool:
+    """Whether the profiles are of different programs, so that no kernel has a counterpart."""
+    is_one_sided = next(_programs_of_one(comparison), None) is not None
+    return is_one_sided and not (comparison.sum_of_changed_code().kernels or comparison.sum_of(*_UNCHANGED).kernels)
 
 
 def _programs_of_one(comparison: ProfileComparison) -> Iterator[tuple[str, str]]:

@@ -111,7 +111,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "sharding of an argument",
             "JAX divides each dimension of an argument into equal parts.",
-            "Dimension {dimension} is divided into {parts} parts, but its size {size} is not a multiple of that.",
+            "Dimension {dimension} is divided into {parts} parts, but its size[[ {size}]] is not a multiple of that.",
             "Pad the array, or divide another dimension.",
             is_program=True,
             is_about_hlo=False,
@@ -130,7 +130,7 @@ FRAMEWORK_RULES: Final = (
         ErrorRule(
             "value of a traced array",
             "While jit traces a function, its arrays have shapes and types but no values. No HLO exists yet.",
-            "{function} ({place}) uses the value of {shape}[[, which depends on {argument}]].",
+            "[[{function} ({place})|The program]] uses the value of {shape}[[, which depends on {argument}]].",
             "Use jnp.where or jax.lax.cond for a choice, jax.lax.while_loop for a loop, or name the argument in "
             "static_argnums if it is a Python value that rarely changes.",
             is_program=True,
