@@ -86,7 +86,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "kernels": {"hardware", "layout"},
         "fusion": {"cost", "dataflow", "hardware", "kernels"},
         "custom_calls": {"cost", "dataflow", "hardware", "layout"},
-        "memory": {"dataflow", "hardware", "layout"},
+        "memory": {"dataflow", "hardware", "kernels", "layout"},
         "semantics": {"layout"},
         "sharding": {"dataflow", "hardware", "layout", "shapes"},
         "graphs": {"dataflow", "fusion", "matching"},

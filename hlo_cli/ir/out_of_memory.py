@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.buffer_assignment import AllocationStats, BufferPlace
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Diagnostic, Span
 
@@ -172,6 +173,14 @@ OTHER_REPORTERS: Final[frozenset[OomKind]] = frozenset(
 
 WARNINGS: Final[frozenset[OomKind]] = frozenset(("rematerialization", "arguments"))
 """The kinds after which the compiler goes on."""
+
+KERNEL_SPACES: Final[dict[OomKind, TpuMemorySpace]] = {
+    "tpu-vmem": TpuMemorySpace.VMEM,
+    "tpu-vmem-scoped": TpuMemorySpace.VMEM,
+    "tpu-vmem-stack": TpuMemorySpace.VMEM,
+    "tpu-smem": TpuMemorySpace.SMEM,
+}
+"""The kinds of messages that a kernel may cause, with the memory that ran out."""
 
 OOM_REQUESTS: Final[frozenset[OomKind]] = frozenset(("device", "gpu-buffer-assignment"))
 """The kinds of failed requests of the runtime, which an allocator's own message may come before."""

@@ -222,8 +222,8 @@ def chip_in(texts: Iterable[str]) -> str | None:
 
     Mirrors `target_arguments.txt` of libtpu, and `GpuTargetConfigProto` of xla/stream_executor.
 
-    >>> chip_in(['version: TPU_VERSION_VIPERFISH  variant: "lite"'])
-    'v5e'
+    >>> chip_in(['version: TPU_VERSION_VIPERFISH  variant: "lite"']), chip_in(["version: TPU_VERSION_6acc60406"])
+    ('v5e', '7x')
     """
     for text in texts:
         if version := _VERSION.search(text):

@@ -548,6 +548,7 @@ LIBTPU_VERSIONS: Final = MappingProxyType(
         ("VIPERFISH", "lite"): "v5e",
         ("VIPERFISH", ""): "v5p",
         ("GHOSTLITE", ""): "v6e",
+        ("6acc60406", ""): "7x",  # libtpu 0.0.52 has no word for it
     }
 )
-"""The chip of each version and variant in the target arguments that libtpu 0.0.51 writes next to a dump."""
+"""The chip of each version and variant in the target arguments that libtpu 0.0.52 writes next to a dump."""

@@ -88,8 +88,14 @@ def _explain_error(
     source = read_plain(options.oom or "-")
     if not inputs:
         from hlo_cli.commands.memspace.oom import report_of_message
+        from hlo_cli.ir.out_of_memory import KERNEL_SPACES
 
-        return write_report(report_of_message(source), output)
+        report = report_of_message(source)
+        if report.numbers["kind"] in KERNEL_SPACES:
+            from hlo_cli.commands.memspace.oom_kernel import report_next_to_dump  # rarely needed
+
+            report = report_next_to_dump(source) or report
+        return write_report(report, output)
     from hlo_cli.commands.memspace.compiler_files import compiler_memory
     from hlo_cli.commands.memspace.oom_dump import load_dump, report_of_message_and_dump
     from hlo_cli.commands.modules.loading import check_running, what_was_read

@@ -18,12 +18,14 @@ from hlo_cli.analysis.memory.oom_dump_comparison import (
 )
 from hlo_cli.analysis.query.module_summary import ProgramStage
 from hlo_cli.commands.memspace.oom import layout_commands, notes_on, numbers_of, parts_of, window_of_culprit
+from hlo_cli.commands.memspace.oom_kernel import is_of_kernel, kernel_in, loaded_with_kernel, report_of_kernel
 from hlo_cli.commands.memspace.oom_words import answer_of_message, culprit_name
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
 from hlo_cli.commands.memspace.usage import step_label
 from hlo_cli.commands.modules.loading import Loaded, input_facts, load_one, stage_of
 from hlo_cli.commands.options.io_options import InputOptions
+from hlo_cli.inputs.files import STDIN
 from hlo_cli.ir.out_of_memory import OomKind, OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
@@ -48,6 +50,11 @@ def load_dump(
     `options` are the given options that require a single module.
     """
     message = newest(parse_out_of_memory(source))
+    if is_of_kernel(message) and reading.module is None and STDIN not in inputs:
+        # errors of kernels do not name their module
+        with suppress(HloError):
+            if (found := loaded_with_kernel(message, inputs, reading)) is not None:
+                return found
     named = message.module or message.executable
     if named and reading.module is None:
         of_message = replace(reading, module=named)
@@ -73,6 +80,11 @@ def report_of_message_and_dump(
     dumped = report_of_memory(loaded, memory, chosen, argument)
     verdict = f". {dumped.answer}" if options.has_limit and "fits" in dumped.numbers else ""
     supporting = dumped.parts if space is not None else ()
+    if (kernel := kernel_in(message, loaded, argument, options.chip)) is not None:
+        # that the program fits in main memory is no answer to an error of a kernel, unless it is asked for
+        unasked = () if options.has_limit else ("fits", "needed_bytes")
+        numbers = {name: cell for name, cell in dumped.numbers.items() if name not in unasked} | _numbers(comparison)
+        return report_of_kernel(source, messages, message, kernel, verdict, numbers)
     warnings = [each for each in messages if each.is_warning and each != message]
     advice = _advice_without_dump(with_allocations_of(message, space), memory, warnings)
     return Report(

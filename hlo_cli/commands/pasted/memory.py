@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import program_frame
-from hlo_cli.ir.out_of_memory import SpaceUsage, UsageRow
+from hlo_cli.ir.out_of_memory import KERNEL_SPACES, SpaceUsage, UsageRow
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
@@ -36,7 +36,13 @@ _WITH_MODULE: Final = "with the dump of the same program, `hlo memspace DUMP` na
 
 def out_of_memory_report(pasted: PastedText) -> Report:
     """The report on a message about memory that ran out; HloError if it has no sizes."""
-    return report_of_message(Source(pasted.name, pasted.text))
+    source = Source(pasted.name, pasted.text)
+    report = report_of_message(source)
+    if report.numbers["kind"] in KERNEL_SPACES:
+        from hlo_cli.commands.memspace.oom_kernel import report_next_to_dump  # rarely needed
+
+        return report_next_to_dump(source) or report
+    return report
 
 
 # --- memory usage reports: one table an allocation since 2024, one list of allocations before ---
