@@ -543,6 +543,8 @@ OPENERS = {
     "inputs/containers.py": "reads archives, within limits",
     "inputs/files.py": "reads, within limits",
     "commands/options/writing.py": "writes, atomically",
+    "commands/reduce/checks.py": "writes the module for a command in its own directory, and reads /proc",
+    "commands/reduce/results.py": "writes into a directory of its own, and reads what it wrote of an earlier search",
     "commands/run/command.py": "reads /proc",
     "commands/front/kept_answers.py": "reads and writes the cache, and compares files with what was read, block by block",
 }

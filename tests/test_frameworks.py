@@ -143,7 +143,7 @@ def test_compiled_programs_have_one_module_or_many(compiled: object, name: str) 
         (lambda: hlo_cli.from_jax(Lowered(), "x"), "given for a value of type Lowered", "alone"),
         (lambda: hlo_cli.from_jax(object()), "a value of type object is not a program", "jitted function"),
         (lambda: hlo_cli.from_jax(TORCH), "this text is an IR graph of PyTorch/XLA", "_get_xla_tensors_hlo"),
-        (lambda: hlo_cli.from_jax(b"ML\xefR\0\1"), "this text is an exported program, not a module", None),
+        (lambda: hlo_cli.from_jax(b"ML\xefR\0\1"), "this text is an exported program that cannot be read", None),
         (lambda: hlo_cli.from_jax("digraph G { a -> b }"), "a Graphviz graph", ""),
         (lambda: hlo_cli.from_jax(""), "this text is empty", None),
         (lambda: hlo_cli.from_jax(Compiled(Executable(), None)), "does not keep the HLO of a value", "lowered"),

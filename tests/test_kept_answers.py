@@ -399,6 +399,7 @@ _NEVER_KEPT = (
 """Rooms of commands that are not kept, what they read, what writes files, and what only Python programs call."""
 _REPORTED_BY_OTHERS = {
     "commands/fuse/command.py:_input_and_name": "an argument, which is a fact of each answer",
+    "commands/kernel/command.py:_input_and_name": "an argument",
     "commands/overview/command.py:command": "an argument",
     "commands/shape/argument.py:shape_text": "an argument",
     "commands/shape/argument.py:is_plain_shape": "an argument",

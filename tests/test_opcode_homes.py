@@ -18,9 +18,18 @@ from hlo_cli.ir.operations import OPERATIONS
 from parsed import PACKAGE, files, nodes_of, parsed_files, text_of
 
 TABLE = "ir/operation_table.py"
-HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py", "syntax/stablehlo/")
-"""Where opcodes are words: the table, and the reader of another language, whose operations have their names too."""
-TOPICS = "commands/help/catalog.py"  # `fusion` is a page there
+HOMES = (
+    TABLE,
+    "ir/opcodes.py",
+    "ir/operations.py",
+    "syntax/stablehlo/",
+    "mlir/",
+    "analysis/kernel_values/",
+    "analysis/kernels/",
+)
+"""Where opcodes are words: the table, and what reads other languages, whose operations have these names too."""
+TOPICS = ("commands/help/catalog.py", "commands/reduce/", "cli.py", "report/table_meanings.py")
+"""Where `fusion` is a page, and `reduce` a command."""
 MOST_FILES = 12
 _NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
@@ -52,7 +61,7 @@ def _named() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     parsed_files()
     for file in _texts():
-        for literal in () if file.startswith((*HOMES, TOPICS)) else _literals(nodes_of(PACKAGE / file)):
+        for literal in () if file.startswith((*HOMES, *TOPICS)) else _literals(nodes_of(PACKAGE / file)):
             words = literal.split()
             if literal in OPERATIONS or (len(words) > 1 and OPERATIONS.keys() >= set(words)):
                 for word in words:

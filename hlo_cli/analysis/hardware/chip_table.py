@@ -275,6 +275,10 @@ class TpuGeneration:
     next strategy is tried; None if unknown. `prefetched` is the memory that memory-space assignment fills. With
     `has_large_tiles`, the smallest tile is two words high, and narrow types take a byte. Chips are connected in a torus
     of `torus_dimensions`.
+
+    A Pallas kernel may hold `kernel_bytes` of VMEM by default (`CompileTimeScopedVmemOom` names them), and on request
+    all of it but `kernel_reserve`; the compiler may add scratch of so many rows of 128 words. With `splits_grids`, two
+    cores share the steps of a parallel dimension; with `has_tall_scratch`, scratch of 16 bits has tiles of 16 rows.
     """
 
     name: str
@@ -284,6 +288,11 @@ class TpuGeneration:
     has_large_tiles: bool = False
     has_sparse_core: bool = False
     torus_dimensions: int = 2
+    kernel_bytes: int = 16 * MIB
+    kernel_reserve: int = 0
+    internal_scratch_rows: int = 72
+    splits_grids: bool = False
+    has_tall_scratch: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -495,7 +504,9 @@ TPUS: Final = (
     _tpu(
         "v5p",
         "v5p chip",
-        TpuGeneration("v5p", 32, heap_limit=100_102_305_792, torus_dimensions=3),
+        TpuGeneration(
+            "v5p", 32, heap_limit=100_102_305_792, torus_dimensions=3, kernel_reserve=64 * KIB, splits_grids=True
+        ),
         Capacity(103_000_000_000, _PALLAS),
         95.73,
         _spec_from(
@@ -510,7 +521,15 @@ TPUS: Final = (
     _tpu(
         "v6e",
         "v6 lite, trillium",
-        TpuGeneration("v6e", 32, heap_limit=30_861_686_784, has_sparse_core=True),
+        TpuGeneration(
+            "v6e",
+            32,
+            heap_limit=30_861_686_784,
+            has_sparse_core=True,
+            kernel_bytes=32 * MIB,
+            kernel_reserve=64 * KIB,
+            internal_scratch_rows=144,
+        ),
         Capacity(32 * GIB, f"{_CLOUD}v6e"),
         31.24,
         _spec_from(
@@ -526,7 +545,17 @@ TPUS: Final = (
     _tpu(
         "7x",
         "tpu7x, v7x, v7, ironwood",
-        TpuGeneration("7x", 32, heap_limit=99_040_096_256, has_sparse_core=True, torus_dimensions=3),
+        TpuGeneration(
+            "7x",
+            32,
+            heap_limit=99_040_096_256,
+            has_sparse_core=True,
+            torus_dimensions=3,
+            kernel_bytes=32 * MIB,
+            kernel_reserve=64 * KIB,
+            internal_scratch_rows=144,
+            has_tall_scratch=True,
+        ),
         Capacity(96 * GIB, f"{_CLOUD}tpu7x"),
         94.74,
         part_of(

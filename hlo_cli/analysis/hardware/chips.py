@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 USUAL_TPU: Final = "v5e"
 """The generation assumed if the text does not determine it; it has the most common sizes."""
+OLD_TPU: Final = "v3"
+"""The one assumed if tiles are those of v2 and v3."""
 
 # What product names carry around the chip's own name, in device_kind of JAX and in product pages.
 _VENDORS = re.compile(r"google|cloud|tpu|gpu|intel|nvidia|tesla|amd|instinct|geforce|[^a-z0-9]")

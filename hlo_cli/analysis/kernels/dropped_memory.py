@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.kernels.kernel_body import KernelBody, kind_of, space_of
 from hlo_cli.analysis.kernels.kernel_memory import LANES, SUBLANES, WORD, bits_of, known_shape, tile_rows_of
 from hlo_cli.analysis.kernels.scalar_code import Environment, Numbers, run
@@ -283,7 +284,8 @@ def _has_same_order(value: Value, tile_rows: int, generation: str | None) -> boo
 
 def _tile_rows_of_scratch(rows: int, bits: int, generation: str | None) -> int:
     """The rows of a tile of scratch: of narrow types more than 8 if there are as many (infer_memref_layout.cc)."""
-    large = SUBLANES * (WORD // bits) if bits < 16 or (bits == 16 and generation == "7x") else SUBLANES
+    is_tall = bits == 16 and generation is not None and tpu_generation(generation).has_tall_scratch
+    large = SUBLANES * (WORD // bits) if bits < 16 or is_tall else SUBLANES
     return large if rows >= large else SUBLANES
 
 

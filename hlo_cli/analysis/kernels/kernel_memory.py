@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_table import KIB, MIB
+from hlo_cli.analysis.hardware.chip_table import KIB
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation
 from hlo_cli.analysis.kernels.kernel_body import KernelBody, WindowAttributes
 from hlo_cli.analysis.kernels.scalar_code import dependencies
@@ -132,7 +132,8 @@ def buffers_of(body: KernelBody, window: WindowAttributes, generation: str | Non
     grid = body.grid or ()
     if window.pipeline_mode == "synchronous" or not grid or window.transform is None:
         return 1
-    if generation == "v5p" and prod(size or 0 for size in grid) == 2 and _is_split(body):
+    is_split = generation is not None and tpu_generation(generation).splits_grids
+    if is_split and prod(size or 0 for size in grid) == 2 and _is_split(body):
         return 1
     region = window.transform.regions[0]
     used = dependencies(region.operations[-1].operands if region.operations else (), cut_at_zero=True)
@@ -203,8 +204,6 @@ def known_shape(kind: ArrayType) -> tuple[int, ...]:
 
 # --- limits ---
 
-_CLAMPED: Final = 64 * KIB  # what the compiler keeps of the memory of a chip of which kernels may ask for all
-
 
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
@@ -224,10 +223,7 @@ def limits_of(chip: str) -> KernelLimits:
     >>> limits_of("v5e").default_bytes >> 20, limits_of("v6e").default_bytes >> 20, limits_of("7x").largest_bytes
     (16, 32, 67043328)
     """
-    generation = tpu_generation(chip).name
-    vmem = find_chip(generation).memories[TpuMemorySpace.VMEM].bytes
-    default = 32 * MIB if generation in ("v6e", "7x") else 16 * MIB  # `CompileTimeScopedVmemOom` names these
-    kept = _CLAMPED if generation in ("v5p", "v6e", "7x") else 0
-    # u32[72,128] and u32[144,128]
-    internal = (144 if generation in ("v6e", "7x") else 72) * LANES * WORD // 8
-    return KernelLimits(default, vmem - kept, internal)
+    generation = tpu_generation(chip)
+    vmem = find_chip(generation.name).memories[TpuMemorySpace.VMEM].bytes
+    internal = generation.internal_scratch_rows * LANES * WORD // 8
+    return KernelLimits(generation.kernel_bytes, vmem - generation.kernel_reserve, internal)

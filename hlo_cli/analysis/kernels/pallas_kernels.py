@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.hardware.chips import tpu_generation
+from hlo_cli.analysis.hardware.chips import OLD_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import is_old_tpu
 from hlo_cli.analysis.kernels.dropped_memory import dropped_memory
 from hlo_cli.analysis.kernels.index_maps import formulas_of, visits_of
@@ -253,7 +253,7 @@ def pallas_kernels_of(module: Module, *, chip: str | None = None) -> tuple[Palla
     [('in 0', (256, 128), 'i, k', 48), ('in 1', (128, 512), 'k, j', 48), ('out 0', (256, 512), 'i, j', 12)]
     """
     expect(str | None, "the name of a TPU", chip, 'such as "v5e"')
-    generation = tpu_generation(chip).name if chip is not None else "v3" if is_old_tpu(module) else None
+    generation = tpu_generation(chip).name if chip is not None else OLD_TPU if is_old_tpu(module) else None
     return _with_used(
         [kernel_of(each, generation=generation) for each in module.instructions if is_pallas(each)], module
     )

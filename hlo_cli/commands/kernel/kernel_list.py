@@ -23,6 +23,7 @@ from hlo_cli.inputs.dumps import LAST_STAGE
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
@@ -120,12 +121,13 @@ _COLUMNS: Final[tuple[Column[Listed], ...]] = (
     Column("steps", "steps", "count", person=False, of=lambda each: _unless_error(each, each.kernel.steps)),
     Column("windows", "windows", "count", rank=1, from_width=120,
            of=lambda each: _unless_error(each, len(each.kernel.windows))),
-    Column("vmem_bytes", "VMEM", "bytes", of=lambda each: _unless_error(each, each.kernel.vmem_bytes)),
+    Column("vmem_bytes", TpuMemorySpace.VMEM.label, "bytes",
+           of=lambda each: _unless_error(each, each.kernel.vmem_bytes)),
     Column("used_vmem_bytes", "used", "bytes", rank=3, like="vmem_bytes", from_width=120,
            of=lambda each: unknown_if_none(each.kernel.used_vmem_bytes)),
     Column("limit_bytes", "limit", "bytes", rank=4, like="vmem_bytes",
            of=lambda each: unknown_if_none(each.limit_bytes)),
-    Column("smem_bytes", "SMEM", "bytes", rank=1, from_width=120,
+    Column("smem_bytes", TpuMemorySpace.SMEM.label, "bytes", rank=1, from_width=120,
            of=lambda each: _unless_error(each, each.kernel.smem_bytes)),
     Column("read_bytes", "read", "bytes", total="sum", rank=5,
            of=lambda each: _unless_error(each, each.kernel.read_bytes)),
@@ -340,7 +342,7 @@ _MODULE_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
     Column("pallas_kernels", "Pallas", "count", total="sum", of=lambda answer: answer.numbers["pallas_kernels"]),
     Column("gpu_kernels", "GPU", "count", total="sum", of=lambda answer: answer.numbers["gpu_kernels"]),
     Column("unread", "unreadable", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["unread"]),
-    Column("vmem_bytes", "VMEM", "bytes", of=lambda answer: answer.numbers["vmem_bytes"]),
+    Column("vmem_bytes", TpuMemorySpace.VMEM.label, "bytes", of=lambda answer: answer.numbers["vmem_bytes"]),
     Column("bytes", "moved", "bytes", total="sum", of=lambda answer: answer.numbers["bytes"]),
     Column("matmul_flops", "matmul flops", "flops", total="sum", of=lambda answer: answer.numbers["matmul_flops"]),
 )

@@ -14,6 +14,7 @@ from hlo_cli.analysis.kernels.pallas_kernels import KernelScratch, KernelWindow,
 from hlo_cli.commands.kernel.kernel_list import Listed, gpu_kernels, grid_text, listed_kernels, rate_notes, used_notes
 from hlo_cli.commands.modules.loading import Loaded, input_facts, program_notes
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.mlir.mlir_operations import Operation, generic_lines
 from hlo_cli.mlir.mlir_values import ArrayType, files_of
 from hlo_cli.report.figure import Figure
@@ -224,14 +225,17 @@ def _fact_words(listed: Listed) -> Iterator[tuple[str, str]]:
         yield "grid", _grid_words(kernel)
     scratch = sum(part.bytes for part in kernel.scratch if part.space == "vmem" and not part.is_dropped)
     windows = format_bytes(kernel.vmem_bytes - scratch)
-    yield "VMEM", f"{format_bytes(kernel.vmem_bytes)}: {windows} of windows, {format_bytes(scratch)} of scratch"
+    yield (
+        TpuMemorySpace.VMEM.label,
+        f"{format_bytes(kernel.vmem_bytes)}: {windows} of windows, {format_bytes(scratch)} of scratch",
+    )
     yield "compiler", _compiler_words(listed)
     if listed.limit_bytes is not None:
         left = listed.limit_bytes - kernel.vmem_bytes
         over = f"{format_bytes(left)} left" if left >= 0 else f"{format_bytes(-left)} too much"
         yield "limit", f"{format_bytes(listed.limit_bytes)}, {over}"
     if kernel.smem_bytes:
-        yield "SMEM", format_bytes(kernel.smem_bytes)
+        yield TpuMemorySpace.SMEM.label, format_bytes(kernel.smem_bytes)
     yield "work", _work_words(kernel)
     read, written = kernel.read_bytes, kernel.written_bytes
     if read is not None and written is not None:

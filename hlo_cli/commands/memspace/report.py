@@ -783,7 +783,6 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
 
 
 def _next_commands(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
-    # Standard input was read already, so a command on it could not be run.
     if not argument or argument == "-" or len(spaces) != 1 or not (live := spaces[0].live_at(spaces[0].peak_step)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
@@ -795,9 +794,10 @@ def _next_of_cause(parts: Sequence[Part], cause: By, argument: str, options: Mem
     tables = [part for part in parts if part.kind == "table" and part.name == f"by_{cause}"]
     if not argument or argument == "-" or not tables:
         return ()
-    column = tables[0].column_index(cause)
+    column, live = tables[0].column_index(cause), tables[0].column_index("values")
     view = format_options((("--at", options.at), ("--space", options.space)))
-    return next_command(f"hlo memspace {argument} {view}".rstrip(), cause, [str(row[column]) for row in tables[0].rows])
+    keys = [str(row[column]) for row in tables[0].rows if row[live]]
+    return next_command(f"hlo memspace {argument} {view}".rstrip(), cause, keys)
 
 
 def _fallback_warning(memory: MemoryAnalysis, limit: int) -> str:

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import is_elementwise_on, producer_of, uses_of
-from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip
 from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.layout.tpu_layout import default_order, default_tpu_layout
 from hlo_cli.ir import opcodes
@@ -628,8 +628,6 @@ def _could_fuse(user: Instruction, operand: Instruction) -> bool:
 
 
 _TARGET: Final = "tpu_custom_call"
-_LEAST_LIMIT: Final = "v5e"  # of all generations, it has the lowest limit, so that what fits there fits everywhere
-"""The TPU whose limit of VMEM holds where none is known."""
 
 
 def _kernels(context: LintContext) -> Iterator[PallasKernel]:
@@ -652,7 +650,7 @@ def _limit(context: LintContext, kernel: PallasKernel) -> int:
     """The bytes of VMEM that a kernel may hold."""
     from hlo_cli.analysis.kernels.kernel_memory import limits_of
 
-    return kernel.limit_bytes or limits_of(_chip(context) or _LEAST_LIMIT).default_bytes
+    return kernel.limit_bytes or limits_of(_chip(context) or USUAL_TPU).default_bytes
 
 
 def _held(kernel: PallasKernel) -> int:

@@ -329,7 +329,9 @@ def _drop_from_header(name: str, draft: Draft) -> Draft | None:
 
 _MOST_SIZES: Final = 12  # of the dimensions that occur most often; a module of a few lines has fewer
 _NUMBER: Final = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
-_SIZED: Final = frozenset(("slice", "dynamic_slice_sizes", "slice_sizes", "window", "fft_length", "dynamic_slice_size"))
+_SIZED: Final = frozenset(
+    (opcodes.SLICE, "dynamic_slice_sizes", "slice_sizes", "window", "fft_length", "dynamic_slice_size")
+)
 """Attributes that repeat sizes of dimensions."""
 PLAIN_TYPES: Final = {"bf16": "f32", "f16": "f32", "f64": "f32", "c128": "c64", "s64": "s32", "u64": "u32", "s8": "s32"}
 """A usual type for each unusual one."""
