@@ -205,3 +205,39 @@ def test_a_limit_is_raised_to_what_the_kernel_needs(capsys: pytest.CaptureFixtur
     out = " ".join(capsys.readouterr().out.split())
     assert "Raise the limit to 37 MiB" in out
     assert "VMEM: 127.9 MiB on v6e)" in out
+
+
+CUT = """Ran out of memory in memory space vmem while allocating on stack for %matmul.1 = {shape}{{1,0}} \
+custom-call(%x.1, %y.1), custom_call_target="tpu_custom_call\""""
+
+
+def test_an_error_without_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The limit is then that of the chip that the dump names."""
+    error = tmp_path / "error.txt"
+    error.write_text(CUT.format(shape="bf16[4096,4096]"), encoding="utf-8")
+    assert (
+        main(["memspace", str(DATA / "windows_v5e"), "--oom", str(error), "--format", "screen"], standalone=False) == 0
+    )
+    out = " ".join(capsys.readouterr().out.split())
+    assert "matmul.1 holds 48 MiB of VMEM in all, 32 MiB over the limit of 16 MiB" in out
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ("", "the compiler needs more for itself, such as for registers that it spills, or the dump is of another"),
+        (
+            ". Scoped allocation with size 36.00M and limit 32.00M exceeded scoped vmem limit by 4.00M",
+            "the compiler needs 34.6 MiB more for itself, such as for registers that it spills, or the dump is of",
+        ),
+    ],
+)
+def test_parts_within_the_limit(figures: str, words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Spilled registers are in no dump: of kernels with many, the parts are within the limit."""
+    error = tmp_path / "error.txt"
+    error.write_text(CUT.format(shape="bf16[1024,1536]") + figures, encoding="utf-8")
+    kernels = str(Path(__file__).parent.parent / "fixtures" / "tpu" / "v6e_kernels")
+    assert (
+        main(["memspace", kernels, "--oom", str(error), "--chip", "v6e", "--format", "screen"], standalone=False) == 0
+    )
+    assert words in " ".join(capsys.readouterr().out.split())

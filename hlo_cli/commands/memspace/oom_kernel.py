@@ -35,6 +35,7 @@ from hlo_cli.inputs.dumps import parse_dump_name, read_directory
 from hlo_cli.inputs.files import is_file
 from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref
 from hlo_cli.ir.buffer_assignment import BufferPlace
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.out_of_memory import KERNEL_SPACES, OomAllocation, OutOfMemory
 from hlo_cli.ir.shape import Shape
 from hlo_cli.report.numbers import format_bytes
@@ -276,7 +277,10 @@ def _words(found: KernelInDump, message: OutOfMemory) -> str:
     if over is None or limit is None:
         return holds
     if over <= 0:
-        why = _OTHER if _other_result(found, message) else _OWN_NEED if _lists_all(failed.parts) else _WITHIN
+        exceeded = message.exceeded_by_bytes
+        rest = "" if exceeded is None else f"{format_bytes(exceeded - over)} "
+        own = f"the compiler needs {rest}more for itself{_OWN[failed.space]}"
+        why = _OTHER if _other_result(found, message) else own if _lists_all(failed.parts) else f"{own}, or {_OTHER}"
         return f"{holds}, which is within the limit of {format_bytes(limit)}: {why}"
     return f"{holds} in all, {format_bytes(over)} over the limit of {format_bytes(limit)}"
 
@@ -293,14 +297,15 @@ def _named(parts: Sequence[HeldPart], kernel: str) -> str:
     return joined_by_and([*named[:_MOST_NAMED], *more])
 
 
-_OWN_NEED: Final = "the compiler needs more for itself"
+_OWN: Final = {TpuMemorySpace.VMEM: ", such as for registers that it spills", TpuMemorySpace.SMEM: ""}
 _OTHER: Final = "the dump is of another version of the program"
-_WITHIN: Final = f"{_OWN_NEED}, or {_OTHER}"
 
 
 def _lists_all(parts: Sequence[HeldPart]) -> bool:
     """Whether the message lists all parts with the size that they have in the dump."""
-    return all(part.reported_bytes is not None and is_shown(part.bytes, part.reported_bytes) for part in parts)
+    return bool(parts) and all(
+        part.reported_bytes is not None and is_shown(part.bytes, part.reported_bytes) for part in parts
+    )
 
 
 def _kinds(parts: Sequence[HeldPart]) -> dict[str, int]:
