@@ -21,7 +21,7 @@ from hlo_cli.analysis.cost.counting import EXACT, RUN, XLA, Cost, CostOptions, N
 from hlo_cli.analysis.cost.matmuls import valid_positions
 from hlo_cli.analysis.cost.opcode_costs import FLOP_OPCODES
 from hlo_cli.analysis.dataflow.dependencies import EqualComputations, callees_first
-from hlo_cli.analysis.kernels.pallas_kernels import is_pallas
+from hlo_cli.analysis.hardware.target import is_pallas
 from hlo_cli.ir.attributes.value_types import WindowDimension
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.operations import OPCODE_ARITY, TRANSCENDENTAL

@@ -134,6 +134,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         },
         "memspace": {
             "live_values": "values live at the peak or at the given step",
+            "kernels": "Pallas kernels with the VMEM that they hold, those that hold most first",
             "spaces": "memory spaces with their peaks and limits",
             "memory_viewer": "memory spaces with the numbers of XProf's memory viewer, if the dump has a proto",
             "suggestions": "changes that lower the peak, each on top of the earlier ones",
@@ -268,6 +269,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "pairs": "pairs of start and done, with the compute that overlaps them",
             "kernels": "kernels of the module",
             "fusions": "fusions with the memory traffic that they avoid, or those of --run-pass",
+            "pallas_kernels": "kernels of Pallas, those that move most bytes first",
             "collectives": "collectives by mesh axis and kind, those that send most first",
             "parameters": "parameters by shape and sharding, those that save most first",
             "results": "results by shape and sharding",

@@ -292,7 +292,8 @@ class Kernel:
     @property
     def pallas(self) -> PallasKernel | None:
         """What is in the kernel, if it is a Pallas kernel for TPUs; read on use. None for other kernels."""
-        from hlo_cli.analysis.kernels.pallas_kernels import is_pallas, kernel_of
+        from hlo_cli.analysis.hardware.target import is_pallas
+        from hlo_cli.analysis.kernels.pallas_kernels import kernel_of
 
         return kernel_of(self.instruction) if is_pallas(self.instruction) else None
 

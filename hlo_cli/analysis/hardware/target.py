@@ -7,6 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
 if TYPE_CHECKING:  # the names of memory spaces are asked for where there is no module
@@ -92,3 +94,12 @@ def _arrays(module: Module) -> Iterator[ArrayShape]:
             for _, leaf in instruction.shape.leaves:
                 if isinstance(leaf, ArrayShape):
                     yield leaf
+
+
+PALLAS: Final = "tpu_custom_call"
+"""The target of Pallas kernels for TPUs, whose configuration has their body."""
+
+
+def is_pallas(instruction: Instruction) -> bool:
+    """Whether an instruction calls a Pallas kernel for TPUs."""
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") == PALLAS

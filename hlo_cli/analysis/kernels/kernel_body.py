@@ -34,8 +34,6 @@ from hlo_cli.mlir.mlir_values import (
 )
 from hlo_cli.source import HloError, counted
 
-TARGET: Final = "tpu_custom_call"
-"""The target of the custom calls whose configuration has a body."""
 _CALL: Final = "custom_call_config"
 _STABLE: Final = "stable_mosaic."  # the dialect that kernels are written in for other versions of the compiler
 

@@ -8,11 +8,10 @@ from math import prod
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import OLD_TPU, tpu_generation
-from hlo_cli.analysis.hardware.target import is_old_tpu
+from hlo_cli.analysis.hardware.target import is_old_tpu, is_pallas
 from hlo_cli.analysis.kernels.dropped_memory import dropped_memory
 from hlo_cli.analysis.kernels.index_maps import formulas_of, visits_of
 from hlo_cli.analysis.kernels.kernel_body import (
-    TARGET,
     KernelBody,
     WindowAttributes,
     body_of,
@@ -33,7 +32,6 @@ from hlo_cli.analysis.kernels.kernel_work import DmaTransfer, KernelWork, work_o
 from hlo_cli.analysis.kernels.scalar_code import dependencies
 from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Items
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import BackendConfig
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
@@ -279,11 +277,6 @@ def _with_used(kernels: Sequence[PallasKernel], module: Module) -> tuple[PallasK
 
 
 _BODY: Final = ("custom_call_config", "body")
-
-
-def is_pallas(instruction: Instruction) -> bool:
-    """Whether an instruction calls a Pallas kernel for TPUs."""
-    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") == TARGET
 
 
 def kernel_of(call: Instruction, *, generation: str | None = None) -> PallasKernel:

@@ -38,6 +38,8 @@ from hlo_cli.commands.memspace.usage import (
     chosen_spaces,
     decisive_fit,
     format_kind,
+    kernel_notes,
+    kernel_tables,
     live_values_table,
     memory_spaces_table,
     memory_timeline,
@@ -536,7 +538,8 @@ def report_of_memory(
     if fit is not None and step is None and not (stage == "optimized" and devices == 1):
         answer = _fit_of_bound(fit, chip, stage, devices, is_verdict=is_verdict)
     else:
-        answer = bounded(_sentence(_module_answer(memory, spaces, fits, fit, step, chip)), stage, devices=devices)
+        words = _module_answer(memory, spaces, fits, fit, step, chip)
+        answer = bounded(words[:1].upper() + words[1:], stage, devices=devices)
     if words := _totals_in_words(memory, spaces, options, step, parts):
         answer = words if fit is None else f"{answer}. {words}"
     return Report(
@@ -554,15 +557,12 @@ def report_of_memory(
         notes=(
             *partition_notes(loaded),
             *_notes(memory, chip),
+            *kernel_notes(memory, spaces, options.space),
             *(_viewer_notes(spaces, viewer) if step is None else ()),
             *program_notes(loaded),
         ),
         input=input_facts(loaded),
     )
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _module_answer(
@@ -709,6 +709,7 @@ def _module_parts(
         table,
         *_excess_advice(table, failing),
         chart,
+        *kernel_tables(memory, spaces, options.space),
     ]
     if step is None and len(spaces) == 1:
         # Advice is on main memory, even if another space is the fullest; one that is asked for instead has none.
@@ -823,8 +824,7 @@ def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
         yield Diagnostic("note", "shapes are not tiled; TPU padding is not included")
 
 
-# --- many dumps ---
-# `hlo memspace` of many dumps: memory usage of each module, and whether it fits.
+# --- many dumps: memory usage of each module, and whether it fits ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.value_sets import FirstUsers, first_users, value_at
@@ -18,9 +18,10 @@ from hlo_cli.analysis.memory.memory_analysis import (
 from hlo_cli.commands.memspace.options import EVERY_SPACE
 from hlo_cli.commands.modules.instruction_tables import loops_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.memory_space import MemorySpace, space_number
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_number
 from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.table import (
+    UNKNOWN,
     Cell,
     Column,
     DeferredRows,
@@ -35,6 +36,9 @@ from hlo_cli.report.table import (
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.kernels.pallas_kernels import PallasKernel
 
 # --- the chart ---
 # Of `hlo memspace` and `hlo schedule`: memory usage at every step by kind of value.
@@ -317,3 +321,71 @@ def scratch_notes(memory: MemoryAnalysis) -> Iterator[Diagnostic]:
         if unused > space.peak_bytes and (scratch := min(scratch_bytes(memory.module, space.number), unused)):
             words = f"{format_bytes(scratch)} of the allocated {space.name} are scratch of kernels (scoped memory)"
             yield Diagnostic("note", f"{words}; the live peak counts values only")
+
+
+# --- kernels ---
+
+
+def kernel_tables(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], wanted: str | None) -> tuple[Table, ...]:
+    """What Pallas kernels hold in VMEM while they run, which no value shows; none if VMEM is not shown."""
+    kernels = _kernels_of(memory) if _shows_vmem(spaces, wanted) else ()
+    if not kernels:
+        return ()
+    vmem = memory.space(TpuMemorySpace.VMEM)
+    columns: tuple[Column[PallasKernel], ...] = (
+        Column("kernel", "kernel", "name", role="name", of=lambda kernel: kernel.instruction.name),
+        Column("step", "step", "step", of=lambda kernel: memory.positions.get(kernel.instruction)),
+        Column("vmem_bytes", "VMEM", "bytes",
+               of=lambda kernel: UNKNOWN if kernel.error else kernel.vmem_bytes),
+        Column("used_vmem_bytes", "used", "bytes", of=lambda kernel: unknown_if_none(kernel.used_vmem_bytes)),
+        Column("values_bytes", "values", "bytes",
+               of=lambda kernel: 0 if vmem is None else _live_bytes(memory, vmem, kernel)),
+        Column("limit_bytes", "limit", "bytes", of=lambda kernel: kernel.limit_bytes),
+    )  # fmt: skip
+    ranked = sorted(kernels, key=lambda kernel: -_held_bytes(kernel))
+    title = "VMEM of kernels while they run, next to values"
+    rows = rows_from(columns, ranked)
+    return (Table("kernels", columns, rows, title=title, noun="kernels", main=False, limit=_MOST_KERNELS),)
+
+
+_MOST_KERNELS: Final = 5  # the values are what the command is about
+
+
+def kernel_notes(
+    memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], wanted: str | None
+) -> Iterator[Diagnostic]:
+    """How much VMEM the largest Pallas kernel holds, where only values of other memories are shown."""
+    kernels = [] if _shows_vmem(spaces, wanted) else [each for each in _kernels_of(memory) if not each.error]
+    if kernels:
+        largest = max(kernels, key=_held_bytes)
+        words = f"{largest.instruction.name} holds {format_bytes(_held_bytes(largest))} of VMEM while it runs"
+        among = f", the most of {len(kernels):,} Pallas kernels" if len(kernels) > 1 else ""
+        yield Diagnostic("note", f"{words}{among}")
+
+
+def _shows_vmem(spaces: Sequence[MemorySpaceUsage], wanted: str | None) -> bool:
+    """Whether a report is on VMEM too, so that it has room for what kernels hold there."""
+    return wanted == EVERY_SPACE or any(space.number == TpuMemorySpace.VMEM for space in spaces)
+
+
+def _kernels_of(memory: MemoryAnalysis) -> tuple[PallasKernel, ...]:
+    if memory.target != "tpu":
+        return ()
+    from hlo_cli.analysis.hardware.target import is_pallas
+
+    if not any(map(is_pallas, memory.sequence)):  # few modules have kernels, whose bodies take time to read
+        return ()
+    from hlo_cli.analysis.kernels.pallas_kernels import pallas_kernels_of
+
+    chip = memory.generation if memory.is_generation_known else None
+    return pallas_kernels_of(memory.module, chip=chip)
+
+
+def _held_bytes(kernel: PallasKernel) -> int:
+    """What the compiler says that a kernel uses, else its windows and scratch."""
+    return kernel.used_vmem_bytes if kernel.used_vmem_bytes is not None else kernel.vmem_bytes
+
+
+def _live_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage, kernel: PallasKernel) -> Cell:
+    step = memory.positions.get(kernel.instruction)
+    return UNKNOWN if step is None else space.timeline[step]

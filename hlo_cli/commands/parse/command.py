@@ -308,14 +308,19 @@ def _with_trips(loaded: Loaded, profile: str, reading: InputOptions) -> tuple[Lo
 
 
 def _explain(loaded: Loaded, name: str, reading: InputOptions, inputs: tuple[str, ...]) -> Report:
-    """The explanation of a named instruction, and the command that shows its sharding if it has one."""
+    """The explanation of a named instruction, and the command that shows its sharding or its kernel if it has one."""
+    from hlo_cli.analysis.hardware.target import is_pallas
     from hlo_cli.commands.modules.loading import notes_of
     from hlo_cli.commands.parse.explain import explain_instruction
 
     instruction = loaded.module.instruction(name)
     report = explain_instruction(loaded.module, instruction)
     report = replace(report, notes=(*report.notes, *notes_of(loaded)))
-    if instruction.attribute("sharding") is None or len(inputs) != 1 or inputs[0] == "-":
+    if len(inputs) != 1 or inputs[0] == "-":
+        return report
+    if is_pallas(instruction):
+        return replace(report, next=(f"hlo kernel {reading.command_line(inputs)} {instruction.name}",))
+    if instruction.attribute("sharding") is None:
         return report
     return replace(report, next=(f"hlo shard {reading.command_line((f'{inputs[0]}:{instruction.name}',))}",))
 

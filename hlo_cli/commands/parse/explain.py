@@ -32,6 +32,7 @@ from hlo_cli.syntax.scanning.error_help import check_types
 from hlo_cli.syntax.text.parser import parse_module
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.kernels.pallas_kernels import KernelWindow
     from hlo_cli.analysis.sharding.collectives import Collective
 
 # --- opcodes ---
@@ -571,12 +572,44 @@ def _anatomy(
     _attribute_parts(instruction, setting, segments, rows)
     if (collective := _collective_at(instruction, setting.module)) is not None:
         rows += _collective_rows(collective, setting.module)
+    rows += _kernel_rows(instruction)
     if not setting.is_alone:
         rows.append(Explanation(None, "in", "", _place(instruction)))
     if users:
         shown = ", ".join(user.name for user in users[:3])
         rows.append(Explanation(None, "used by", "", shown + (f" … {len(users) - 3} more" if len(users) > 3 else "")))
     return Anatomy("instruction", tuple(segments), tuple(rows), _DETAILS)
+
+
+def _kernel_rows(instruction: Instruction) -> Iterator[Explanation]:
+    """The grid, the windows, and the VMEM of a Pallas kernel."""
+    from hlo_cli.analysis.hardware.target import is_pallas
+
+    if not is_pallas(instruction):
+        return
+    from hlo_cli.analysis.kernels.pallas_kernels import kernel_of
+
+    kernel = kernel_of(instruction)
+    if kernel.error:
+        yield Explanation(None, "kernel", "", f"Pallas kernel that cannot be read: {kernel.error}")
+        return
+    sizes = " × ".join("?" if size is None else f"{size:,}" for size in kernel.grid)
+    steps = f" = {format_count(kernel.steps, 'steps')}" if len(kernel.grid) > 1 and kernel.steps is not None else ""
+    yield Explanation(None, "kernel", "", f"{kernel.name}: {f'grid {sizes}{steps}' if sizes else 'no grid'}")
+    for window in kernel.windows:
+        yield Explanation(None, "window", window.label, _window_words(window))
+    held = f"{format_bytes(kernel.vmem_bytes)} of windows and scratch"
+    yield Explanation(None, "VMEM", "", held)
+
+
+def _window_words(window: KernelWindow) -> str:
+    """The block of an operand or a result at each step."""
+    if not window.index_map:
+        return f"whole array in {window.space.upper()}, which the kernel moves by itself"
+    block = f"block [{','.join(map(str, window.block))}] at ({', '.join(window.index_map)})"
+    if not window.buffers:
+        return f"{block}, where the array is"
+    return f"{block}, {format_count(window.buffers, 'buffers')}, {format_bytes(window.bytes)}"
 
 
 def _place(instruction: Instruction) -> str:

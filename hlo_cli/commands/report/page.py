@@ -630,6 +630,7 @@ def _sections_of(sources: Sources, lines: Table, actions: Sequence[Action]) -> t
         _section("transfers", "Transfers", sources.schedule.answer, sources.schedule, "operations", "pairs"),
         *_device_sections(sources),
         _section("kernels", "Kernels", sources.fusions.answer, sources.fusions, "kernels", "fusions"),
+        *_pallas_sections(sources),
         _section("arguments", "Arguments", sources.arguments.answer, sources.arguments, "parameters", "results"),
         Section("lines", "Source lines", describe_lines(lines), ("lines",) if lines.rows else ()),
         _section("padding", "Padding", sources.padding.answer, sources.padding, "shapes"),
@@ -667,6 +668,13 @@ def _device_sections(sources: Sources) -> tuple[Section, ...]:
         return ()
     answer = sources.collectives.answer
     return (_section("collectives", "Collectives", answer, sources.collectives, "collectives"),)
+
+
+def _pallas_sections(sources: Sources) -> tuple[Section, ...]:
+    """The grids, the memory, and the work of Pallas kernels, if there are any."""
+    if sources.pallas is None:
+        return ()
+    return (_section("pallas", "Pallas kernels", sources.pallas.answer, sources.pallas, "pallas_kernels"),)
 
 
 def _section(key: str, title: str, answer: str, report: Report, *names: str) -> Section:

@@ -9,7 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import Chip, ChipSpec
-from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.chips import find_chip, is_tpu
+from hlo_cli.analysis.hardware.target import is_pallas
 from hlo_cli.analysis.layout.buffer_sizes import data_values, orders_of
 from hlo_cli.analysis.memory.memory_analysis import MemoryAnalysis
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys
@@ -455,13 +456,15 @@ class Sources:
     costs_by_line: LineCosts
     measured: Report | None = None
     timeline: Report | None = None
+    pallas: Report | None = None
 
     @property
     def reports(self) -> tuple[Report, ...]:
         """All of them, in the order of the page."""
         first = (self.memory, self.schedule, self.steps, self.fusions)
         measured = tuple(each for each in (self.measured, self.timeline) if each is not None)
-        return (*measured, *first, self.collectives, self.arguments, self.padding, self.findings)
+        pallas = () if self.pallas is None else (self.pallas,)
+        return (*measured, *first, *pallas, self.collectives, self.arguments, self.padding, self.findings)
 
     @property
     def numbers(self) -> Mapping[str, Cell]:
@@ -477,6 +480,8 @@ class Sources:
         }
         if self.measured is not None:
             named["profile"] = self.measured
+        if self.pallas is not None:
+            named["kernel"] = self.pallas
         return {name: dict(report.numbers) for name, report in named.items()}
 
 
@@ -520,7 +525,19 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
         ),
         measured=None if measured is None else _report_of_measured(measured, _kernels_of(fusions), keys),
         timeline=None if measured is None else _report_of_events(measured.measured),
+        pallas=_report_of_pallas(loaded, spec, argument),
     )
+
+
+def _report_of_pallas(loaded: Loaded, spec: ChipSpec | None, argument: str) -> Report | None:
+    """What `hlo kernel` reports, under a name that no other table has; None for a module without Pallas kernels."""
+    if not any(map(is_pallas, loaded.module.instructions)):
+        return None
+    from hlo_cli.commands.kernel.kernel_list import report_of_kernels
+
+    report = report_of_kernels(loaded, spec if spec is None or is_tpu(spec.chip) else None, None, argument)
+    tables = [replace(each, name="pallas_kernels") for each in report.tables if each.name == "kernels"]
+    return replace(report, parts=tuple(tables))
 
 
 def _report_of_events(measured: Measured) -> Report | None:
