@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, is_tpu, tpu_generation
-from hlo_cli.analysis.kernels.kernel_body import TARGET
+from hlo_cli.analysis.hardware.target import PALLAS
 from hlo_cli.analysis.kernels.kernel_memory import limits_of
 from hlo_cli.analysis.memory.oom_advice import Advice, RaiseScopedLimit, advice_of, is_shown
 from hlo_cli.analysis.memory.oom_kernel import FailedKernel, HeldPart, failed_kernel
@@ -97,7 +97,7 @@ def loaded_with_kernel(message: OutOfMemory, inputs: Sequence[str], reading: Inp
     """The module with the kernel of an error, and the arguments that name it; None if none has it."""
     many = every_module(inputs, reading)
     for chosen in islice(_inputs_of(many), _MOST_MODULES):
-        if TARGET not in chosen.source.text and chosen.proto is None:
+        if PALLAS not in chosen.source.text and chosen.proto is None:
             continue
         with suppress(HloError):  # one of many that cannot be read is not the one that is looked for
             loaded = read_one(chosen, reading)
