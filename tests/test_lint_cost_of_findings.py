@@ -275,7 +275,7 @@ SAID = (
     ("HLO104", 550 * KIB, "69% of x will be padding on v5e (550 KiB of 800 KiB)"),
     ("HLO105", 512 * KIB, "x, (f32[256,512], 512 KiB), is copied back to the layout that another copy changed"),
     ("HLO106", 512 * KIB, "y reads x with layout {1,0} and writes layout {0,1}"),
-    ("HLO202", 512 * KIB, "the temporary y needs 512 KiB"),
+    ("HLO202", 512 * KIB, "the temporary of y needs 512 KiB"),
     ("HLO203", MIB, "x (1 MiB) could be donated: y writes a result of the same shape after its last use"),
     ("HLO204", 512 * KIB, "x (f32[256,512], 512 KiB) is copied for nothing"),
     ("HLO205", MIB, "the constant y needs 1 MiB"),

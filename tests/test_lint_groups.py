@@ -9,13 +9,14 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.cli import main
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.finding_facts import Common, NamedValue, Reach, cause_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.findings import COUNT, Cause, Finding, Group, groups_of
+from hlo_cli.report.findings import COUNT, Cause, Finding, Findings, Group, groups_of
 
 ORDERS = ("{2,1,0}", "{2,0,1}", "{1,2,0}", "{1,0,2}", "{0,1,2}", "{0,2,1}")
 SELECTED = LintSettings(("HLO101", "HLO102", "HLO204", "HLO206"), min_argument_bytes=1)
@@ -117,6 +118,59 @@ def test_a_buffer_in_two_rules_is_one_group() -> None:
     assert {group.code, *group.other_codes} == {"HLO101", "HLO102"}
     rules = [(each.code, each.other_codes) for each in groups_in(other)]
     assert len(rules) == 3, "arrays that have nothing to do with each other"
+
+
+def test_a_group_costs_what_its_own_rule_counts() -> None:
+    """A synchronous all-reduce is exposed as a whole, but only half of it is wasted if the result is sliced."""
+    text = """HloModule m, is_scheduled=true, num_partitions=4
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+ENTRY e { x = f32[8192,64]{1,0:T(8,128)} parameter(0)  i = s32[] parameter(1)  z = s32[] constant(0)
+  n = f32[8192,64]{1,0:T(8,128)} negate(x)
+  s = f32[8192,64]{1,0:T(8,128)} all-reduce(x), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2,3}}, to_apply=add
+  y = f32[2048,64]{1,0:T(8,128)} dynamic-slice(s, i, z), dynamic_slice_sizes={2048,64}
+  ROOT t = (f32[8192,64]{1,0:T(8,128)}, f32[2048,64]{1,0:T(8,128)}) tuple(n, y) }"""
+    found = lint_module(parse_module(text), LintSettings(("HLO403", "HLO502")), chip="v5e")
+    [group] = groups_of(found)
+    half, whole = (next(each for each in found if each.code == code) for code in ("HLO502", "HLO403"))
+    assert (half.cost_bytes, whole.cost_bytes) == (2 * 1024**2, 4 * 1024**2)
+    assert (group.code, group.cost_bytes, group.seconds) == ("HLO502", half.cost_bytes, half.seconds)
+    assert group.other_codes == ("HLO403",)
+    assert group.larger_cost_of("HLO403").startswith("4 MiB, ")
+    listed = Findings("findings", tuple(found), ())
+    assert "1 × HLO502 (2 MiB)" in listed.summary
+    assert "1 × HLO403 (4 MiB)" in listed.summary
+
+
+def test_temporaries_that_are_not_live_together_are_not_added_up() -> None:
+    shape, place = "f32[1024,1024]{1,0}", 'metadata={op_name="jit(f)/tanh" source_file="m.py" source_line=4}'
+    text = f"""HloModule m, is_scheduled=true
+ENTRY e {{ x = f32[1024]{{0}} parameter(0)
+  a = {shape} broadcast(x), dimensions={{0}}, {place}
+  r = f32[1024]{{0}} custom-call(a), custom_call_target="sum"
+  b = {shape} broadcast(r), dimensions={{0}}, {place}
+  s = f32[1024]{{0}} custom-call(b), custom_call_target="sum"
+  c = {shape} broadcast(s), dimensions={{0}}, {place}
+  ROOT t = f32[1024]{{0}} custom-call(c), custom_call_target="sum" }}"""
+    module = parse_module(text)
+    [group] = groups_of(lint_module(module, LintSettings(("HLO202",), min_value_bytes=4 << 20)))
+    assert (len(group.members), group.cost_bytes) == (3, 4 << 20)
+    assert group.message == "3 temporaries of the tanh at m.py:4 need 4 MiB each"
+    assert group.remark == "4 MiB at the peak"
+    peak = memory_analysis(module).peak_bytes
+    assert group.cost_bytes <= peak
+    single = [each.message for each in group.members]
+    assert sum("not live at the peak" in each for each in single) == 2
+
+
+def test_much_memory_ranks_before_a_small_copy() -> None:
+    held = Finding("warning", "held", cost_bytes=46 << 30, is_held=True)
+    copied = Finding("note", "copied", cost_bytes=17 << 20, seconds=22e-6)
+    slow = Finding("note", "slow", cost_bytes=17 << 20, seconds=1.0)
+    assert [each.message for each in sorted((copied, held, slow), key=lambda each: each.rank)] == [
+        "slow",
+        "held",
+        "copied",
+    ]
 
 
 def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:

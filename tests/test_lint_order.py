@@ -370,6 +370,48 @@ def test_an_argument_that_no_result_can_overwrite_cannot_be_donated() -> None:
     assert found.instruction == "c"
 
 
+def test_a_copy_that_keeps_the_callers_array_says_so() -> None:
+    [found] = copies(*UPDATED, f"ROOT r = ({SHAPE}) tuple(u)")
+    assert found.message == "p (f32[512,512], 1 MiB) is copied because it is not donated"
+    [group] = groups_of((found, replace(found, instruction="d")))
+    assert group.message == "p (f32[512,512], 1 MiB) is copied twice because it is not donated"
+    [returned] = copies(f"p = {SHAPE} parameter(0)", f"c = {SHAPE} copy(p)", f"ROOT r = ({SHAPE}) tuple(c)")
+    assert returned.message.endswith("is copied for nothing")
+
+
+LOOP = f"""HloModule m, is_scheduled=true
+body {{ p = (s32[], {SHAPE}) parameter(0)  i = s32[] get-tuple-element(p), index=0
+  h = {SHAPE} get-tuple-element(p), index=1  c = {SHAPE} copy(OPERAND)  n = {SHAPE} negate(CARRY)
+  u = {SHAPE} add(c, n)  ROOT t = (s32[], {SHAPE}) tuple(i, u) }}
+cond {{ p = (s32[], {SHAPE}) parameter(0)  i = s32[] get-tuple-element(p), index=0
+  k = s32[] constant(5)  ROOT l = pred[] compare(i, k), direction=LT }}
+ENTRY e {{ a = s32[] parameter(0)  x = {SHAPE} parameter(1)  g = (s32[], {SHAPE}) tuple(a, x)
+  ROOT w = (s32[], {SHAPE}) while(g), condition=cond, body=body }}"""
+
+
+def test_the_order_of_reads_of_a_carry_is_not_advised() -> None:
+    """A scan in JAX returns the new carry, so that its program cannot read the old one earlier."""
+    ordered = "read the old value before it is updated, or the new one instead"
+    of_carry = LOOP.replace("OPERAND", "h").replace("CARRY", "h")
+    computed = LOOP.replace("c = ", f"m = {SHAPE} tanh(h)  c = ").replace("OPERAND", "m").replace("CARRY", "m")
+    hints = [lint_module(parse_module(text), LintSettings(("HLO204",)))[0].hint for text in (of_carry, computed)]
+    assert hints[0] != ordered
+    assert str(hints[0]).startswith("carry less through the loop")
+    assert hints[1] == ordered
+
+
+def test_arrays_without_a_result_count_towards_the_size_of_an_argument() -> None:
+    """A user donates all of `p`: 1.25 MiB, of which a result can have only 640 KiB."""
+    shape = "f32[160,1024]{1,0}"
+    text = f"""HloModule m, is_scheduled=true
+ENTRY e {{ a = {shape} parameter(0), metadata={{op_name="p['a']"}}  b = {shape} parameter(1), metadata={{op_name="p['b']"}}
+  ROOT n = {shape} add(a, b) }}"""
+    module = parse_module(text)
+    [found] = lint_module(module, LintSettings(("HLO203",)))
+    assert found.cost_bytes == 640 << 10
+    assert not lint_module(module, LintSettings(("HLO203",), min_donation_bytes=(1280 << 10) + 1))
+
+
 def test_the_result_of_another_argument_is_taken() -> None:
     second = (f"q = {SHAPE} parameter(1)", f"d = {SHAPE} copy(q)", f"v = {SHAPE} negate(d)")
     taken = 's = f32[512]{0} custom-call(v), custom_call_target="sum"'

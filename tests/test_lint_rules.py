@@ -371,3 +371,15 @@ ENTRY e { p = f32[512,512]{1,0} parameter(0)  n = f32[512,512]{1,0} negate(p)  c
   ROOT r = (f32[512,512]{1,0}, f32[512,512]{1,0}) tuple(n, c) }"""
     found = [each for each in hlo_cli.lint(hlo_cli.parse_module(text)) if each.code == "HLO204"]
     assert [each.hint for each in found] == ["read the old value before it is updated, or the new one instead"]
+
+
+def test_fixes_name_no_hint_that_a_finding_may_lack() -> None:
+    """A page and a report show the fix of a rule where a finding has no help of its own."""
+    assert [rule.code for rule in RULES if re.search(r"\bin the hint|\bthe hint gives", rule.page.fix, re.I)] == []
+
+
+def test_flags_of_collectives_are_no_promise() -> None:
+    """libtpu keeps collectives synchronous with all of these flags set."""
+    fix = " ".join(rule_of("HLO403").page.fix.split())
+    assert "are asynchronous unless" not in fix
+    assert "keeps some synchronous" in fix

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.dependencies import producer_of, uses_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
@@ -29,6 +29,9 @@ from hlo_cli.lint.finding_facts import MAX_STEPS
 from hlo_cli.lint.rule import LintContext
 from hlo_cli.report.numbers import format_bytes, list_first
 from hlo_cli.source import joined_by_and
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.donation import MemoryScenarios
 
 # --- donations ---
 # Arguments that results update, and what donating them saves, which is computed as if they were donated.
@@ -122,7 +125,7 @@ def _suggested(memory: MemoryAnalysis, min_bytes: int) -> Donations | None:
     """The donation that `hlo memspace` suggests, without arguments of fewer bytes; None if it suggests none."""
     from hlo_cli.analysis.memory.donation import MemoryScenarios, donatable_bytes
 
-    if donatable_bytes(memory) < min_bytes:  # only faster
+    if not donatable_bytes(memory):  # only faster
         return None
     from hlo_cli.analysis.memory.peak_advice import Donate, suggestions  # a large import that few runs need
 
@@ -130,9 +133,7 @@ def _suggested(memory: MemoryAnalysis, min_bytes: int) -> Donations | None:
         if isinstance(suggestion.change, Donate):
             pairs = suggestion.change.pairs
             scenarios = MemoryScenarios(memory)
-            sizes: Counter[str] = Counter()
-            for pair in pairs:
-                sizes[pair.argument.whole] += scenarios.bytes_of(pair.argument.place)
+            sizes = _sizes_of_wholes(scenarios)
             found = tuple(
                 Donation(
                     pair.argument.parameter,
@@ -213,18 +214,31 @@ def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
         for each in arguments_of(facts)
         if (each.parameter, each.shape) in updates and each.parameter not in donated
     )
-    if sum(scenarios.bytes_of(each.place) for each in arguments) < min_bytes:  # only faster
+    sizes = _sizes_of_wholes(scenarios)
+    if all(sizes[each.whole] < min_bytes for each in arguments):  # only faster
         return
     pairs = donation.Donations(scenarios).pairs([donation.Donor("", arguments)])
     # Only kinds in which no other instruction has to change its place.
     sure = [pair for pair in pairs if pair.kind in ("free", "fetched", "overwritten")]
-    sizes: Counter[str] = Counter()
-    for pair in sure:
-        sizes[pair.argument.whole] += scenarios.bytes_of(pair.argument.place)
     for pair in sure:
         if sizes[pair.argument.whole] >= min_bytes:
             size = scenarios.bytes_of(pair.argument.place)
             yield Donation(pair.argument.parameter, kernels[pair.result.index], size, pair.alias)
+
+
+def _sizes_of_wholes(scenarios: MemoryScenarios) -> Counter[str]:
+    """The bytes of each argument of the user's function that are not donated, in all of its arrays.
+
+    A user donates an argument as a whole, so that arrays count whose memory no result takes, too.
+    """
+    from hlo_cli.analysis.memory.donation import arguments_of  # a large import, as in rule.py
+
+    sizes: Counter[str] = Counter()
+    donated = scenarios.facts.module.donated_parameters
+    for each in arguments_of(scenarios.facts):
+        if each.parameter not in donated:
+            sizes[each.whole] += scenarios.bytes_of(each.place)
+    return sizes
 
 
 def _maker(instruction: Instruction) -> Instruction:

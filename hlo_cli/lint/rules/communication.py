@@ -546,8 +546,8 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}
 
-    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data"). The hint gives the resulting size;
-    operations that need the whole argument gather it first.
+    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data"). Operations that need
+    the whole argument gather it first.
 
     Reference: https://openxla.org/shardy
     """

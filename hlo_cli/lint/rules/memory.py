@@ -77,7 +77,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[4194304,1024] negate(x)
         }
 
-    Fix: Donate the arguments in the hint, or reduce the largest value at the peak: shard it, or reduce the batch size.
+    Fix: Reduce the largest value at the peak: shard it, reduce the batch size, or donate an argument of its size.
     `hlo memspace` has more suggestions.
 
     Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP --limit 16GiB`
@@ -107,6 +107,9 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
 def large_temporary(context: LintContext) -> Iterator[Finding]:
     """One temporary is at least min_value_bytes in size.
 
+    The cost is what such temporaries need at the peak of the memory: 0 for those that are not live then, because other
+    values have that memory at other times.
+
     Why: Values of several gigabytes are often unintended, such as a broadcast, an all-pairs product, or a one-hot
     encoding. From 2 GiB, offsets also need more than 31 bits, which slows down some kernels.
 
@@ -118,15 +121,25 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
 
     Reference: `hlo memspace DUMP`
     """
+    # Values that are not live together share memory, so that only those at the peak may be added up.
+    at_peak = cache(lambda: {id(value) for value in _live_at_peaks(context.analyses.memory)})
     for value in _large_temporaries(context):
-        name = context.user_name(value.instruction)
+        name, size = context.user_name(value.instruction), format_bytes(value.padded_bytes)
+        is_at_peak = id(value) in at_peak()
         yield context.finding(
-            f"the temporary {name} needs {format_bytes(value.padded_bytes)}",
+            f"the temporary of {name} needs {size}{'' if is_at_peak else ', but is not live at the peak'}",
             value.instruction,
             shape_span(context.module, value.instruction),
             hint=f"compute it {_IN_CHUNKS}",
-            waste=Waste(value.padded_bytes, None),
+            waste=Waste(value.padded_bytes if is_at_peak else 0, None),
+            common=Common(f"{COUNT} temporaries of {name} need {size} each"),
         )
+
+
+def _live_at_peaks(memory: MemoryAnalysis) -> Iterator[LiveValue]:
+    """The values that are live at the peak of their memory space."""
+    for space in memory.spaces:
+        yield from space.live_at(space.peak_step)
 
 
 _IN_CHUNKS: Final = "in chunks: in JAX, jax.lax.map with batch_size, or a scan over the batch or sequence"
@@ -177,8 +190,9 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
             continue
         # Equal shapes with layouts and memory spaces: nothing is different after the copy.
         if shape == copy.operand_shape(0) and shape.padded_bytes >= least and not _is_unavoidable(context, copy):
+            name = context.user_name(copy)
             yield context.finding(
-                f"{(name := context.user_name(copy))} {sized(shape, name)} is copied for nothing",
+                f"{name} {sized(shape, name)} is copied {_reason(context, copy)}",
                 copy,
                 shape_span(context.module, copy),
                 hint=_copy_hint(context, copy, donations),
@@ -292,6 +306,14 @@ def _change(change: Change) -> str:
             return f"recompute the body of the scan {stored.forward.name} for the gradient"
 
 
+def _reason(context: LintContext, copy: Instruction) -> str:
+    """Why an array is copied: an argument that the caller keeps is, before a result overwrites it."""
+    argument = argument_of(copy.operands[0])
+    if argument is None or context.module.is_part or is_donated(context, argument) or is_result(context, copy):
+        return "for nothing"
+    return "because it is not donated"
+
+
 def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], Donations]) -> str | None:
     """What to do about a copy: not return an argument, donate it, or read the new value; None if nothing is known."""
     argument = argument_of(copy.operands[0])
@@ -299,6 +321,8 @@ def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], 
         return None
     if argument is None:
         # The fix of the rule begins with donation, which is of arguments alone.
+        if _is_of_carry(context, copy):
+            return _CARRIED
         return "read the old value before it is updated, or the new one instead"
     if is_donated(context, argument):
         return _reading_hint(context, copy, argument)
@@ -306,6 +330,19 @@ def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], 
         return f"do not return {context.user_name(argument)}, which the program does not change"
     found = next((each for each in donations().arguments if each.argument is argument), None)
     return donation_hint(context, donations(), found) if found is not None else None
+
+
+# A program in JAX returns the new carry from the body, and has no say in when the old one is overwritten.
+_CARRIED: Final = "carry less through the loop: the compiler orders reads and writes of a carry, not the program"
+
+
+def _is_of_carry(context: LintContext, copy: Instruction) -> bool:
+    """Whether a copy in a loop is of a value that the iteration got from the one before, or is passed to the next."""
+    if not any(copy.computation in loop.called_computations for loop in context.of(opcodes.WHILE)):
+        return False
+    return carry_index(copy.operands[0]) is not None or any(
+        user.is_root for user in context.users[copy] if user.opcode == opcodes.TUPLE
+    )
 
 
 def _is_unavoidable(context: LintContext, copy: Instruction) -> bool:
@@ -374,7 +411,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         HloModule step, is_scheduled=true
         ENTRY main { w = f32[512,512]{1,0} parameter(0)  ROOT n = f32[512,512]{1,0} negate(w) }
 
-    Fix: Donate the argument: in JAX, jit(step, donate_argnums=0). The hint gives the bytes that this saves. If the
+    Fix: Donate the argument: in JAX, jit(step, donate_argnums=0). If the
     caller needs the old value, as in inference, add the finding to a baseline.
 
     Reference: https://openxla.org/xla/aliasing; `hlo memspace DUMP --value NAME`
@@ -383,10 +420,15 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         return
     if not has_kept_argument(context.module, context.settings.min_donation_bytes):  # only faster
         return
+    from hlo_cli.analysis.memory.donation import donatable_bytes  # a large import that few runs need
+
     settings, memory = context.settings, context.analyses.memory
-    donations = donations_of(memory, settings.min_donation_bytes)
     # Small savings next to large modules are no reason to change a program.
-    if donations.saved_bytes < settings.min_donation_fraction * needed_bytes(memory):
+    least = settings.min_donation_fraction * needed_bytes(memory)
+    if donatable_bytes(memory) < least:  # only faster
+        return
+    donations = donations_of(memory, settings.min_donation_bytes)
+    if donations.saved_bytes < least:
         return
     wholes: dict[str, list[Donation]] = {}
     for each in donations.arguments:

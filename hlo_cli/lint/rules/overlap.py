@@ -179,10 +179,11 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
         y = f32[65536] all-reduce(x), replica_groups={}, to_apply=add
         z = f32[65536] negate(x)
 
-    Fix: On TPU v5e, all-gathers are asynchronous unless xla_tpu_enable_async_collective_fusion or
-    xla_tpu_enable_latency_hiding_scheduler is false; all-reduces with xla_enable_async_all_reduce=true and
-    xla_tpu_enable_async_collective_fusion_fuse_all_reduce=true. Compilers for v5p and v6e reject the options for
-    all-reduces.
+    Fix: Check that no compiler flag rules out an asynchronous form. On TPU v5e, an all-gather needs
+    xla_tpu_enable_async_collective_fusion and xla_tpu_enable_latency_hiding_scheduler, both true by default, and an
+    all-reduce xla_enable_async_all_reduce=true and xla_tpu_enable_async_collective_fusion_fuse_all_reduce=true, which
+    compilers for v5p and v6e reject. With these flags, the compiler still decides for each collective, and keeps some
+    synchronous. The flags of a compilation are in the files with debug_options and flagfile in their names.
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """

@@ -57,8 +57,9 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[65536,2]{1,0:T(8,128)} negate(x)
 
-    Fix: For arguments and results, use the dimension order or the merged dimensions in the hint, which gives the
-    resulting size. For other values, the compiler chooses the layout.
+    Fix: Change the size of the padded dimension, or merge it with another one. Another dimension order helps for
+    arguments and results alone; where one is smaller, the help of the finding names it. The compiler chooses the
+    layouts of other values.
 
     Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
@@ -809,7 +810,8 @@ def wrong_estimate(context: LintContext) -> Iterator[Finding]:
         r = bf16[1024,1536] custom-call(x, y), custom_call_target="tpu_custom_call",
           backend_config={"custom_call_config":{"body":"TUzvUg…"}}
 
-    Fix: Pass cost_estimate=pl.CostEstimate(flops=…, transcendentals=…, bytes_accessed=…) with the numbers of the hint.
+    Fix: Pass cost_estimate=pl.CostEstimate(flops=…, transcendentals=…, bytes_accessed=…) with the numbers in
+    the help of the finding.
 
     Reference: `hlo kernel DUMP NAME`
     """

@@ -115,8 +115,11 @@ def _program_line(found: Finding, style: Style) -> Line | None:
 def _details(group: Group, part: float | None, names: dict[str, str], per: str) -> str:
     """The cost of a group, its share in the total, the measured time, and the other rules on its values."""
     share = f" ({format_percent(part)}%)" if part is not None else ""
-    also = [f"also {code} {names.get(code, '')}".rstrip() for code in group.other_codes]
-    costs = [f"costs {group.cost}{share}"] if group.cost else []
+    also = [
+        f"also {code} {names.get(code, '')}".rstrip() + (f" ({cost})" if (cost := group.larger_cost_of(code)) else "")
+        for code in group.other_codes
+    ]
+    costs = [f"costs {group.cost}{group.cost_time}{share}"] if group.cost else []
     if group.measured_seconds is not None:
         costs.append(f"measured {format_seconds(group.measured_seconds)} {per}")
     return " · ".join([*costs, *also])
