@@ -322,3 +322,19 @@ ENTRY e {
         said[name] = next(each["fix"] for each in actions if "--" in each["fix"])
     assert "--reorder latency finds a better order: exposed time: " in said["free"]
     assert "--reorder" not in said["bound"]
+
+
+def test_what_to_do_first_has_no_row_that_is_a_sum_of_others(tmp_path: Path) -> None:
+    """The only exposed transfer is a case of HLO403, although HLO502 leads the group with its value."""
+    array = "f32[8192,64]{1,0:T(8,128)}"
+    (tmp_path / "sliced.hlo").write_text(f"""HloModule m, is_scheduled=true, num_partitions=4
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }}
+ENTRY e {{ x = {array} parameter(0)  i = s32[] parameter(1)  z = s32[] constant(0)  n = {array} negate(x)
+  s = {array} all-reduce(x), channel_id=1, use_global_device_ids=true, replica_groups={{{{0,1,2,3}}}}, to_apply=add
+  y = f32[2048,64]{{1,0:T(8,128)}} dynamic-slice(s, i, z), dynamic_slice_sizes={{2048,64}}
+  ROOT t = ({array}, f32[2048,64]{{1,0:T(8,128)}}) tuple(n, y) }}
+""")
+    out, err, code = in_process.run(["report", "sliced.hlo", "--chip", "v5e", "--json"], folder=tmp_path, settings={})
+    assert code == 0, err
+    actions = json.loads(out)["overviews"]["overview"]["actions"]
+    assert [each["code"] for each in actions if each["seconds"]] == ["HLO502"]

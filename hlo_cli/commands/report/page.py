@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -446,7 +446,7 @@ def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, 
         fixes |= dict.fromkeys(reordering, _fix_of_transfers(sources))
     of_findings = [_action_of_group(each, fixes) for each in costly]
     for action in _verdict_actions(sources, verdicts):
-        family = [each for each in of_findings if each.code[:4] == _RULES_OF[action.code]]
+        family = list(_cases_of(_RULES_OF[action.code], costly))
         if _cost_of(action, family) < _COVERED * _cost_of(action, (action,)):
             place = (
                 at for at, each in enumerate(of_findings) if _cost_of(action, (each,)) < _cost_of(action, (action,))
@@ -459,6 +459,13 @@ def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, 
     is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
     ordered = of_memory + of_findings if is_short else of_findings + of_memory
     return tuple(ordered[:_MOST_ACTIONS])
+
+
+def _cases_of(rules: str, groups: Iterable[Group]) -> Iterator[Action]:
+    """What rules of one kind report, in the groups of other rules, too, that report the same values."""
+    for group in groups:
+        if members := tuple(each for each in group.found if each.code.startswith(rules)):
+            yield _action_of_group(Group(members), {})
 
 
 def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict]) -> Iterator[Action]:
