@@ -247,3 +247,12 @@ def test_hosts_with_other_clocks_are_to_be_read_alone(tmp_path: Path, capsys: py
         main(["profile", str(tmp_path / "a.xplane.pb"), "--by", "device", "--format", "screen"], standalone=False) == 0
     )
     assert "CPU:2 is late at sum" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("begins", "is_said"), [([[100, 110, 700, 120]], True), ([[100, 100, 100, 100]], False)])
+def test_steps_say_why_they_are_idle_longer_than_devices(
+    begins: list[list[int]], is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traced(tmp_path, begins * 3, "{{0,1},{2,3}}")
+    assert main(["profile", str(tmp_path / "t.xplane.pb"), "--by", "step", "--format", "screen"], standalone=False) == 0
+    assert ("A step lasts from the first begin" in capsys.readouterr().out) == is_said

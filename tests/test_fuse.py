@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from functools import cache
@@ -10,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from dumps import Dump, compiled_dumps
+from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis, cost_of
 from hlo_cli.analysis.cost.counting import EXACT
 from hlo_cli.analysis.cost.matmuls import matmuls_of
 from hlo_cli.analysis.dataflow.executions import executions_of, trip_count
 from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of, verify_fusions
-from hlo_cli.analysis.fusion.kernels import Fusion, fusion_of, fusions_of, kernels_of
+from hlo_cli.analysis.fusion.kernels import Fusion, execution_cost, fusion_of, fusions_of, kernels_of, xla_totals
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.hardware.time_model import TPU_FLOOR_SECONDS, TPU_MATMUL_FACTOR
@@ -27,7 +28,7 @@ from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.kernel_times import vmem_bytes
 from hlo_cli.commands.fuse.costs import report_of_costs, report_of_dots
 from hlo_cli.commands.fuse.fusion_table import report_of_fusion, report_of_fusions
-from hlo_cli.commands.fuse.kernel_kinds import TimingColumns
+from hlo_cli.commands.fuse.kernel_kinds import TimingColumns, other_totals
 from hlo_cli.commands.layout.dump import report_of_dump
 from hlo_cli.commands.modules.loading import Loaded, load_one
 from hlo_cli.commands.options.io_options import InputOptions
@@ -88,9 +89,10 @@ def test_every_fusion_is_listed_once_and_its_bytes_add_up(dump: Dump) -> None:
     inner = [i for each in found for body in bodies_in(each) for i in body.instructions if i.opcode == "fusion"]
     assert Counter([*outer, *inner]) == Counter(i for i in module(dump).instructions if i.opcode == "fusion")
     for each in found:
-        assert (
-            each.read_bytes + each.written_bytes == each.cost.bytes_accessed == cost_of(each.instruction).bytes_accessed
-        )
+        assert each.cost.bytes_accessed == cost_of(each.instruction).bytes_accessed
+        assert each.read_bytes + each.written_bytes == each.traffic.bytes_accessed <= each.cost.bytes_accessed
+        if "gather" not in {operation.opcode for operation in each.operations}:
+            assert each.traffic == each.cost
         assert each.saved_bytes + each.read_bytes + each.written_bytes == each.unfused_bytes
         assert fusion_of(each.instruction) == each
 
@@ -371,3 +373,39 @@ def test_a_body_that_fuses_itself_is_an_error_and_no_endless_tale() -> None:
     )
     assert [error.message for error in found.errors] == ["x: recursive call of f"]
     assert [each.name for each in fusions_of(found)] == ["r"]
+
+
+GATHERS = """HloModule m, is_scheduled=true
+f { t = f32[1000,128]{1,0} parameter(0)  i = s32[4]{0} parameter(1)  one = s32[] constant(1)
+  ones = s32[4]{0} broadcast(one), dimensions={}  j = s32[4]{0} add(i, ones)
+  ROOT g = f32[4,128]{1,0} gather(t, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=1, slice_sizes={1,128} }
+ENTRY e { t = f32[1000,128]{1,0} parameter(0)  i = s32[4]{0} parameter(1)
+  ROOT r = f32[4,128]{1,0} fusion(t, i), kind=kLoop, calls=f }"""
+
+
+def test_a_fused_gather_reads_the_rows_that_it_takes() -> None:
+    """XLA counts the whole table, which would make a lookup the most expensive line, and fusion add traffic."""
+    gathers = parse_module(GATHERS)
+    rows, indices = 4 * 128 * 4, 4 * 4
+    assert execution_cost(gathers).bytes == 2 * rows + indices
+    assert computation_cost(gathers.entry).bytes_accessed == 1000 * 128 * 4 + rows + indices
+    (fusion,) = fusions_of(gathers)
+    assert (fusion.read_bytes, fusion.written_bytes) == (rows + indices, rows)
+    # The indices are computed, written, and read again without fusion.
+    assert fusion.saved_bytes == 4 + 3 * indices + indices
+    by_many = GATHERS.replace("s32[4]", "s32[4000]").replace("[4,128]", "[4000,128]")
+    assert execution_cost(parse_module(by_many)).bytes == 1000 * 128 * 4 + 4000 * (128 + 1) * 4
+
+
+def test_what_xla_counts_is_before_padding_and_without_kernels() -> None:
+    """libtpu's own totals have padding; XLA counts -1 for a Pallas kernel, of which one execution has the body."""
+    kernels = load_one([str(FIXTURES / "tpu/v5e_kernels")], InputOptions()).module
+    words = other_totals(kernels)
+    assert re.match(r"XLA counts .*[0-9.,]+ [KMG]?i?B without padding: ", words)
+    assert "custom calls" in words
+    truth = json.loads((FIXTURES / "tpu/v5e_kernels/truth.json").read_text())["cost_analysis"]
+    flops, accessed = xla_totals(kernels)
+    # libtpu adds padding to the bytes; the estimate of the kernel's author is in both.
+    assert flops == truth["flops"] != execution_cost(kernels).flops
+    assert 0 < accessed <= truth["bytes accessed"]

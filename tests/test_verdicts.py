@@ -558,3 +558,49 @@ def test_results_that_differ_are_counted_without_identical_ones(tmp_path: Path) 
     )
     assert code == 0
     assert out.startswith("The same program: 1 of 2 results differs by rounding only")
+
+
+CANCELS = """HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  h = f32[64,200] parameter(0)  zero = f32[] constant(0)  part = f32[] constant(0.005)  small = f32[] constant(1e-5)
+  parts = f32[64] broadcast(part), dimensions={}  smalls = f32[64] broadcast(small), dimensions={}
+  sum = f32[64] reduce(h, zero), dimensions={1}, to_apply=add  mean = f32[64] multiply(sum, parts)
+  means = f32[64,200] broadcast(mean), dimensions={0}  centered = f32[64,200] subtract(h, means)
+"""
+OF_CENTERED = """  squares = f32[64,200] multiply(centered, centered)
+  total = f32[64] reduce(squares, zero), dimensions={1}, to_apply=add  variance = f32[64] multiply(total, parts)
+"""
+OF_SQUARES = """  squares = f32[64,200] multiply(h, h)  total = f32[64] reduce(squares, zero), dimensions={1}, to_apply=add
+  second = f32[64] multiply(total, parts)  first = f32[64] multiply(mean, mean)
+  variance = f32[64] subtract(second, first)
+"""
+SCALED = """  safe = f32[64] add(variance, smalls)  scale = f32[64] rsqrt(safe)
+  scales = f32[64,200] broadcast(scale), dimensions={0}  ROOT r = f32[64,200] multiply(centered, scales) }
+"""
+
+
+def test_nan_of_the_new_module_alone_leads_with_its_origin(tmp_path: Path) -> None:
+    """A variance as E[h²] − E[h]² cancels: in f32 it is negative, in f64 it agrees up to what cancels."""
+    h = (9600 + np.random.default_rng(0).normal(0, 0.26, (64, 200))).astype(np.float32)
+    old, new = (parse_module(f"{CANCELS}{part}{SCALED}") for part in (OF_CENTERED, OF_SQUARES))
+    found = compare_runs(old, new, [h])
+    assert found.verdict_on_results == "overflow"
+    origin = found.invalid_origin
+    assert origin is not None
+    assert (origin.module, origin.wanted, origin.count) == (1, "nan", found.distances[0].nan[1])
+    assert origin.maker is not None
+    assert origin.sign_operand is not None
+    assert (origin.maker.name, origin.sign_operand.name) == ("scale", "safe")
+    assert not found.is_same
+    assert compare_runs(new, old, [h]).is_same, "the new module is better than the old one"
+    for name, module in zip("ab", (old, new), strict=True):
+        (tmp_path / f"{name}.hlo").write_text(module.source.text)
+    np.savez(tmp_path / "h.npz", h=h)
+    out, _, code = run_command(
+        ["run", "a.hlo", "--against", "b.hlo", "--args", "h.npz", "--format", "screen"], folder=tmp_path, settings={}
+    )
+    assert code == 1
+    answer = " ".join(out.partition("\n\n")[0].split())
+    assert answer.startswith(f"The second module makes {origin.count:,} NaN that the first does not, first at scale")
+    assert "constant or an approximation" not in answer

@@ -311,11 +311,11 @@ class _Samples:
         magnitude counts. False as well if a run with errors goes another way and fails; before both have been looked
         at, nothing is known then.
         """
-        if worst > _HOPELESS:
-            self._steps = [each for each in self._steps if each.is_first]
-        if not self._steps:
+        # A first sample may bring a distance so far down that the next ones explain the rest of it: none is dropped.
+        step = next((each for each in self._steps if each.is_first or worst <= _HOPELESS), None)
+        if step is None:
             return False
-        step = self._steps.pop(0)
+        self._steps.remove(step)
         runs = self._runs[step.module]
         try:
             for at in step.sizes:

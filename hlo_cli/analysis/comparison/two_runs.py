@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Final
+from typing import Final, Literal
 
 from hlo_cli.analysis.comparison.argument_sets import (
     AGREEING,
@@ -42,7 +42,7 @@ from hlo_cli.analysis.evaluate.arguments import (
 )
 from hlo_cli.analysis.evaluate.devices import chosen_devices, runs_on_devices
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds, shared_by
-from hlo_cli.analysis.evaluate.run import Run, evaluate, expect_run_options
+from hlo_cli.analysis.evaluate.run import Probe, Run, evaluate, expect_run_options
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.matching.match_modules import match
 from hlo_cli.analysis.semantics.typed_values import Array, Floats, Value, arrays_of
@@ -86,6 +86,8 @@ class RunComparison:
     coverage: Coverage = Coverage()
     choice: Choice | None = None
     allow_uncovered: bool = False
+    invalid_origin: InvalidOrigin | None = None
+    """What makes NaN or infinity that the other module does not have, if the results agree without rounding."""
 
     def __repr__(self) -> str:
         counts = f"{brief_count(len(self.distances), 'results')}, {brief_count(self.executed, 'instructions')} executed"
@@ -113,10 +115,31 @@ class RunComparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether all was compared, and the results are identical, or differ by rounding only, which may make one of
-        them overflow.
+        """Whether all was compared, and the results are identical, or differ by rounding only.
+
+        That may make a result of made-up arguments overflow. NaN and infinity of the new module alone are a difference
+        where the arguments are given, as those are what the program is for.
         """
-        return self.verdict in AGREEING
+        origin = self.invalid_origin
+        is_worse = origin is not None and origin.is_of_given and origin.module == 1
+        return self.verdict in AGREEING and not is_worse
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidOrigin:
+    """The module, 0 or 1, whose results have more elements that are NaN or infinite, and where the first one is made.
+
+    `count` is by how many more. `maker` is None if it is unknown. `sign_operand` is an operand of the maker that has
+    negative elements by rounding alone, which is what is left where a subtraction cancels. `is_of_given` tells whether
+    the arguments were given, not made up.
+    """
+
+    module: int
+    wanted: Literal["nan", "inf"]
+    count: int
+    maker: Instruction | None
+    sign_operand: Instruction | None = None
+    is_of_given: bool = False
 
 
 @of_module
@@ -177,9 +200,8 @@ def compare_runs(
     if verdict == "different" and args is None and changed is None and any(map(_has_discontinuity, (old, new))):
         repeated = {seed + more: widened_distance(compared, seed + more) for more in _OTHER_SEEDS}
     assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
-    return RunComparison(
-        distances, difference, executed, values, repeated, assumed, coverage, setting.choice, allow_uncovered
-    )
+    how = coverage, setting.choice, allow_uncovered, _invalid_origin(setting, distances)
+    return RunComparison(distances, difference, executed, values, repeated, assumed, *how)
 
 
 # --- what two modules have in common ---
@@ -265,6 +287,55 @@ def _has_discontinuity(module: Module) -> bool:
 
 def _is_float(shape: Shape) -> bool:
     return isinstance(shape, ArrayShape) and shape.element_type.kind == "float"
+
+
+# --- what is not a number in one of them ---
+
+
+_OF_POSITIVE: Final = frozenset(("rsqrt", "sqrt", "log", "power"))
+"""Opcodes whose results are NaN where operand 0 is negative, for a power where the exponent is no integer."""
+
+
+def _invalid_origin(setting: RunSetting, results: Sequence[Distance]) -> InvalidOrigin | None:
+    """Where one module makes NaN, or else infinity, that the other does not, if the results agree without rounding.
+
+    None if both have as many.
+    """
+    if verdict_of(results) not in ("overflow", "approximation"):
+        return None
+    kinds: tuple[Literal["nan", "inf"], ...] = ("nan", "inf")
+    for wanted in kinds:
+        before, after = (sum(getattr(each, wanted)[side] for each in results) for side in (0, 1))
+        if before == after:
+            continue
+        number = int(after > before)
+        probe = Probe(wanted)
+        setting.run_both("exact", observe=(None, probe) if number else (probe, None))
+        found = (each for each in probe.occurrences(setting.modules[number]) if each.reaches_result)
+        maker = next((each.instruction for each in found if each.is_maker), None)
+        operand = maker.operands[0] if maker is not None and maker.opcode in _OF_POSITIVE else None
+        if maker is not None and operand is not None and not _is_negative_by_rounding(setting, number, maker):
+            operand = None
+        return InvalidOrigin(number, wanted, abs(after - before), maker, operand, setting.args is not None)
+    return None
+
+
+def _is_negative_by_rounding(setting: RunSetting, number: int, maker: Instruction) -> bool:
+    """Whether operand 0 of an instruction has negative elements as written, and none without rounding."""
+    is_negative = []
+    for floats in MODES:
+        signs: list[bool] = []
+
+        def observe(
+            instruction: Instruction, device: int, value: Value, operands: Sequence[Value], signs: list[bool] = signs
+        ) -> None:
+            if instruction is maker:
+                signs += [bool((array < 0).any()) for array in arrays_in(operands[0]) if array.dtype.kind == "f"]
+
+        setting.run_both(floats, observe=(None, observe) if number else (observe, None))
+        is_negative.append(any(signs))
+    exact, widened = is_negative
+    return exact and not widened
 
 
 # --- where they begin to differ ---

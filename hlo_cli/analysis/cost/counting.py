@@ -55,6 +55,8 @@ class CostOptions:
       With `padded`, costs are those of the TPU compiler, which is not public: equal to the last bit to those of libtpu
       0.0.51 but for sorts, SparseCore calls, and collectives in fusions (`tests/test_compilers_costs.py`).
     - `trip_counts`: a loop body counts as often as it runs, if known; XLA counts it once.
+    - `gathered_parts`: a gather in a fusion reads the elements of its result, as outside of one, where XLA counts the
+      whole array: a few rows of a large table.
 
     >>> CostOptions() == EXACT, XLA.float32, RUN.trip_counts
     (True, True, True)
@@ -69,6 +71,7 @@ class CostOptions:
     padded: bool = False
     table_alignment: int = 0
     trip_counts: bool = False
+    gathered_parts: bool = False
 
 
 EXACT: Final = CostOptions()

@@ -631,6 +631,11 @@ def _bytes_taken(value: Instruction, user: Instruction, counter: CostCounter) ->
         return counter.measure(user.shape).bytes
     if user.opcode in (opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE) and user.operands[0] is value:
         return counter.measure(user.shape).bytes if user.opcode == opcodes.DYNAMIC_SLICE else 0
+    # FusionParameterReadBytes has no gather, though HandleGather counts as much as it takes.
+    if counter.rules.gathered_parts and user.opcode == opcodes.GATHER and user.operands[0] is value:
+        taken = counter.measure(user.shape).bytes
+        # Where more elements are taken than the array has, it is read as a whole.
+        return taken if taken < counter.measure(value.shape).bytes and value not in user.operands[1:] else None
     return None
 
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.cache import computed_once
-from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, KernelCost, cost_analysis, costs_among, kernel_cost_of
+from hlo_cli.analysis.cost.cost_analysis import (
+    NO_KERNELS,
+    KernelCost,
+    cost_analysis,
+    costs_among,
+    kernel_cost_of,
+    module_cost,
+)
 from hlo_cli.analysis.cost.counting import EXACT, RUN, Cost, CostOptions
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
 from hlo_cli.analysis.fusion.fusion_bodies import all_fused, heroes_of
@@ -369,8 +376,20 @@ def launched_costs(module: Module) -> Mapping[Instruction, Cost]:
     """
     costs = cost_analysis(module)
     launched = [kernel.instruction for kernel in kernels_of(module)]
-    calls = costs_among((each for each in launched if each.opcode == opcodes.CUSTOM_CALL), rules=RUN)
-    return {each: calls.get(each) or costs[each] for each in launched}
+    known = {
+        **costs_among((each for each in launched if each.opcode == opcodes.CUSTOM_CALL), rules=RUN),
+        **costs_among(filter(_has_gather, launched), rules=_GATHERED),
+    }
+    return {each: known.get(each) or costs[each] for each in launched}
+
+
+_GATHERED: Final = replace(EXACT, gathered_parts=True)
+
+
+def _has_gather(instruction: Instruction) -> bool:
+    """Whether an instruction is a fusion with a gather, of which XLA counts the whole operand."""
+    bodies = instruction.called_computations if instruction.opcode == opcodes.FUSION else ()
+    return any(each.opcode == opcodes.GATHER for body in bodies for each in all_fused(body))
 
 
 def execution_cost(module: Module) -> KernelCost:
@@ -402,6 +421,30 @@ def launches_of(module: Module) -> int:
     return sum(kernel.executions.count for kernel in kernels_of(module) if not kernel.is_transfer)
 
 
+def _as_xla(module: Module) -> CostOptions:
+    """How XLA counts custom calls: it looks into none, and libtpu takes the estimate of a kernel if there is one."""
+    # Elsewhere XLA adds -1 for each as well, which is no count. Without calls, the costs are those known already.
+    has_calls = any(kernel.instruction.opcode == opcodes.CUSTOM_CALL for kernel in kernels_of(module))
+    return replace(EXACT, minus_one=True, known_calls=True) if has_calls and target_of(module) == "tpu" else EXACT
+
+
+def _is_estimated(cost: Cost) -> bool:
+    """Whether XLA has an estimate for a custom call, for which it else counts nothing or -1."""
+    return cost.flops > 0 and not cost.unknown
+
+
+def xla_totals(module: Module) -> tuple[int, int]:
+    """The flops and the bytes accessed that XLA's cost analysis counts for a module, before padding.
+
+    >>> from hlo_cli import parse_module
+    >>> xla_totals(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"))
+    (2, 16)
+    """
+    total = module_cost(module, rules=_as_xla(module))
+    # Of custom calls alone, the sum of their -1 is no count.
+    return max(round(total.flops), 0), max(round(total.bytes_accessed), 0)
+
+
 def reasons_for_other_totals(module: Module) -> tuple[str, ...]:
     """How XLA counts otherwise than one execution does: why `module_cost` is not `execution_cost`, most frequent first.
 
@@ -410,15 +453,22 @@ def reasons_for_other_totals(module: Module) -> tuple[str, ...]:
     >>> reasons_for_other_totals(parse_module(f"ENTRY e {{ p = f32[2] parameter(0)  {copy} }}"))
     ('async operations twice',)
     """
-    costs, kernels = cost_analysis(module), kernels_of(module)
+    costs, kernels = cost_analysis(module, rules=_as_xla(module)), kernels_of(module)
     ends = (each for each in module.entry.instructions if each.opcode.endswith(("-done", "-update")))
+    known = launched_costs(module)
+
+    calls = [kernel.instruction for kernel in kernels if kernel.instruction.opcode == opcodes.CUSTOM_CALL]
+    others = [costs[call] for call in calls if kernel_cost_of(costs[call]) != kernel_cost_of(known[call])]
+    is_unknown = any(known[kernel.instruction].unknown for kernel in kernels)
+    has_estimates = any(map(_is_estimated, others))
     reasons = (
         # `HloCostAnalysis::HandleWhile` and `HandleConditional` of xla/service/hlo_cost_analysis.cc.
         (any(kernel.times != 1 for kernel in kernels), "loop bodies once"),
         (any(kernel.executions.in_branch for kernel in kernels), "one branch of conditionals"),
         # At start and done: it has no handler for most dones, so that `Preprocess` counts operands and results.
         (any(costs[each].bytes_accessed for each in ends), "async operations twice"),
-        (any(costs[kernel.instruction].unknown for kernel in kernels), "no custom calls"),
+        (has_estimates, "custom calls by their estimates alone"),
+        (not has_estimates and (is_unknown or bool(others)), "no custom calls"),
     )
     found = tuple(words for is_so, words in reasons if is_so)
     # What is left are a few bytes: 8 for each element of a tuple.
@@ -435,7 +485,8 @@ class Fusion(WithItems):
     """Fusion with its body and its cost as one kernel and as one kernel per operation.
 
     `operations` are the fused instructions that would be kernels of their own, with those of nested fusions.
-    `unfused_bytes` are the bytes accessed by these; for a single operation, by the fusion.
+    `unfused_bytes` are the bytes accessed by these; for a single operation, by the fusion. `traffic` is `cost` but for
+    gathers, of which XLA counts the whole operand: it has the elements that they take.
     """
 
     instruction: Instruction
@@ -444,6 +495,12 @@ class Fusion(WithItems):
     operations: tuple[Instruction, ...]
     cost: Cost
     unfused_bytes: int
+    traffic: Cost
+
+    @property
+    def accessed_bytes(self) -> int:
+        """Bytes accessed by the fusion; of the operands of gathers, only the elements that these take."""
+        return round(self.traffic.bytes_accessed)
 
     @property
     def name(self) -> str:
@@ -463,17 +520,17 @@ class Fusion(WithItems):
     @property
     def read_bytes(self) -> int:
         """Bytes read from operands and from large constants."""
-        return round(self.cost.bytes_accessed) - self.written_bytes
+        return self.accessed_bytes - self.written_bytes
 
     @property
     def saved_bytes(self) -> int:
         """Memory traffic in bytes that fusion avoids: bytes accessed by unfused operations minus those of the fusion.
 
-        Negative where XLA counts the slice that a lone gather, scatter, or slice reads, but the whole operand in a
-        fusion.
+        Negative where XLA counts the slice that a lone scatter or slice reads, but the whole operand in a fusion. A
+        gather counts as what it takes in both.
         """
         # `unfused_bytes` counts slices as read, see the note in the docstring: no clamp, so that this shows.
-        return self.unfused_bytes - round(self.cost.bytes_accessed)
+        return self.unfused_bytes - self.accessed_bytes
 
 
 class FusionList(Results[Fusion, Module]):
@@ -516,5 +573,7 @@ def _described_fusion(fusion: Instruction, costs: Mapping[Instruction, Cost]) ->
     operations = tuple([each for each in inner if each.opcode not in NO_KERNELS])
     # A single operation was wrapped, not fused: by itself it would read and write the same.
     kernels = operations if len(operations) > 1 else (fusion,)
-    unfused = sum(round(costs[each].bytes_accessed) for each in kernels)
-    return Fusion(fusion, body, heroes_of(body), operations, costs[fusion], unfused)
+    has_gather = any(each.opcode == opcodes.GATHER for each in inner)
+    traffic = costs_among((fusion,), rules=_GATHERED)[fusion] if has_gather else costs[fusion]
+    unfused = sum(round((traffic if each is fusion else costs[each]).bytes_accessed) for each in kernels)
+    return Fusion(fusion, body, heroes_of(body), operations, costs[fusion], unfused, traffic)

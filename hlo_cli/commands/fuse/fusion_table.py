@@ -264,7 +264,7 @@ def _fusions_table(fused: _FusedModule) -> Table:
         Column("kernel_kind", "kernel kind", person=False,
                of=lambda row: row.kernel.backend.kind if row.kernel is not None else None),
         Column("unknown_costs", "unknown cost", "count", person=False, of=lambda row: row.fusion.cost.unknown),
-        Column("bytes", "accessed", "bytes", person=False, of=lambda row: round(row.fusion.cost.bytes_accessed)),
+        Column("bytes", "accessed", "bytes", person=False, of=lambda row: row.fusion.accessed_bytes),
         Column("unfused_bytes", "unfused", "bytes", person=False, of=lambda row: row.fusion.unfused_bytes),
         Column("called_computation", "body", "name", person=False, of=lambda row: row.fusion.body.name),
         Column("computation", "computation", "name", person=False,
@@ -288,7 +288,7 @@ def _on_negative(fusions: Sequence[Fusion]) -> str:
     verb = "has" if number == 1 else "have"
     return (
         f"{number:,} of {format_count(len(fusions), 'fusions')} {verb} a negative saving: XLA's cost analysis counts"
-        " only the accessed part of a gather or slice operand outside a fusion, but the whole operand inside one"
+        " only the accessed part of a slice operand outside a fusion, but the whole operand inside one"
     )
 
 
@@ -609,7 +609,7 @@ def _fusion_facts(module: Module, fusion: Fusion, timing: TimingColumns | None) 
 
 def _largest_read(fusion: Fusion) -> str:
     """The number of operands, and the operand of which most bytes are read."""
-    read = {i.name: round(fusion.cost.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
+    read = {i.name: round(fusion.traffic.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
     if not read:
         return ""
     most = max(read, key=read.__getitem__)
@@ -692,7 +692,7 @@ class _BodyRows:
 
     def _bytes(self, instruction: Instruction) -> int | None:
         if (number := instruction.parameter_number) is not None:
-            return round(self._fusion.cost.operand_bytes(number))
+            return round(self._fusion.traffic.operand_bytes(number))
         if instruction in self._written and isinstance(instruction.shape, ArrayShape):
             # hlo_cost_analysis.cc counts the update alone, as the rest of the buffer stays where it is
             in_place = instruction.opcode == opcodes.DYNAMIC_UPDATE_SLICE and len(instruction.operands) > 1

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.cost_analysis import module_cost
 from hlo_cli.analysis.cost.counting import Cost, Number
-from hlo_cli.analysis.fusion.kernels import Fusion, Kernel, execution_cost, reasons_for_other_totals
+from hlo_cli.analysis.fusion.kernels import Fusion, Kernel, execution_cost, reasons_for_other_totals, xla_totals
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import UNKNOWN_KEY, Keys, keys_of
 from hlo_cli.commands.modules.loading import Loaded, stage_of
@@ -282,10 +281,12 @@ def other_totals(module: Module) -> str:
     >>> other_totals(parse_module(f"ENTRY e {{ p = f32[2] parameter(0)  {copy} }}"))
     'XLA counts 60 B: async operations twice'
     """
-    xla, run = module_cost(module), execution_cost(module)
-    if total_words(xla.flops, xla.bytes_accessed) == total_words(run.flops, run.bytes):
+    (xla_flops, xla_bytes), run = xla_totals(module), execution_cost(module)
+    if total_words(xla_flops, xla_bytes) == total_words(run.flops, run.bytes):
         return ""
-    flops, accessed = format_flops(round(xla.flops)), format_bytes(xla.bytes_accessed)
+    flops, accessed = format_flops(xla_flops), format_bytes(xla_bytes)
+    # libtpu counts padded arrays in tiles, by rules that are not public.
+    accessed = f"{accessed} without padding" if target_of(module) == "tpu" else accessed
     theirs = accessed if flops == format_flops(run.flops) else f"{flops} and {accessed}"
     return f"XLA counts {theirs}: {', and '.join(reasons_for_other_totals(module)) or 'other operations'}"
 

@@ -340,9 +340,22 @@ def report_of_steps(measured: Measured) -> Report:
         *columns_of_part(part_columns(parts), lambda slice, step: None if step is None else parts_of[step]),
         *columns_of_part(used.columns, lambda slice, step: None if step is None else used.of_step(step)),
     )
-    table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps")
+    idle = sum(slice.idle or 0.0 for slice, _ in rows)
+    footnote = _on_late_devices(measured, idle / sum(durations)) if group and sum(durations) else ""
+    table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps", footnote=footnote)
     whole_steps = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]
     return _report_of_table(measured, _steps_answer(measured, whole_steps), table)
+
+
+def _on_late_devices(measured: Measured, idle_share: float) -> str:
+    """Why devices are idle for another part of the steps than of their own time; empty if it looks the same."""
+    own = format_percent(measured.idle / measured.whole) if measured.whole else ""
+    if format_percent(idle_share) == own:
+        return ""
+    return (
+        f"A step lasts from the first begin to the last end on any device, hence {format_percent(idle_share)}% idle and"
+        f" not {own}%, as devices begin and end at other times"
+    )
 
 
 def report_of_devices(measured: Measured) -> Report:

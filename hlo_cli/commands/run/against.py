@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.comparison.argument_sets import AGREEING, compare_once, revealing_choices
 from hlo_cli.analysis.comparison.coverage import Choice, Coverage, missing_in
 from hlo_cli.analysis.comparison.first_difference import DifferingValues, ExecutionValues, FirstDifference
-from hlo_cli.analysis.comparison.two_runs import RunComparison, compare_runs
+from hlo_cli.analysis.comparison.two_runs import InvalidOrigin, RunComparison, compare_runs
 from hlo_cli.analysis.comparison.verdict import ROUNDING, Distance, Verdict, verdict_of
 from hlo_cli.analysis.evaluate.arguments import Ranges, argument_ranges
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
@@ -580,6 +580,7 @@ def _against_answer(compared: RunComparison, seed: int) -> str:
             rounded = sum(distance.verdict != "identical" for distance in distances)
             some = results if rounded == len(distances) else f"{rounded:,} of {results}"
             apart = f"{verb(rounded, 'differs', 'differ')} by rounding only, by {_share(worst)} at most"
+            apart += " with these arguments"
             return f"{_same(compared)}: {some} {apart}{_covered(compared)}"
         case "uncovered":
             return (
@@ -588,6 +589,8 @@ def _against_answer(compared: RunComparison, seed: int) -> str:
         case "overflow":
             count = sum(distance.verdict == "overflow" for distance in distances)
             which = f"{count:,} of {results} {verb(count, 'has', 'have')} NaN or Inf in one module only"
+            if compared.invalid_origin is not None:
+                return f"{_invalid_words(compared.invalid_origin)}; without rounding, both agree{_covered(compared)}"
             return f"{_same(compared)} without rounding; with it, {which}{_covered(compared)}"
         case "unknown":
             known = [distance for distance in distances if distance.is_known]
@@ -597,6 +600,9 @@ def _against_answer(compared: RunComparison, seed: int) -> str:
             return f"{len(known):,} of {results} {agree}; the place of the others on devices is unknown"
         case "approximation":
             agree = "agrees" if len(distances) == 1 else "agree"
+            if compared.invalid_origin is not None:
+                # What cancels enlarges all that differs, the rounding of f64 too: no constant need be the cause.
+                return f"{_invalid_words(compared.invalid_origin)}; without rounding, {results} {agree} to {wide:.1e}"
             return f"{results} {agree} to {wide:.1e} without rounding: a constant or an approximation differs{first}"
         case "discontinuity":
             others = " and ".join(map(str, compared.other_seeds or ()))
@@ -604,6 +610,17 @@ def _against_answer(compared: RunComparison, seed: int) -> str:
             return f"{words}; with seeds {others}, all results agree"
         case _:
             return f"Not the same program: {different} of {results} {verb(different, 'differs', 'differ')}{first}"
+
+
+def _invalid_words(origin: InvalidOrigin) -> str:
+    """Which module makes how many NaN or infinite elements, and where, in the words of the other tables."""
+    kind = {"nan": "NaN", "inf": "Inf"}[origin.wanted]
+    this, other = ("second", "first") if origin.module else ("first", "second")
+    words = f"The {this} module makes {origin.count:,} {kind} that the {other} does not"
+    if origin.maker is None:
+        return words
+    words += f", first at {origin.maker.name}"
+    return words if origin.sign_operand is None else f"{words} ({origin.sign_operand.name} is negative by rounding)"
 
 
 # --- --passes: the pass that changes numbers ---
