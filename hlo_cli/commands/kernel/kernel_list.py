@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.custom_calls.config import read_dictionary
+from hlo_cli.analysis.custom_calls.triton import TritonKernel, triton_kernel_of
 from hlo_cli.analysis.fusion.kernels import backend_of
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.chips import is_tpu, known_chips
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.kernels.kernel_memory import limits_of
 from hlo_cli.analysis.kernels.pallas_kernels import PallasKernel, pallas_kernels_of
+from hlo_cli.commands.modules.generated_code import GeneratedCode, generated_code, symbol_of
 from hlo_cli.commands.modules.instruction_tables import rows_where, source_of
 from hlo_cli.commands.modules.loading import Loaded, Many, input_facts, program_notes, stage_of
 from hlo_cli.commands.modules.many import UPPER_BOUND, ModuleAnswer, Rows, finish_each, map_inputs
@@ -178,15 +179,37 @@ def _table_of(listed: Sequence[Listed], throughput: ChipSpec | None) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class GpuKernel:
-    """A Triton or cuDNN kernel: its provider, and what its configuration says."""
+    """A Triton or cuDNN kernel: its provider, what its configuration says, and what the files of its code say.
+
+    `triton` is the program in a call; of fusions, XLA makes it after the dump.
+    """
 
     instruction: Instruction
     provider: str
     details: str
-    grid: str
     source: str | None
+    triton: TritonKernel | None = None
+    code: GeneratedCode = GeneratedCode()
+
+    @property
+    def grid(self) -> str:
+        """The programs that are launched, `8×4×1`; empty if unknown."""
+        return grid_text(self.triton.grid) if self.triton is not None and self.triton.grid is not None else ""
+
+    @property
+    def blocks(self) -> str:
+        """The blocks that a program loads and stores; empty if unknown."""
+        return "" if self.triton is None else _block_words(self.triton)
 
 
+_GPU_DETAILS: Final[tuple[Column[GpuKernel], ...]] = (
+    Column("block", "blocks", rank=4, of=lambda each: each.blocks or None),
+    Column("threads", "threads", "count", rank=1, of=lambda each: each.code.threads),
+    Column("shared_bytes", "shared", "bytes", rank=2, of=lambda each: each.code.shared_bytes),
+    Column("registers", "registers", "count", rank=2, of=lambda each: each.code.registers),
+    Column("spill_bytes", "spills", "bytes", rank=2, of=lambda each: each.code.spill_bytes),
+)
+"""What few dumps say: Triton calls have blocks, and only PTX or ptxas the rest."""
 _GPU_COLUMNS: Final[tuple[Column[GpuKernel], ...]] = (
     Column("kernel", "kernel", "name", of=lambda each: each.instruction.name),
     Column("provider", "provider", of=lambda each: each.provider),
@@ -195,14 +218,17 @@ _GPU_COLUMNS: Final[tuple[Column[GpuKernel], ...]] = (
     Column("shape", "shape", "shape", rank=3, of=lambda each: str(each.instruction.shape)),
     Column("source", "source", "source", rank=2, from_width=120, of=lambda each: each.source),
 )
-_TRITON_CALL: Final = "__gpu$xla.gpu.triton"
 
 
-def gpu_kernels(module: Module) -> list[GpuKernel]:
-    """The Triton and cuDNN kernels of a module for GPUs, in the order of the text."""
+def gpu_kernels(module: Module, path: str | None = None) -> list[GpuKernel]:
+    """The Triton and cuDNN kernels of a module for GPUs, in the order of the text.
+
+    `path` is that of the dump, next to which PTX and the output of ptxas are.
+    """
     if target_of(module) != "gpu":
         return []
     found = []
+    code = generated_code(path)
     for instruction in module.instructions:
         if instruction.opcode not in (opcodes.FUSION, opcodes.CUSTOM_CALL):
             continue
@@ -211,24 +237,26 @@ def gpu_kernels(module: Module) -> list[GpuKernel]:
             instruction.string("custom_call_target") or ""
         ):
             continue
-        details, grid = backend.details, ""
-        if instruction.string("custom_call_target") == _TRITON_CALL:
-            details, grid = _triton_call(instruction)
-        found.append(GpuKernel(instruction, backend.provider, details, grid, source_of(module, instruction)))
+        triton = triton_kernel_of(instruction)
+        names = (instruction.name, *([triton.name] if triton is not None else []))
+        generated = next((code[symbol_of(name)] for name in names if symbol_of(name) in code), GeneratedCode())
+        provider, details = backend.provider, backend.details
+        if triton is not None:
+            provider, details = "Triton", _triton_words(triton)
+        found.append(GpuKernel(instruction, provider, details, source_of(module, instruction), triton, generated))
     return found
 
 
-def _triton_call(call: Instruction) -> tuple[str, str]:
-    """What the configuration of a Triton kernel says, and its grid (`TritonCall::Parse` of XLA)."""
-    config = call.backend_config
-    read = read_dictionary(config.text) if config is not None else None
-    if read is None:
-        return "", ""
-    numbers = {name: str(value) for name, value in read.entries if name != "ir"}
-    words = [numbers.get("name", "")]
-    words += [f"{numbers[f'num_{noun}']} {noun}" for noun in ("warps", "stages") if f"num_{noun}" in numbers]
-    grid = [numbers[name] for name in ("grid_x", "grid_y", "grid_z") if name in numbers]
-    return ", ".join(word for word in words if word), "×".join(grid)
+def _triton_words(kernel: TritonKernel) -> str:
+    """The name, the warps, and the stages of a Triton kernel."""
+    counts = ((kernel.warps, "warps"), (kernel.stages, "stages"))
+    return ", ".join([*filter(None, [kernel.name]), *[format_count(n, noun) for n, noun in counts if n is not None]])
+
+
+def _block_words(kernel: TritonKernel) -> str:
+    """The blocks that a program loads, and those that it stores: `f16[64,128] f16[128,64] → f16[64,64]`."""
+    arrow = " → " if kernel.loads and kernel.stores else ""
+    return f"{' '.join(kernel.loads)}{arrow}{' '.join(kernel.stores)}"
 
 
 # --- the report ---
@@ -236,16 +264,18 @@ def _triton_call(call: Instruction) -> tuple[str, str]:
 
 def report_of_kernels(loaded: Loaded, throughput: ChipSpec | None, where: str | None, argument: str) -> Report:
     """All kernels of a module, those that move most bytes first."""
-    listed, on_gpu = listed_kernels(loaded, throughput), gpu_kernels(loaded.module)
+    listed, on_gpu = listed_kernels(loaded, throughput), gpu_kernels(loaded.module, loaded.input.path)
     parts: list[Part] = []
     if listed:
         table = _table_of(listed, throughput)
         parts.append(table if where is None else rows_where(where, table))
     if on_gpu:
+        details = [each for each in _GPU_DETAILS if any(each.of(kernel) is not None for kernel in on_gpu if each.of)]
+        columns = (*_GPU_COLUMNS[:-2], *details, *_GPU_COLUMNS[-2:])
         table = Table(
             "gpu_kernels",
-            _GPU_COLUMNS,
-            rows_from(_GPU_COLUMNS, on_gpu),
+            columns,
+            rows_from(columns, on_gpu),
             title="kernels for GPUs",
             noun="kernels",
             main=not listed,
@@ -317,6 +347,12 @@ def _notes(listed: Sequence[Listed]) -> list[Diagnostic]:
     return [*notes, *used_notes(kernels)]
 
 
+def _gpu_notes(kernels: Sequence[GpuKernel]) -> list[Diagnostic]:
+    """Which Triton programs cannot be read, and why."""
+    named = [(each.instruction.name, each.triton.error) for each in kernels if each.triton is not None]
+    return [Diagnostic("note", f"{name}: {error}") for name, error in named if error]
+
+
 def used_notes(kernels: Sequence[PallasKernel]) -> list[Diagnostic]:
     """A note on what the compiler states of the VMEM of kernels: where it is from, or that the dump lacks it."""
     if any(each.is_used_elsewhere for each in kernels):
@@ -356,7 +392,7 @@ class _ModuleReport:
 
     def __call__(self, module: Module, given: Input) -> ModuleAnswer:
         loaded = Loaded(module, given)
-        numbers: Mapping[str, Cell] = _numbers(listed_kernels(loaded, self.throughput), gpu_kernels(module))
+        numbers: Mapping[str, Cell] = _numbers(listed_kernels(loaded, self.throughput), gpu_kernels(module, given.path))
         return ModuleAnswer(stage_of(loaded) == "optimized", numbers, ())
 
 

@@ -37,7 +37,7 @@ def find_kernel(loaded: Loaded, name: str, throughput: ChipSpec | None = None) -
             return each
     if any(each.instruction.name == wanted for each in gpu_kernels(loaded.module)):
         hint = "run `hlo kernel DUMP` to list its configuration"
-        raise HloError(f"{wanted} is a kernel for GPUs, whose body is not in the dump", hint=hint)
+        raise HloError(f"{wanted} is a kernel for GPUs, whose body is not shown", hint=hint)
     names = [each.kernel.instruction.name for each in listed]
     if not names:
         raise HloError(f"no kernel '{wanted}': the module has no Pallas kernel")

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from shlex import quote
 from types import MappingProxyType
-from typing import Final
 
+from hlo_cli.commands.modules.generated_code import assembled_beside, symbol_of
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.dumps import read_directory
 from hlo_cli.inputs.files import is_file
 from hlo_cli.inputs.forms import ELF
-from hlo_cli.inputs.input import read_inputs, read_plain
+from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.read_input import read_input
@@ -31,15 +31,12 @@ from hlo_cli.syntax.compiler_files.code_files import (
     read_llvm,
     read_object,
     read_ptx,
-    read_ptxas,
 )
-
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 def ptx_report(pasted: PastedText) -> Report:
     """The report on PTX, which may hold constants alone, with what `ptxas -v` says of its kernels next to it."""
-    return _code_report(pasted, read_ptx(_original(pasted)), "PTX", _assembled_beside(pasted.name))
+    return _code_report(pasted, read_ptx(_original(pasted)), "PTX", assembled_beside(pasted.name))
 
 
 def llvm_report(pasted: PastedText) -> Report:
@@ -72,7 +69,7 @@ def _code_report(
 ) -> Report:
     kernels = [function for function in code.functions if function.is_kernel]
     computed, module = _instructions_beside(pasted.name)
-    rows = [(function, computed.get(_symbol(function.name))) for function in code.functions]
+    rows = [(function, computed.get(symbol_of(function.name))) for function in code.functions]
     joined = sum(instruction is not None for _, instruction in rows)
     return text_report(
         pasted,
@@ -125,24 +122,6 @@ def _reserved(function: CodeFunction) -> list[str]:
     if function.instructions is not None:
         words.append(format_count(function.instructions, "instructions"))
     return words
-
-
-_LOGS: Final = (".ptxas", ".ptxas.txt", ".ptxas.log", ".ptx.log", ".ptx.txt", ".log")
-"""How a file with the output of `ptxas -v` is named after its PTX; others are named ptxas."""
-_LOG_BYTES: Final = 1 << 22  # ptxas prints three lines a kernel: that of 10,000 kernels is smaller
-
-
-def _assembled_beside(path: str) -> Mapping[str, AssembledKernel]:
-    """What `ptxas -v` says of kernels, by their name, from its output next to a PTX file; empty without one."""
-    stem = path.removesuffix(".ptx")
-    folder = os.path.dirname(path)
-    named = [os.path.join(folder, f"ptxas{ending}") for ending in (".txt", ".log", ".out")]
-    found = dict[str, AssembledKernel]()
-    for each in (*(f"{stem}{ending}" for ending in _LOGS), *named):
-        with suppress(OSError, HloError):
-            if each != path and is_file(each):
-                found |= {kernel.name: kernel for kernel in read_ptxas(read_plain(each, maximum_bytes=_LOG_BYTES).text)}
-    return found
 
 
 def _spilled(kernels: Sequence[CodeFunction], assembled: Mapping[str, AssembledKernel]) -> str:
@@ -208,11 +187,6 @@ def _table(rows: Sequence[tuple[CodeFunction, Instruction | None]], assembled: M
 # --- the module beside ---
 
 
-def _symbol(name: str) -> str:
-    """The name of an instruction or a function as backends write it: other characters become `_`."""
-    return _OTHER.sub("_", name)
-
-
 def _instructions_beside(path: str) -> tuple[Mapping[str, Instruction], str]:
     """The instructions of the module that a file of code was generated from, by their symbol, and the path of it.
 
@@ -225,7 +199,7 @@ def _instructions_beside(path: str) -> tuple[Mapping[str, Instruction], str]:
         read = read_input(read_inputs([module])[0])
         named: dict[str, Instruction] = {}
         for computation in read.computations:
-            named |= {_symbol(instruction.name): instruction for instruction in computation.instructions}
+            named |= {symbol_of(instruction.name): instruction for instruction in computation.instructions}
         return named, module
     return {}, ""
 
