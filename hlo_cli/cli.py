@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
 
 def questions_screen() -> str:
     """The text of `hlo` without arguments: questions, with the command that answers each."""
-    rows = "\n".join(f"  {question:<43}{line}" for question, line in QUESTIONS)
+    width = max(len(question) for question, _ in QUESTIONS)
+    rows = "\n".join(f"  {question:<{width}}  {line}" for question, line in QUESTIONS)
     return f"""\
 hlo explains XLA HLO dumps: layouts, memory, overlap, fusion, and changes.
 

@@ -19,7 +19,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.read_input import read_input, read_module
 from hlo_cli.scan_modules import main_input
-from hlo_cli.source import HloError, Source, Span, expect
+from hlo_cli.source import HloError, Source, Span, expect, wrong_type
 from hlo_cli.syntax.scanning.shape_reader import parse_shape as parse_shape
 from hlo_cli.syntax.text import parser
 
@@ -75,6 +75,8 @@ def _of_object(x: object, stage: str | None, module: str | None) -> Module:
     if module is not None:
         hint = "pass one of compiled.runtime_executable().hlo_modules()"
         raise HloError(f"module= selects a module of a dump, not of a value of type {type(x).__qualname__}", hint=hint)
+    if x is None or isinstance(x, int | float | complex):  # nothing that a framework would make a program of
+        raise wrong_type("a path, HLO text, or a program", x, 'such as "dump/", or jax.jit(f).lower(x).compile()')
     if isinstance(x, list | tuple | set | frozenset | dict):
         raise HloError("one input is expected", hint="use hlo_cli.scan(paths) for several, or load each")
     match stage:

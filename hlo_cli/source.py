@@ -297,13 +297,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def missing(noun: str, name: object, names: Iterable[str]) -> KeyError:
-    """The error of a name that selects nothing, with the nearest of the names that would.
+def missing(noun: str, name: object, names: Iterable[str], *, otherwise: str = "") -> KeyError:
+    """The error of a name that selects nothing, with the nearest of the names that would, else what to do `otherwise`.
 
     >>> missing("instruction", "ad", ["add", "tuple"])
     KeyError("no instruction 'ad'; did you mean 'add'?")
     """
-    hint = did_you_mean(nearest(name, names)) if isinstance(name, str) else None
+    hint = (did_you_mean(nearest(name, names)) if isinstance(name, str) else None) or otherwise
     return KeyError("; ".join(filter(None, (f"no {noun} {brief(name, _LONGEST_NAME)}", hint))))
 
 

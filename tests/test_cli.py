@@ -214,7 +214,7 @@ def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["prboe", "x"], "error: unknown command 'prboe'\n  help: did you mean 'probe'?\n"),
+        (["prboe", "x"], "error: 'prboe' is not a command, a file, or a directory\n  help: did you mean 'probe'?\n"),
         (
             ["zzz"],
             """error: 'zzz' is not a command, a file, or a directory

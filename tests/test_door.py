@@ -121,8 +121,6 @@ def test_a_text_as_an_argument(hlo: Callable[..., Answer]) -> None:
         ("OOM", "run `hlo memspace DUMP`"),
         ("explain", "run `hlo parse DUMP --explain NAME`"),
         ("memory", "run `hlo help memory` to read this topic"),
-        ("Layout", "did you mean 'layout'?"),
-        ("schedul", "did you mean 'schedule'?"),
         ("hlo101", "run `hlo lint --explain HLO101`"),
         ("all-gather", "to list these instructions, run `hlo parse DUMP --where 'opcode == all-gather'`"),
         ("v6e", "run `hlo help chips` to list the data of all chips"),
@@ -133,6 +131,23 @@ def test_a_text_as_an_argument(hlo: Callable[..., Answer]) -> None:
 )
 def test_a_word_that_is_nothing_names_a_command(word: str, hint: str, hlo: Callable[..., Answer]) -> None:
     assert hlo(word) == (2, "", f"error: unknown command '{word}'\n  help: {hint}\n")
+
+
+@pytest.mark.parametrize(("word", "command"), [("Layout", "layout"), ("schedul", "schedule"), ("nofile", "profile")])
+def test_a_word_that_resembles_a_command_may_be_a_missing_file(
+    word: str, command: str, hlo: Callable[..., Answer]
+) -> None:
+    message = f"error: '{word}' is not a command, a file, or a directory\n  help: did you mean '{command}'?\n"
+    assert hlo(word) == (2, "", message)
+
+
+def test_questions_and_commands_are_columns(hlo: Callable[..., Answer]) -> None:
+    """The longest question is apart from its command, and all commands begin in one column, within 80 characters."""
+    lines = [line for line in cli.questions_screen().splitlines() if line.startswith("  ")]
+    assert len(lines) == len(cli.QUESTIONS)
+    assert all("?  " in line for line in lines)
+    assert len({line.index("hlo ") for line in lines}) == 1
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_command_after_its_input_is_told_where_it_goes(hlo: Callable[..., Answer]) -> None:

@@ -148,7 +148,7 @@ def test_compiled_programs_have_one_module_or_many(compiled: object, name: str) 
         (lambda: hlo_cli.from_jax(""), "this text is empty", None),
         (lambda: hlo_cli.from_jax(Compiled(Executable(), None)), "does not keep the HLO of a value", "lowered"),
         (lambda: hlo_cli.from_jax(SMALL, stage="hlo"), "unknown stage 'hlo'", "optimized, lowered"),  # type: ignore[arg-type]
-        (lambda: hlo_cli.load(None), "a value of type NoneType is not a program", "Compiled"),
+        (lambda: hlo_cli.load(object()), "a value of type object is not a program", "Compiled"),
         (lambda: hlo_cli.load([SMALL, LARGE]), "one input is expected", "scan"),
         (lambda: hlo_cli.load(Lowered(), stage="hlo"), "unknown stage 'hlo'", "lowered"),
         (lambda: hlo_cli.load(Lowered(), module="m"), "a value of type Lowered", "hlo_modules()"),
@@ -227,3 +227,10 @@ def test_the_buffer_assignment_of_an_executable_is_used() -> None:
     assert found is not None
     assert [each.size_bytes for each in found.allocations] == [8]
     assert hlo_cli.from_jax(Executable(SMALL)).buffer_assignment is None
+
+
+@pytest.mark.parametrize("given", [None, 3, 2.5, True])
+def test_what_is_no_input_is_a_type_error(given: object) -> None:
+    """As `hlo help python` promises of arguments of another type."""
+    with pytest.raises(TypeError, match="expected a path, HLO text, or a program, found"):
+        hlo_cli.load(given)

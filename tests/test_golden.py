@@ -55,7 +55,7 @@ def test_a_case_shows_output_errors_and_exit_code(tmp_path: Path, monkeypatch: p
     assert golden.main(["unknown"]) == 1
     assert golden.main(["--write"]) == 0
     assert case.read_text(encoding="utf-8") == (
-        "$ hlo layuot\n[stderr]\nerror: unknown command 'layuot'\n  help: did you mean 'layout'?\n[exit 2]\n"
+        "$ hlo layuot\n[stderr]\nerror: 'layuot' is not a command, a file, or a directory\n  help: did you mean 'layout'?\n[exit 2]\n"
     )
     assert golden.main([]) == 0
 

@@ -258,7 +258,13 @@ def test_a_name_of_several_computations_is_that_of_the_entry() -> None:
             lambda m: hlo.cost_analysis(m)["loop_ad_fusion"],
             "no instruction 'loop_ad_fusion'; did you mean 'loop_add_fusion'?",
         ),
-        (lambda m: m["x" * 900], f"no instruction or computation '{'x' * 39}…{'x' * 18}'"),
+        (
+            lambda m: m["x" * 900],
+            (
+                f"no instruction or computation '{'x' * 39}…{'x' * 18}'; module.instructions has all "
+                f"{module_of(MLP).instruction_count}, and module.where(...) finds some"
+            ),
+        ),
     ],
 )
 def test_a_wrong_name_is_a_key_error_with_the_nearest(select: Callable[[hlo.Module], object], message: str) -> None:
@@ -746,3 +752,28 @@ def test_a_truncated_module_says_so() -> None:
 def test_a_sharding_has_a_device_for_each_tile(text: str, message: str) -> None:
     with pytest.raises(hlo.HloError, match=message):
         hlo.sharding_of(text)
+
+
+def test_names_and_steps_that_do_not_exist_are_errors_in_memory() -> None:
+    """As `hlo help python` promises; an empty answer would read as an empty memory."""
+    memory = hlo.memory_analysis(module_of(MLP))
+    [space, *_] = memory.spaces
+    assert memory.space(space.name.lower()) is memory.space(f"S({space.number})") is space
+    assert memory.space(97) is None, "a space may be empty"
+    with pytest.raises(hlo.HloError, match="unknown memory space 'BOGUS'") as raised:
+        memory.space("BOGUS")
+    assert space.name in (raised.value.diagnostic.hint or "")
+    last = len(memory.sequence) - 1
+    assert memory.live_at(last) == memory.live_at(memory.sequence[last])
+    end = len(space.timeline) - 1  # results are live after the last instruction
+    for step in (-1, end + 1, 9999):
+        with pytest.raises(hlo.HloError, match="no step") as raised:
+            memory.live_at(step)
+        assert raised.value.diagnostic.hint == f"steps are 0 to {end}"
+        with pytest.raises(hlo.HloError, match="no step"):
+            space.live_at(step)
+
+
+def test_a_key_that_resembles_nothing_says_where_all_are() -> None:
+    with pytest.raises(KeyError, match=r"no instruction or computation 'qqqqqqqqqq'; module\.instructions has all"):
+        module_of(MLP)["qqqqqqqqqq"]

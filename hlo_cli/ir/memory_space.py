@@ -6,9 +6,11 @@ compilers number is not public: it was derived from dumps, whose `S(6)` is not t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, Literal, NamedTuple
+
+from hlo_cli.source import HloError, did_you_mean, expect, nearest
 
 Tiles = Literal["from layout", "by default", "never"]
 """The tiles of arrays in a memory space: those of their layout, fixed ones, or none."""
@@ -164,6 +166,21 @@ def space_number(text: str, target: str | None) -> int | None:
         return int(number)
     known = _TARGETS.get(target, MemorySpace)
     return next((space.number for space in known if text.lower() in (space.label.lower(), *space.aliases)), None)
+
+
+def wanted_space(wanted: int | str, target: str | None, names: Sequence[str]) -> int:
+    """The number of a memory space that a program names by it, or in words; HloError, with `names`, for other words.
+
+    >>> wanted_space(1, "tpu", ()), wanted_space("VMEM", "tpu", ())
+    (1, 1)
+    """
+    if not isinstance(wanted, str):
+        expect(int, "the number or the name of a memory space", wanted)
+        return wanted
+    if (number := space_number(wanted, target)) is None:
+        hint = did_you_mean(nearest(wanted, names)) or f"available: {', '.join(names)}"
+        raise HloError(f"unknown memory space '{wanted}'", hint=hint)
+    return number
 
 
 def space_words() -> tuple[str, ...]:

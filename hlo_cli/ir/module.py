@@ -402,7 +402,8 @@ class Module(Tabular):
         )
         if named is None:
             names = (*self._by_name, *(c.name for c in self.computations))
-            raise missing("instruction or computation", name, names)
+            listing = f"module.instructions has all {self.instruction_count:,}, and module.where(...) finds some"
+            raise missing("instruction or computation", name, names, otherwise=listing)
         return named
 
     def __contains__(self, item: object) -> bool:

@@ -23,6 +23,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import COPY, PARAMETER, REDUCE, TRANSPOSE, TUPLE
 from hlo_cli.ir.operations import FORWARDING, UNARY
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
+from hlo_cli.source import HloError
 
 # --- live ranges ---
 # From which to which position of the flattened schedule each value is live.
@@ -34,6 +35,14 @@ _NO_USE: Final = NO_USE | {opcodes.CALL}
 _CONCATENATION: Final = "ConcatBitcast"
 _PASSES_ON: Final = FORWARDING | NO_USE | {opcodes.GET_TUPLE_ELEMENT, opcodes.CONDITIONAL, opcodes.CALL}
 """Opcodes that pass values on and read none of their elements."""
+
+
+def check_step(position: int, steps: int) -> int:
+    """The position; HloError if the program does not have it: it would look as if nothing were live there."""
+    if not 0 <= position < steps:
+        hint = f"steps are 0 to {steps - 1:,}" if steps else "no step is executed"
+        raise HloError(f"no step {position:,}", hint=hint)
+    return position
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from hlo_cli.analysis.layout.buffer_sizes import buffer_bytes, logical_bytes, pr
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer, OrderIndependentFacts, known_generation, order_independent_facts
 from hlo_cli.analysis.memory.heaps import DEFAULT_STRATEGY, TPU_STRATEGIES, AssignedAllocation, StrategyName
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, live_ranges, peak_of_live_ranges
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, Release, check_step, live_ranges, peak_of_live_ranges
 from hlo_cli.analysis.memory.occupancy import occupancies, timeline
 from hlo_cli.dataclass import brief_count, brief_name, dataclass
 from hlo_cli.displayed import ByInstruction, Items, Tabular, WithItems
@@ -32,7 +32,7 @@ from hlo_cli.ir.buffer_assignment import (
 )
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.memory_space import MemorySpace, space_name
+from hlo_cli.ir.memory_space import MemorySpace, space_name, wanted_space
 from hlo_cli.ir.module import Module, of_module
 from hlo_cli.ir.notation import index_suffix
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, subshape
@@ -169,8 +169,7 @@ class MemorySpaceUsage(WithItems, Tabular):
         Instead of a position, it takes an instruction with a value in this memory space, or its name: the values when
         it is defined. `MemoryAnalysis.live_at` takes every instruction. HloError if there is no such value.
         """
-        if not isinstance(position, int):
-            position = self._start_of(position)
+        position = check_step(position if isinstance(position, int) else self._start_of(position), len(self.timeline))
         occupying: dict[int, LiveValue] = {}
         empty: list[LiveValue] = []
         for value in self.values:
@@ -252,8 +251,9 @@ class MemoryAnalysis(WithItems, Tabular):
         return 0 if self.main is None else self.main.peak_bytes
 
     def space(self, number: int | str) -> MemorySpaceUsage | None:
-        """Returns the memory space of this number or name, such as "HBM"; None if it is empty."""
-        return next((space for space in self.spaces if number in (space.number, space.name)), None)
+        """Returns the memory space of this number or name, such as "HBM"; None if it is empty, HloError if unknown."""
+        wanted = wanted_space(number, self.target, [space.name for space in self.spaces])
+        return next((space for space in self.spaces if space.number == wanted), None)
 
     def live_at(self, position: int | Instruction | str) -> tuple[LiveValue, ...]:
         """Returns the values live at a position in all memory spaces, largest first.

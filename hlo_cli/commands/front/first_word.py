@@ -195,10 +195,11 @@ def unknown_word_error(word: str, commands: Iterable[str]) -> HloError:
         return _missing_file(word)
     hint = f"for a shape of this type, run `hlo layout '{type_name}[8,128]'`" if type_name else None
     hint = hint or _hint_for(word, tuple(commands))
-    if hint:
+    if hint and not hint.startswith("did you mean"):
         return HloError(f"unknown command '{word}'", hint=hint)
+    # a word that only resembles a command may as well be a file that is missing
     listing = "run `hlo --help` to list all commands; `hlo help dump` shows how to create a dump"
-    return HloError(f"'{word}' is not a command, a file, or a directory", hint=listing)
+    return HloError(f"'{word}' is not a command, a file, or a directory", hint=hint or listing)
 
 
 def _missing_file(path: str) -> HloError:
