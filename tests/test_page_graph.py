@@ -466,3 +466,22 @@ def test_nothing_covers_nodes(width: int, chromium: Browser, folder: Path) -> No
             assert x_end <= left or x >= right or y_end <= top or y >= bottom
             assert 0 <= x < x_end <= width
             assert 0 <= y < y_end <= 900
+
+
+def test_the_panel_takes_the_room_of_a_map_that_is_away(chromium: Browser, folder: Path) -> None:
+    """While all of the graph is seen there is no map, and the panel reaches down to the end of the picture."""
+    bottoms = (
+        "['.side', '#details', '#minimap'].map(each => document.querySelector(each).getBoundingClientRect().bottom)"
+    )
+    visible = "getComputedStyle(document.querySelector('#minimap')).visibility"
+    with opened(chromium, written("cpu/softmax", folder, GraphOptions()), width=1280, height=700) as found:
+        page = found.page
+        page.locator(".zoom button").last.click()
+        page.wait_for_function(f"{visible} === 'hidden'")
+        side, details, _ = page.evaluate(bottoms)
+        assert details == side
+        for _ in range(12):
+            page.locator(".zoom button").first.click()
+        page.wait_for_function(f"{visible} === 'visible'")
+        side, details, minimap = page.evaluate(bottoms)
+        assert details < minimap == side

@@ -172,3 +172,14 @@ def test_peak_is_that_of_the_command(chromium: Browser, folder: Path, capsys: py
     from hlo_cli.report.numbers import format_bytes
 
     assert format_bytes(max(peaks.values())) in shown
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_manual_fits(width: int, chromium: Browser, folder: Path) -> None:
+    """Also its addresses of sources, which have no spaces."""
+    path = folder / "manual.html"
+    if not path.exists():
+        assert cli.main(["help", "--all", "-o", str(path)], standalone=False) == 0
+    with opened(chromium, path, width=width) as found:
+        assert overflow(found.page) <= 0
+        assert found.messages == []

@@ -167,3 +167,10 @@ def test_numbers_are_written_in_one_place() -> None:
         if writes.search(line)
     ]
     assert others == []
+
+
+def test_the_head_of_a_column_leads_to_its_name() -> None:
+    table = Table("kernels", (Column("execution_count", "executions", "count"), Column("kind", "kind")), ())
+    with pytest.raises(HloError, match="unknown column 'executions'") as caught:
+        table.sort("executions")
+    assert caught.value.diagnostic.hint == "did you mean 'execution_count'?"

@@ -246,11 +246,15 @@ def executions_of_waste(at: Instruction | None, waste: Waste | None, module: Mod
 def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) -> float | None:
     """Returns how long moving the waste takes in all executions; None without a link or a published bandwidth.
 
+    That is so of waste in on-chip memory, of which no byte crosses a link: its time is unknown, not 0.
+
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
     >>> seconds_of(Waste(819_000), 10, chip_spec("v5e"), module)
     1e-05
+    >>> seconds_of(Waste(819_000, moved_bytes=0), 10, chip_spec("v5e"), module) is None
+    True
     """
     from hlo_cli.analysis.schedule.step_time import bandwidth_of, seconds_of_part  # required with a chip only
 
@@ -259,7 +263,7 @@ def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) ->
         once = seconds_of_part(waste.pair, moved, chip, module)
         return None if once is None else once * executions
     rate = bandwidth_of(waste.link, chip)
-    if rate is None:
+    if rate is None or (waste.bytes and waste.moved_bytes == 0):
         return None
     return (waste.bytes if waste.moved_bytes is None else waste.moved_bytes) * executions / rate.per_second
 

@@ -458,6 +458,10 @@ class Table:
         if (former := FORMER_NAMES.get(name)) is not None:
             hint = did_you_mean(former) if former in names else f"renamed to {former}, a column of other tables"
             raise HloError(f"unknown column '{name}'", hint=hint)
+        if (
+            titled := next((each.name for each in self.columns if each.title and each.title == name), None)
+        ) is not None:
+            raise HloError(f"unknown column '{name}'", hint=did_you_mean(titled))  # the head of the column on a screen
         raise unknown_choice_error("column", name, names)
 
     def visible(self, *, person: bool) -> tuple[int, ...]:

@@ -60,6 +60,7 @@ function drawFrame(app, canvas, nodes, map) {
   const {scene} = app;
   const isAllSeen = left <= 0 && top <= 0 && right >= scene.width && bottom >= scene.height;
   canvas.style.visibility = isAllSeen ? "hidden" : "";
+  canvas.parentElement.classList.toggle("whole", isAllSeen);
   if (!nodes.width || !nodes.height || isAllSeen) return;
   const context = canvas.getContext("2d");
   const ratio = window.devicePixelRatio || 1;
