@@ -134,7 +134,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         },
         "memspace": {
             "live_values": "values live at the peak or at the given step",
-            "kernels": "Pallas kernels with the VMEM that they hold, those that hold most first",
+            "kernels": "kernels of Pallas with the VMEM that they hold, those that hold most first",
             "spaces": "memory spaces with their peaks and limits",
             "memory_viewer": "memory spaces with the numbers of XProf's memory viewer, if the dump has a proto",
             "suggestions": "changes that lower the peak, each on top of the earlier ones",

@@ -335,7 +335,7 @@ def kernel_tables(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], wa
     columns: tuple[Column[PallasKernel], ...] = (
         Column("kernel", "kernel", "name", role="name", of=lambda kernel: kernel.instruction.name),
         Column("step", "step", "step", of=lambda kernel: memory.positions.get(kernel.instruction)),
-        Column("vmem_bytes", "VMEM", "bytes",
+        Column("vmem_bytes", TpuMemorySpace.VMEM.label, "bytes",
                of=lambda kernel: UNKNOWN if kernel.error else kernel.vmem_bytes),
         Column("used_vmem_bytes", "used", "bytes", of=lambda kernel: unknown_if_none(kernel.used_vmem_bytes)),
         Column("values_bytes", "values", "bytes",

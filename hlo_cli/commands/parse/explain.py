@@ -17,7 +17,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import NamedSharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Attribute, Computation, Instruction
-from hlo_cli.ir.memory_space import space_name
+from hlo_cli.ir.memory_space import TpuMemorySpace, space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_suffix, index_text
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES, OPERATIONS, wrapped_opcode
@@ -599,7 +599,7 @@ def _kernel_rows(instruction: Instruction) -> Iterator[Explanation]:
     for window in kernel.windows:
         yield Explanation(None, "window", window.label, _window_words(window))
     held = f"{format_bytes(kernel.vmem_bytes)} of windows and scratch"
-    yield Explanation(None, "VMEM", "", held)
+    yield Explanation(None, TpuMemorySpace.VMEM.label, "", held)
 
 
 def _window_words(window: KernelWindow) -> str:
