@@ -92,7 +92,7 @@ ADVICE: Final = (
     Advice("HLO305", "tpu gpu", fix=BARRIER),
     Advice("HLO402", "gpu", fix="xla_gpu_disable_async_collectives"),
     Advice("HLO402 scheduled", "tpu", fix="xla_tpu_enable_latency_hiding_scheduler=false"),
-    Advice("HLO403 all-gather", "tpu", fix="asynchronous unless xla_tpu_enable_async_collective_fusion"),
+    Advice("HLO403 all-gather", "tpu", fix="an all-gather needs xla_tpu_enable_async_collective_fusion"),
     Advice("HLO403 all-reduce", "tpu", fix="xla_enable_async_all_reduce=true and"),
     Advice("HLO501", "cpu tpu gpu", fix="use an all-to-all (jax.lax.all_to_all in shard_map)"),
     Advice("HLO501 constrained", "tpu", fix="do not constrain the array to be replicated in between"),
