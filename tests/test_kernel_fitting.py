@@ -12,6 +12,7 @@ from hlo_cli import load, pallas_kernels_of, parse_module
 from hlo_cli.analysis.kernels.fitting import block_choices, own_sizes
 from hlo_cli.analysis.kernels.pallas_kernels import PallasKernel
 from hlo_cli.cli import main
+from lint_pallas_cases import IN_VMEM, call
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KERNELS = {kernel.name: kernel for kernel in pallas_kernels_of(load(FIXTURES / "tpu" / "v5e_kernels"))}
@@ -62,6 +63,17 @@ def test_the_screen_of_a_kernel_that_is_too_large(tmp_path: Path, capsys: pytest
     screen = capsys.readouterr().out
     assert screen.startswith("attention: grid 4×4×4, does not fit: 896 KiB of 512 KiB of VMEM")
     assert "block sizes that do" in screen
+
+
+def test_a_kernel_whose_arrays_are_in_vmem_is_not_told_to_move_less(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(call("matmul", *IN_VMEM).replace("«", "").replace("»", ""))
+    assert main(["kernel", str(path), "matmul", "--chip", "v5e", "--format", "json"], standalone=False) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["answer"]["read_bytes"], found["answer"]["written_bytes"]) == (0, 0)
+    assert "block_choices" not in found["tables"]
 
 
 @pytest.mark.oracle

@@ -18,7 +18,7 @@ from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.mlir.mlir_operations import Operation, generic_lines
 from hlo_cli.mlir.mlir_values import ArrayType, files_of
 from hlo_cli.report.figure import Figure
-from hlo_cli.report.numbers import format_bytes, format_count, format_flops, format_number, format_seconds
+from hlo_cli.report.numbers import count, format_bytes, format_count, format_flops, format_seconds
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import UNKNOWN, Cell, Column, Fact, Facts, Table, rows_from, unknown_if_none
 from hlo_cli.report.text import Line, Run
@@ -180,7 +180,13 @@ def _scratch_table(kernel: PallasKernel) -> Table:
 # --- other block shapes ---
 
 _MOST_CHOICES: Final = 5  # the next ones move more
+_LEAST_SAVED: Final = 256 * 1024  # bytes: 0.3 us of v5e's memory, 0.16 of v6e's; chosen, as `min_kernel_bytes` of lint
 _WORTH: Final = 0.8  # of the bytes of a kernel that fits: less is hard to see in its time; chosen, not measured
+
+
+def _saves_little(choice: BlockChoice, moved: int) -> bool:
+    """Whether other block sizes move about as many bytes, or fewer by what takes no time to speak of."""
+    return choice.moved_bytes > _WORTH * moved or moved - choice.moved_bytes < _LEAST_SAVED
 
 
 def _choices_table(listed: Listed) -> Table | None:
@@ -195,7 +201,7 @@ def _choices_table(listed: Listed) -> Table | None:
     rest = max(kernel.rest_bytes or 0, 0)
     choices = block_choices(kernel, limit_bytes=limit - rest, generation=listed.chip)
     fits = kernel.vmem_bytes + rest <= limit
-    if not choices or (fits and choices[0].moved_bytes > _WORTH * moved):
+    if not choices or (fits and (listed.bound == "compute" or _saves_little(choices[0], moved))):
         return None
     letters = " × ".join(choices[0].sizes)
     columns: tuple[Column[BlockChoice], ...] = (
@@ -204,7 +210,7 @@ def _choices_table(listed: Listed) -> Table | None:
         Column("steps", "steps", "count", of=lambda each: each.steps),
         Column("reserved_bytes", "held", "bytes", of=lambda each: each.vmem_bytes),
         Column("moved_bytes", "moved", "bytes", of=lambda each: each.moved_bytes),
-        Column("moved_share", "of now", "percent", of=lambda each: each.moved_bytes / moved),
+        Column("moved_share", "of now", "percent", of=lambda each: each.moved_bytes / moved if moved else None),
     )
     verdict = "block sizes that fit and move less" if fits else "does not fit; block sizes that do"
     shown = choices[:_MOST_CHOICES]
@@ -239,7 +245,7 @@ def _fact_words(listed: Listed) -> Iterator[tuple[str, str]]:
     yield "work", _work_words(kernel)
     read, written = kernel.read_bytes, kernel.written_bytes
     if read is not None and written is not None:
-        intensity = f", {format_number(kernel.intensity)} flops per byte" if kernel.intensity else ""
+        intensity = f", {count(kernel.intensity)} flops per byte" if kernel.intensity else ""
         inside = [window.label for window in kernel.windows if window.is_in_vmem]
         inside_words = f"; already in VMEM: {', '.join(inside)}" if inside else ""
         yield "bytes", f"{format_bytes(read)} read, {format_bytes(written)} written{intensity}{inside_words}"
