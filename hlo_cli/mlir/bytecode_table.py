@@ -457,7 +457,8 @@ class Decoder(Reader):
         return bits
 
 
-def _dictionary(reader: Decoder) -> Attribute:
+def read_dictionary(reader: Decoder) -> Attribute:
+    """A dictionary: how many entries, and a name and an attribute for each."""
     count = reader.count("entries", 2)
     return DictionaryAttribute(tuple([(reader.name(), reader.attribute()) for _ in range(count)]))
 
@@ -636,7 +637,7 @@ TYPE_CODES: Final[Mapping[int, Callable[[Decoder], Type]]] = {
 
 ATTRIBUTE_CODES: Final[Mapping[int, Callable[[Decoder], Attribute]]] = {
     0: lambda reader: ListAttribute(reader.attributes()),
-    1: _dictionary,
+    1: read_dictionary,
     2: lambda reader: StringAttribute(reader.owner.string(reader)),
     3: lambda reader: StringAttribute(reader.owner.string(reader), reader.type()),
     4: lambda reader: SymbolAttribute((reader.name(),)),

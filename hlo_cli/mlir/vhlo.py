@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.mlir.bytecode import read_bytecode
-from hlo_cli.mlir.bytecode_table import Decoder, ForeignCodes, Reader
+from hlo_cli.mlir.bytecode_table import Decoder, ForeignCodes, Reader, read_dictionary
 from hlo_cli.mlir.mlir_operations import Block, Operation, Value, generic_text
 from hlo_cli.mlir.mlir_values import (
     DYNAMIC,
@@ -21,7 +21,6 @@ from hlo_cli.mlir.mlir_values import (
     Attribute,
     ComplexType,
     DenseElements,
-    DictionaryAttribute,
     FloatAttribute,
     FunctionType,
     IntegerAttribute,
@@ -403,11 +402,6 @@ def _word(*words: str) -> Callable[[Decoder], Attribute]:
     return read
 
 
-def _dictionary(reader: Decoder) -> Attribute:
-    count = reader.count("entries", 2)
-    return DictionaryAttribute(tuple([(reader.name(), reader.attribute()) for _ in range(count)]))
-
-
 def _float(reader: Decoder) -> Attribute:
     start = reader.at
     kind = reader.type()
@@ -486,7 +480,7 @@ _ATTRIBUTES: Final[Mapping[int, Callable[[Decoder], Attribute]]] = {
     3: _word("EQ", "NE", "GE", "GT", "LE", "LT"),
     4: _word("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
     5: _word(*_VERSIONS),
-    6: _dictionary,
+    6: read_dictionary,
     7: _word("FFT", "IFFT", "RFFT", "IRFFT"),
     8: _float,
     9: _integer,
