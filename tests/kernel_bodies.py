@@ -19,10 +19,14 @@ KEPT = Path(__file__).parent / "data" / "kernels_of_jax_0_12.json.gz"
 _FIELD = r"\\22{}\\22: \\22([^\\]*)"  # in the quoted JSON of a custom call
 
 
+def bodies_in(text: str, field: str = "body") -> list[bytes]:
+    """The bytes in a field of each custom call of a StableHLO text that has it."""
+    return [base64.b64decode(written) for written in re.findall(_FIELD.format(field), text)]
+
+
 def body_in(text: str, field: str = "body") -> bytes:
     """The bytes in a field of the first custom call of a StableHLO text; empty without it."""
-    match = re.search(_FIELD.format(field), text)
-    return base64.b64decode(match[1]) if match else b""
+    return next(iter(bodies_in(text, field)), b"")
 
 
 def lowered_kernels() -> dict[str, str]:

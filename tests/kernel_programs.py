@@ -508,10 +508,20 @@ def _plain(value: Any) -> Any:
     return array.astype(np.float32 if is_float else np.int32)
 
 
+def lower_to(folder: Path, topology: str, names: Sequence[str]) -> None:
+    """Writes the StableHLO of programs."""
+    target = topologies.get_topology_desc(topology, "tpu")
+    for name in names:
+        program = program_of(name)
+        given = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.arguments]
+        with jax.set_mesh(Mesh(target.devices[:1], ("x",))):
+            (folder / f"{name}.mlir").write_text(jax.jit(program.run).trace(*given).lower().as_text())
+
+
 def main(action: str, *rest: str) -> None:
-    if action == "compile":
+    if action in ("compile", "lower"):
         topology, folder, *names = rest
-        compile_to(Path(folder), topology, names)
+        {"compile": compile_to, "lower": lower_to}[action](Path(folder), topology, names)
     else:
         folder, *names = rest
         values_to(Path(folder), names)

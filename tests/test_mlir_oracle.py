@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import random
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from hlo_cli.mlir.bytecode import read_bytecode, read_locations
 from hlo_cli.mlir.mlir_operations import generic_text
 from hlo_cli.mlir.mlir_values import Unread
-from kernel_bodies import body_in, lowered_kernels, mlir_context, printed
+from kernel_bodies import bodies_in, body_in, lowered_kernels, mlir_context, printed
+from test_kernels_oracle import SAMPLE, TOPOLOGIES, ask, chunk
 
 pytestmark = pytest.mark.oracle
 pytest.importorskip("jaxlib")
@@ -91,3 +94,25 @@ def test_kernels_of_the_installed_jax() -> None:
             read_locations(program, locations)
         else:
             assert printed(generic_text(program.root, locations=True), locations=True) == printed(body, locations=True)
+
+
+@pytest.mark.parametrize(
+    ("topology", "names"),
+    [
+        pytest.param(TOPOLOGIES[0], SAMPLE, id="sample"),
+        *(
+            pytest.param(TOPOLOGIES[at % len(TOPOLOGIES)], chunk(1000 + at), id=f"chunk-{at}", marks=pytest.mark.long)
+            for at in range(64)
+        ),
+    ],
+)
+def test_random_kernels(topology: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    """64 chunks are 1,024 programs, some with several kernels."""
+    if find_spec("libtpu") is None:
+        pytest.skip("libtpu is not installed")
+    ask(tmp_path, "lower", topology, str(tmp_path), *names)
+    bodies = {name: bodies_in((tmp_path / f"{name}.mlir").read_text()) for name in names}
+    assert all(bodies.values())
+    for name, several in bodies.items():
+        for body in several:
+            assert printed(generic_text(read_bytecode(body).root)) == printed(body), name
