@@ -70,8 +70,10 @@ def _up(size: int, granule: int) -> int:
 
 
 def tile_rows_of(shape: ArrayShape, generation: str | None = None) -> int:
-    """The first number in the first tile of an array; before compilation, of the default tiles."""
-    tiles = shape.layout.tiles or default_tpu_layout(shape, generation=generation or USUAL_TPU).tiles
+    """The first number in the first tile of an array; before compilation, of the default tiles if the layout fits."""
+    tiles = shape.layout.tiles
+    if not tiles and shape.problem is None:
+        tiles = default_tpu_layout(shape, generation=generation or USUAL_TPU).tiles
     return tiles[0].dimensions[0] if tiles and len(tiles[0].dimensions) > 1 else SUBLANES
 
 
