@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "profile": ("hlo_cli.commands.profile.command", "Show measured times from a profiler's trace"),
     "run": ("hlo_cli.commands.run.command", "Evaluate a module without XLA; compare two"),
     "reduce": ("hlo_cli.commands.reduce.command", "Find the smallest module that still fails"),
+    "bisect": ("hlo_cli.commands.bisect.command", "Find the pass, flag, version, or change that fails"),
     "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
     "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
 }
@@ -59,6 +60,7 @@ QUESTIONS: Final = (
     ("What is wrong or wasteful here?", "hlo lint DUMP"),
     ("Do two dumps compute the same?", "hlo run OLD --against NEW"),
     ("What is the least that still fails?", "hlo reduce NEW --against OLD"),
+    ("Which pass, flag, or change is to blame?", "hlo bisect DUMP"),
     ("Where did the measured time go?", "hlo profile TRACE"),
     ("How are instructions connected?", "hlo graph DUMP -o graph.html"),
     ("How do I show all of this to others?", "hlo report DUMP -o report.html"),
@@ -72,7 +74,7 @@ _OF_SHAPES: Final = ("layout", "tile-index")
 _LONGEST_COMMAND: Final = 300
 """Characters of the command in the line about an internal error; a pasted text may be an argument."""
 
-_NOT_KEPT: Final = ("graph", "help", "profile", "reduce", "report", "run", "tile-index")
+_NOT_KEPT: Final = ("bisect", "graph", "help", "profile", "reduce", "report", "run", "tile-index")
 """Commands whose answers are not kept: those that write files or run code, and those that read traces by their age."""
 
 _COLLECTED_AFTER: Final = 50_000

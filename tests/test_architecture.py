@@ -123,6 +123,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "profile": {"diff", "modules", "options"},
         "run": {"diff", "modules", "options"},
         "reduce": {"diff", "modules", "options", "run"},
+        "bisect": {"diff", "modules", "options", "reduce", "run"},
         "graph": {"diff", "memspace", "modules", "options"},
         "schedule": {"memspace", "modules", "options"},
         "front": {"options", "overview", "shape"},

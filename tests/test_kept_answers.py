@@ -392,7 +392,7 @@ _ASKING = frozenset((
     *("access", "readlink", "is_file", "is_dir", "is_symlink"),
 ))  # fmt: skip
 _NEVER_KEPT = (
-    *(f"commands/{room}/" for room in ("graph", "help", "profile", "reduce", "report", "run", "tile_index")),
+    *(f"commands/{room}/" for room in ("bisect", "graph", "help", "profile", "reduce", "report", "run", "tile_index")),
     *("read_traces.py", "library.py", "commands/options/writing.py", "commands/options/completion.py"),
     "commands/front/kept_answers.py",
 )

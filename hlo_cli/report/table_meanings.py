@@ -295,6 +295,12 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "reduced": "instructions of the smallest module that still fails",
             "kept_changes": "changes that kept the failure, in the order in which they were made",
         },
+        "bisect": {
+            "dumps": "pass dumps that were checked, in the order of the compilation",
+            "changes": "changes between the two modules that make the first one fail",
+            "flags": "flags that make the command fail",
+            "versions": "virtual environments with the verdict on each, the oldest jaxlib first",
+        },
         "profile": {
             "passes": "passes of a compiler with their time, the longest first",
             "operations": "instructions with their measured times and rates, the longest first",

@@ -180,7 +180,7 @@ def compare_runs(
     check_module(new, "compare_runs")
     expect_run_options(args, seed=seed, devices=devices, stubs=stubs, feed=feed)
     shapes = _checked_shapes(old, new)
-    old, new = _with_program_of(old, new), _with_program_of(new, old)
+    old, new = with_program_of(old, new), with_program_of(new, old)
     is_rewrite = is_rewrite or _check_interfaces(old, new)
     shared = shared_by(old, new)
     stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
@@ -241,7 +241,7 @@ def _check_interfaces(old: Module, new: Module) -> bool:
     return False
 
 
-def _with_program_of(module: Module, counterpart: Module) -> Module:
+def with_program_of(module: Module, counterpart: Module) -> Module:
     """A partitioned module with the program before partitioning of another that has the same parts, or with the other
     if that is not partitioned.
 

@@ -27,12 +27,13 @@ from hlo_cli.ir.compiler_messages import FusedStep, IneligibleStep, PassRun, Pri
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.notation import text_bytes
 from hlo_cli.ir.shape import Shape, TupleShape, UnknownShape
-from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
 from hlo_cli.source import HloError, Source, nearest
 from hlo_cli.syntax.compiler_files.flags import (
+    FLAG_IN_LINE,
+    FLAG_VARIABLE,
     Settings,
     changed_settings,
     compiler_flags,
@@ -40,7 +41,7 @@ from hlo_cli.syntax.compiler_files.flags import (
     settings_in_config,
     settings_in_environment,
     settings_in_options,
-    settings_in_text,
+    settings_of,
 )
 from hlo_cli.syntax.compiler_files.fusion_process import parse_fusion_process
 from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message, whole_number
@@ -96,20 +97,12 @@ def _module_name(path: str, number: int) -> str:
 # --- flags ---
 
 
-_FLAG_LINE: Final = lazy_regex(r"^--(\w+)(?:=(.*))?$", re.MULTILINE)
-_VARIABLE: Final = lazy_regex(
-    r"\b(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\b(?:['\"]?[ \t]*\n[ \t]*value:)?[^\n]*?(?:(?:\\\n[^\n]*)+|(?=['\"], "
-    r"?['\"]\w+['\"]:)|(?=\n)|\Z)"
-)
-"""A line of a shell, a Dockerfile, a manifest, or a program that sets flags, with the lines that continue it; of a
-dictionary up to its next key."""
-_FLAG_IN_LINE: Final = lazy_regex(r"--(xla_\w+|libtpu_\w+|megascale_\w+)(?:=([^\s'\"\\]*))?")
 _MOST_NAMED: Final = 3  # flags that a sentence names; the table has all
 
 
 def compile_options_report(pasted: PastedText) -> Report | None:
     """The report on the flags of a compilation; None if it has none of its numbers."""
-    settings = _settings_in_bytes(pasted) if pasted.data else _settings(pasted.text)
+    settings = _settings_in_bytes(pasted) if pasted.data else settings_of(pasted.text)
     if not settings:
         return None
     changed = changed_settings(settings)
@@ -156,9 +149,9 @@ def _unknown_flags(settings: Settings) -> Iterator[str]:
 
 def _other_variable(text: str) -> Iterator[str]:
     """A sentence on each flag in a variable that is not read for it: XLA or libtpu ends the process at the first."""
-    for line in _VARIABLE.finditer(text):
+    for line in FLAG_VARIABLE.finditer(text):
         is_libtpu = "LIBTPU_INIT_ARGS" in line[0]
-        for name, _ in _FLAG_IN_LINE.findall(line[0]):
+        for name, _ in FLAG_IN_LINE.findall(line[0]):
             flag = compiler_flags().get(name)
             if flag is None or flag.status in ("removed", "field"):
                 continue
@@ -218,17 +211,6 @@ def _shape_in_text(message: TextMessage) -> Shape:
     space = f"S({layout.text('memory_space')})" if layout.text("memory_space") else ""
     suffix = f":{f'T{tiles}' if tiles else ''}{space}" if tiles or space else ""
     return parse_shape(f"{kind}[{','.join(map(str, dimensions))}]{{{order}{suffix}}}")
-
-
-def _settings(text: str) -> Settings:
-    """The flags of a list of `--name=value`, of a `DebugOptions`, or of the `CompileOptionsProto` around one."""
-    if found := _FLAG_LINE.findall(text):
-        return {name: value or "true" for name, value in found}
-    if found := [flag for line in _VARIABLE.finditer(text) for flag in _FLAG_IN_LINE.findall(line[0])]:
-        return {name: value or "true" for name, value in found}
-    message = read_text_message(text)
-    inner = message.message("executable_build_options").message("debug_options")
-    return settings_in_text(inner) or settings_in_text(message.message("debug_options")) or settings_in_text(message)
 
 
 def _partitions(message: TextMessage) -> Iterator[str]:

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -96,8 +97,8 @@ class Command:
     max_bytes: int
     scratch: Scratch
 
-    def run(self, text: str) -> Outcome:
-        """How the command ends for a module.
+    def run(self, text: str | None, environment: Mapping[str, str] = MappingProxyType({})) -> Outcome:
+        """How the command ends for a module, or without one, with further variables in its environment.
 
         >>> with scratch() as place:
         ...     Command("grep -q HloModule {}; exit 3", 10, 1 << 32, place).run("HloModule m").code
@@ -105,18 +106,20 @@ class Command:
         """
         folder = tempfile.mkdtemp(dir=self.scratch.folder)
         try:
-            path = os.path.join(folder, "module.hlo")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            given = shlex.quote(path)
-            line = self.line.replace("{}", given) if "{}" in self.line else f"{self.line} {given}"
-            return self._run(line, folder)
+            line = self.line
+            if text is not None:
+                path = os.path.join(folder, "module.hlo")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                given = shlex.quote(path)
+                line = line.replace("{}", given) if "{}" in line else f"{line} {given}"
+            return self._run(line, folder, environment)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _run(self, line: str, folder: str) -> Outcome:
+    def _run(self, line: str, folder: str, more: Mapping[str, str]) -> Outcome:
         mark = f"{self.scratch.mark}.{os.urandom(8).hex()}"
-        environment = {**os.environ, _MARK: mark, "TMPDIR": folder}
+        environment = {**os.environ, **more, _MARK: mark, "TMPDIR": folder}
         process = subprocess.Popen(
             line,
             shell=True,

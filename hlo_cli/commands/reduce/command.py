@@ -20,14 +20,11 @@ from hlo_cli.commands.reduce.options import ReduceOptions
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.semantics.typed_values import Floats, Value
     from hlo_cli.commands.modules.loading import Loaded
-    from hlo_cli.commands.reduce.checks import Scratch
     from hlo_cli.commands.reduce.failures import Failure
     from hlo_cli.commands.reduce.results import Journal
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
-    from hlo_cli.transform.reduction.cuts import Question
     from hlo_cli.transform.reduction.search import Case, Reduction
 
 HELP = """\
@@ -86,11 +83,12 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         check_place(place)
         parent = unfinished(place)
     from hlo_cli.commands.reduce.checks import scratch
+    from hlo_cli.commands.reduce.failures import failure_of
 
     with removed_on_signals(), scratch(parent) as folder:
         began = time.monotonic()
         loaded, case = _case(inputs, reading, options)
-        failure, case = _failure(case, options, folder)
+        failure, case = failure_of(case, options, folder, tolerance=options.tolerance)
         before = len(loaded.module)
         found, names = _reduced(case, failure, options, place, before, quiet=output.quiet)
         # Files and pipes get the same bytes for the same input; a person has waited.
@@ -133,6 +131,7 @@ def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: Reduce
     """The modules before and after the first pass that changes the results."""
     from hlo_cli.commands.diff.inputs import pass_dumps
     from hlo_cli.commands.modules.loading import load_main
+    from hlo_cli.commands.reduce.failures import fails_with, made_up_by_name, question_of
     from hlo_cli.inputs.files import is_folder
     from hlo_cli.transform.reduction.cuts import pair_of
     from hlo_cli.transform.reduction.draft import draft_of
@@ -143,7 +142,7 @@ def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: Reduce
             "--passes requires a directory of per-pass dumps",
             hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
         )
-    question, before = _question(options), None
+    question, before = question_of(options, options.tolerance), None
     for name, _ in pass_dumps(inputs[0], reading):
         loaded = load_main([os.path.join(inputs[0], name) if not os.path.exists(name) else name], InputOptions())
         draft = draft_of(loaded.module)
@@ -154,104 +153,10 @@ def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: Reduce
             except HloError:  # a pass that divides the program among devices changes its parameters
                 before = draft
                 continue
-            if _fails_with(question, pair, _made_up(loaded.module, options.seed)):
+            if fails_with(question, pair, made_up_by_name(loaded.module, options.seed)):
                 return loaded, pair
         before = draft
     raise HloError(f"no pass in {inputs[0]} changes the results", hint="run `hlo run DIR --passes` for the distances")
-
-
-def _question(options: ReduceOptions) -> Question:
-    from hlo_cli.analysis.comparison.verdict import ROUNDING
-    from hlo_cli.commands.reduce.failures import read
-    from hlo_cli.transform.reduction.cuts import Question
-
-    if options.tolerance is not None:
-        return Question(read, floats="exact", tolerance=options.tolerance, limits=options.limits)
-    # NaN is what a program computes with the types that it has: without rounding, nothing overflows.
-    floats: Floats = "widen" if options.probe is None else "exact"
-    return Question(read, options.probe, floats, ROUNDING, options.limits)
-
-
-def _made_up(module: Module, seed: int) -> dict[str, Value]:
-    from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
-    from hlo_cli.analysis.evaluate.devices import runs_on_devices
-
-    make = whole_arguments if runs_on_devices(module) else made_up_arguments
-    return _named(module, make(module, seed=seed))
-
-
-def _named(module: Module, values: Sequence[Value]) -> dict[str, Value]:
-    return {parameter.name: value for parameter, value in zip(module.entry.parameters, values, strict=True)}
-
-
-def _fails_with(question: Question, case: Case, arguments: dict[str, Value]) -> bool:
-    return question.fails(replace(case, arguments=arguments))
-
-
-def _failure(case: Case, options: ReduceOptions, folder: Scratch) -> tuple[Failure, Case]:
-    """What fails, and the case with the arguments with which it does; HloError if it does not fail."""
-    from hlo_cli.commands.reduce import failures
-    from hlo_cli.commands.reduce.checks import Command as Check
-    from hlo_cli.commands.reduce.checks import has_match
-    from hlo_cli.syntax.byte_sizes import parse_size
-
-    if options.check is not None:
-        pattern = failures.checked_pattern(options.matching)
-        check = Check(options.check, options.check_seconds, options.limits.max_bytes, folder)
-        first = check.run(case.texts[-1])
-        if first.code == 0 if pattern is None else not has_match(pattern, first):
-            raise _no_failure(
-                "the command succeeds" if pattern is None else "the command prints no match of --matching"
-            )
-        return failures.FailingCommand(check, pattern, first), case
-    failure: Failure
-    if options.finding is not None:
-        failure = failures.ReportedFinding(options.finding)
-        if not failure.fails(case):
-            raise _no_failure(f"no finding of {options.finding}")
-        return failure, case
-    if options.oom is not None:
-        failure = failures.HighPeak(parse_size(options.oom))
-        if not failure.fails(case):
-            raise _no_failure(f"the peak is not above {options.oom}")
-        return failure, case
-    question = _question(options)
-    module = question.read(case.texts[-1])
-    case = replace(case, arguments=_arguments(case, module, question, options))
-    return failures.WrongValues(question), case
-
-
-def _no_failure(words: str) -> HloError:
-    return HloError(f"{words}: there is nothing to reduce")
-
-
-_SEEDS = 4
-"""Seeds that are tried before the search for arguments that `hlo run --against` makes."""
-
-
-def _arguments(case: Case, module: Module, question: Question, options: ReduceOptions) -> dict[str, Value]:
-    """Arguments with which a case fails: those of files, made-up ones, or what `hlo run --against` finds."""
-    from hlo_cli.analysis.comparison.two_runs import compare_runs
-    from hlo_cli.commands.run.argument_files import arguments_of
-    from hlo_cli.commands.run.options import RunOptions
-
-    given = arguments_of(RunOptions(args=options.args, seed=options.seed), module) if options.args else None
-    if given is not None:
-        if not _fails_with(question, case, _named(module, given)):
-            raise _no_failure("the module does not fail with these arguments")
-        return _named(module, given)
-    for seed in range(options.seed, options.seed + _SEEDS):
-        if _fails_with(question, case, found := _made_up(module, seed)):
-            return found
-    if len(case.drafts) > 1:
-        compared = compare_runs(question.read(case.texts[0]), module, seed=options.seed, limits=options.limits)
-        if compared.choice is not None:
-            made = _made_up(module, compared.choice.seed)
-            found = _named(module, compared.choice.applied(tuple(made.values())))
-            if _fails_with(question, case, found):
-                return found
-        raise _no_failure("the results do not differ by more than rounding")
-    raise _no_failure(f"no result has an element of --probe {options.probe}")
 
 
 # --- the search, and what it leaves ---

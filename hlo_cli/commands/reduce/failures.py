@@ -1,5 +1,7 @@
 """Does a candidate still fail? Each way in which a module can fail is a class with the same three questions.
 
+`failure_of` makes one of the options, with arguments with which the whole module fails; `hlo bisect` asks the same.
+
 A candidate is judged in a process of its own if several are at the same time, so these classes can be pickled. One that
 XLA's parser or verifier would refuse is no candidate, whatever a command says of it.
 """
@@ -7,17 +9,28 @@ XLA's parser or verifier would refuse is no candidate, whatever a command says o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final, Protocol
 
-from hlo_cli.commands.reduce.checks import Command, Outcome, has_match
+from hlo_cli.analysis.comparison.two_runs import compare_runs
+from hlo_cli.analysis.comparison.verdict import ROUNDING
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
+from hlo_cli.analysis.evaluate.devices import runs_on_devices
+from hlo_cli.analysis.semantics.typed_values import Floats, Value
+from hlo_cli.commands.reduce.checks import Command, Outcome, Scratch, has_match
+from hlo_cli.commands.reduce.options import FailureOptions
+from hlo_cli.commands.run.argument_files import arguments_of
+from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.byte_sizes import parse_size
 from hlo_cli.syntax.strict_reader import check_strictly
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.reduction.cuts import Question, cuts, together
@@ -71,6 +84,10 @@ class WrongValues:
         return (*cuts(self.question), *together(stages_of(pairs=True)))
 
 
+_CANNOT_TELL: Final = 125
+"""The exit code with which a command of `git bisect run` says that a revision cannot be tested."""
+
+
 @dataclass(frozen=True, slots=True)
 class FailingCommand:
     """A command that ends as it did for the whole module, or prints what matches."""
@@ -81,11 +98,22 @@ class FailingCommand:
 
     def fails(self, case: Case) -> bool:
         """Whether the command ends in the same way."""
-        outcome = self.command.run(case.texts[-1])
+        return bool(self.verdict(self.command.run(case.texts[-1])))
+
+    def verdict(self, outcome: Outcome) -> bool | None:
+        """Whether a command that ended so has failed in the same way; None if it says that it cannot tell.
+
+        >>> with scratch() as place:
+        ...     failure = FailingCommand(Command("false", 9, 1 << 32, place), None, Outcome(1))
+        >>> [failure.verdict(Outcome(code)) for code in (1, 0, 2, 125)]
+        [True, False, False, None]
+        """
         if self.pattern is not None:
             return has_match(self.pattern, outcome)
         # Another exit code or signal is another failure.
-        return (outcome.code, outcome.limit) == (self.first.code, self.first.limit)
+        if (outcome.code, outcome.limit) == (self.first.code, self.first.limit):
+            return True
+        return None if outcome.code == _CANNOT_TELL else False
 
     @property
     def words(self) -> str:
@@ -223,3 +251,98 @@ def checked_pattern(pattern: str | None) -> str | None:
         except re.error as error:
             raise HloError(f"--matching '{pattern}' is not a regular expression: {error}") from None
     return pattern
+
+
+# --- what the options ask for ---
+
+
+def question_of(options: FailureOptions, tolerance: float | None = None) -> Question:
+    """How values are computed and judged."""
+
+    if tolerance is not None:
+        return Question(read, floats="exact", tolerance=tolerance, limits=options.limits)
+    # NaN is what a program computes with the types that it has: without rounding, nothing overflows.
+    floats: Floats = "widen" if options.probe is None else "exact"
+    return Question(read, options.probe, floats, ROUNDING, options.limits)
+
+
+def made_up_by_name(module: Module, seed: int) -> dict[str, Value]:
+    """Made-up arguments of a module, of the whole program if it is partitioned."""
+    make = whole_arguments if runs_on_devices(module) else made_up_arguments
+    return _named(module, make(module, seed=seed))
+
+
+def _named(module: Module, values: Sequence[Value]) -> dict[str, Value]:
+    return {parameter.name: value for parameter, value in zip(module.entry.parameters, values, strict=True)}
+
+
+def fails_with(question: Question, case: Case, arguments: dict[str, Value]) -> bool:
+    """Whether a case fails with these arguments."""
+    return question.fails(replace(case, arguments=arguments))
+
+
+def failure_of(
+    case: Case, options: FailureOptions, folder: Scratch, *, tolerance: float | None = None
+) -> tuple[Failure, Case]:
+    """What fails, and the case with the arguments with which it does; HloError if it does not fail."""
+    if options.check is not None:
+        return failing_command(options, folder, case.texts[-1]), case
+    failure: Failure
+    if options.finding is not None:
+        failure = ReportedFinding(options.finding)
+        if not failure.fails(case):
+            raise NoFailureError(f"no finding of {options.finding}")
+        return failure, case
+    if options.oom is not None:
+        failure = HighPeak(parse_size(options.oom))
+        if not failure.fails(case):
+            raise NoFailureError(f"the peak is not above {options.oom}")
+        return failure, case
+    question = question_of(options, tolerance)
+    module = question.read(case.texts[-1])
+    case = replace(case, arguments=_arguments(case, module, question, options))
+    return WrongValues(question), case
+
+
+def failing_command(
+    options: FailureOptions, folder: Scratch, text: str | None, environment: Mapping[str, str] = MappingProxyType({})
+) -> FailingCommand:
+    """The command of --check, as it fails for a module, or without one; HloError if it does not."""
+    pattern = checked_pattern(options.matching)
+    check = Command(options.check or "", options.check_seconds, options.limits.max_bytes, folder)
+    first = check.run(text, environment)
+    if first.code == 0 if pattern is None else not has_match(pattern, first):
+        raise NoFailureError("the command succeeds" if pattern is None else "the command prints no match of --matching")
+    return FailingCommand(check, pattern, first)
+
+
+class NoFailureError(HloError):
+    """Nothing fails that a search could look for the cause of."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(f"{words}: there is nothing to look for")
+
+
+_SEEDS = 4
+"""Seeds that are tried before the search for arguments that `hlo run --against` makes."""
+
+
+def _arguments(case: Case, module: Module, question: Question, options: FailureOptions) -> dict[str, Value]:
+    """Arguments with which a case fails: those of files, made-up ones, or what `hlo run --against` finds."""
+    given = arguments_of(RunOptions(args=options.args, seed=options.seed), module) if options.args else None
+    if given is not None:
+        if not fails_with(question, case, _named(module, given)):
+            raise NoFailureError("the module does not fail with these arguments")
+        return _named(module, given)
+    for seed in range(options.seed, options.seed + _SEEDS):
+        if fails_with(question, case, found := made_up_by_name(module, seed)):
+            return found
+    if len(case.drafts) > 1:
+        compared = compare_runs(question.read(case.texts[0]), module, seed=options.seed, limits=options.limits)
+        if compared.choice is not None:
+            made = made_up_by_name(module, compared.choice.seed)
+            found = _named(module, compared.choice.applied(tuple(made.values())))
+            if fails_with(question, case, found):
+                return found
+        raise NoFailureError("the results do not differ by more than rounding")
+    raise NoFailureError(f"no result has an element of --probe {options.probe}")

@@ -1,4 +1,4 @@
-"""Options of `hlo reduce`: what must keep failing, with which arguments, and how long the search may take."""
+"""Options of `hlo reduce`, and those that `hlo bisect` has too: what fails, with which arguments, and the limits."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _FAILURES: Final = ("--against", "--passes", "--probe", "--check", "--finding", 
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceOptions:
-    """What must keep failing, and the limits of the search."""
+class FailureOptions:
+    """What fails, with which arguments, and the limits of a search for its cause."""
 
     against: str | None = option(
         "--against",
@@ -35,14 +35,7 @@ class ReduceOptions:
         is_common=True,
         one_of="failure",
         complete=completion.files,
-        help="Keep results different from those of DUMP, which is reduced together with INPUT.",
-    )
-    passes: bool = flag(
-        "--passes",
-        group="Failure",
-        is_common=True,
-        one_of="failure",
-        help="Keep the first change of results between two compiler passes, from per-pass dumps.",
+        help="Compare results with those of the module DUMP.",
     )
     probe: Wanted | None = option(
         "--probe",
@@ -51,7 +44,7 @@ class ReduceOptions:
         is_common=True,
         one_of="failure",
         choices=tuple(PROBES),
-        help=f"Keep an element of this kind in the result: {joined_by_or(tuple(PROBES))}.",
+        help=f"Find elements of this kind in a result: {joined_by_or(tuple(PROBES))}.",
     )
     check: str | None = option(
         "--check",
@@ -60,14 +53,14 @@ class ReduceOptions:
         is_common=True,
         one_of="failure",
         complete=completion.files,
-        help="Keep the exit code of COMMAND, in which {} is the path of the module.",
+        help="Run COMMAND, in which {} is the path of the module, and compare its exit code.",
     )
     matching: str | None = option(
         "--matching",
         "EXPR",
         group="Failure",
         needs="--check",
-        help="Keep a match of EXPR in the output of --check instead of its exit code.",
+        help="Find EXPR in the output of --check instead of comparing its exit code.",
     )
     finding: str | None = option(
         "--finding",
@@ -76,7 +69,7 @@ class ReduceOptions:
         is_common=True,
         one_of="failure",
         complete=completion.rules,
-        help="Keep a finding of RULE of hlo lint, such as HLO102.",
+        help="Check for a finding of RULE of hlo lint, such as HLO102.",
     )
     oom: str | None = option(
         "--oom",
@@ -84,16 +77,7 @@ class ReduceOptions:
         group="Failure",
         is_common=True,
         one_of="failure",
-        help="Keep the peak of a memory above SIZE, such as 16GiB.",
-    )
-    tolerance: float | None = option(
-        "--tolerance",
-        "N",
-        group="Failure",
-        type=click.FloatRange(min=0),
-        needs="--against or --passes",
-        default_text="floats of 64 bits, never rounded",
-        help="Round floats to their types, and keep a relative difference above N.",
+        help="Check whether the peak of a memory is above SIZE, such as 16GiB.",
     )
     args: tuple[str, ...] = option(
         "--args",
@@ -106,25 +90,6 @@ class ReduceOptions:
     )
     seed: int = option(
         "--seed", "N", default=0, group="Arguments", least=0, default_text="0", help="Make up arguments with seed N."
-    )
-    jobs: int = option(
-        "--jobs",
-        "N",
-        default=1,
-        group="Limits",
-        is_common=True,
-        least=0,
-        default_text="1",
-        help="Check N candidates at the same time; 0 uses all CPU cores.",
-    )
-    max_steps: int = option(
-        "--max-steps",
-        "N",
-        group="Limits",
-        default=DEFAULT_STEPS,
-        least=1,
-        default_text=f"{DEFAULT_STEPS:,}",
-        help="Stop after N candidates.",
     )
     max_seconds: float = option(
         "--max-seconds",
@@ -152,12 +117,9 @@ class ReduceOptions:
         help="Refuse candidates that need more memory; the limit of --check as well.",
     )
 
-    def run_check(self) -> None:
-        """Raises HloError for options that exclude each other, and if no failure is given."""
+    def check_limits(self) -> None:
+        """Raises HloError for options that exclude each other, and for a limit that is none."""
         check_options(self)
-        given = (self.against, self.passes, self.probe, self.check, self.finding, self.oom)
-        if not any(given):
-            raise HloError(f"one of {joined_by_or(_FAILURES)} is required", hint="such as --against reference.hlo")
         for name, limit in (("--max-seconds", self.max_seconds), ("--check-seconds", self.check_seconds)):
             if not isfinite(limit):
                 raise HloError(f"{name} requires a finite number")
@@ -169,3 +131,51 @@ class ReduceOptions:
         from hlo_cli.syntax.byte_sizes import parse_size
 
         return Limits(max_bytes=parse_size(self.max_memory), max_seconds=self.max_seconds or 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceOptions(FailureOptions):
+    """What must keep failing, and the limits of the search."""
+
+    passes: bool = flag(
+        "--passes",
+        group="Failure",
+        is_common=True,
+        one_of="failure",
+        help="Keep the first change of results between two compiler passes, from per-pass dumps.",
+    )
+    tolerance: float | None = option(
+        "--tolerance",
+        "N",
+        group="Failure",
+        type=click.FloatRange(min=0),
+        needs="--against or --passes",
+        default_text="floats of 64 bits, never rounded",
+        help="Round floats to their types, and keep a relative difference above N.",
+    )
+    jobs: int = option(
+        "--jobs",
+        "N",
+        default=1,
+        group="Limits",
+        is_common=True,
+        least=0,
+        default_text="1",
+        help="Check N candidates at the same time; 0 uses all CPU cores.",
+    )
+    max_steps: int = option(
+        "--max-steps",
+        "N",
+        group="Limits",
+        default=DEFAULT_STEPS,
+        least=1,
+        default_text=f"{DEFAULT_STEPS:,}",
+        help="Stop after N candidates.",
+    )
+
+    def run_check(self) -> None:
+        """Raises HloError for options that exclude each other, and if no failure is given."""
+        self.check_limits()
+        given = (self.against, self.passes, self.probe, self.check, self.finding, self.oom)
+        if not any(given):
+            raise HloError(f"one of {joined_by_or(_FAILURES)} is required", hint="such as --against reference.hlo")

@@ -28,11 +28,12 @@ _VERDICTS: Final = "verdicts"
 
 @dataclass(slots=True)
 class Journal:
-    """Verdicts by the key of their candidate, in a file that is written line by line."""
+    """Verdicts by the key of their candidate, in a file that is written line by line; removed unless `is_kept`."""
 
     folder: str
     known: dict[str, bool]
     file: IO[str]
+    is_kept: bool = False
 
     def note(self, key: str, fails: bool) -> None:
         """Adds a verdict, which is on disk when this returns, as far as the system has it."""
@@ -67,8 +68,9 @@ def journal_of(place: str, question: str) -> Iterator[Journal]:
     with file:
         if not known:
             file.write(f"{question}\n")
-        yield Journal(folder, known, file)
-    shutil.rmtree(folder, ignore_errors=True)
+        yield (journal := Journal(folder, known, file))
+    if not journal.is_kept:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_verdicts(path: str, question: str) -> dict[str, bool]:

@@ -8,6 +8,7 @@ of `TpuCompilationEnvironment`, which are not public; `tests/make_environment_ta
 from __future__ import annotations
 
 import csv
+import re
 import struct
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +16,8 @@ from pkgutil import get_data
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.syntax.compiler_files.text_format import TextMessage
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.syntax.compiler_files.text_format import TextMessage, read_text_message
 from hlo_cli.wire import (
     FIXED32,
     FIXED64,
@@ -104,6 +106,34 @@ def settings_in_text(message: TextMessage) -> Settings:
 
 _LONGEST_FIELD: Final = 9
 """The most digits of a field number, which is below 2^29."""
+
+
+def settings_of(text: str) -> Settings:
+    """The flags of a list of `--name=value`, of a `DebugOptions`, or of the `CompileOptionsProto` around one.
+
+    >>> settings_of("--xla_dump_to=d --xla_gpu_autotune_level=0")
+    {'xla_dump_to': 'd', 'xla_gpu_autotune_level': '0'}
+    """
+    found = _FLAG_LINE.findall(text)
+    if found and not any(" --" in value for _, value in found):  # one flag a line
+        return {name: value or "true" for name, value in found}
+    lines = [text] if text.startswith("--") else [line[0] for line in FLAG_VARIABLE.finditer(text)]
+    if found := [flag for line in lines for flag in FLAG_IN_LINE.findall(line)]:
+        return {name: value or "true" for name, value in found}
+    message = read_text_message(text)
+    inner = message.message("executable_build_options").message("debug_options")
+    return settings_in_text(inner) or settings_in_text(message.message("debug_options")) or settings_in_text(message)
+
+
+_FLAG_LINE: Final = lazy_regex(r"^--(\w+)(?:=(.*))?$", re.MULTILINE)
+FLAG_VARIABLE: Final = lazy_regex(
+    r"\b(?:XLA_FLAGS|LIBTPU_INIT_ARGS)\b(?:['\"]?[ \t]*\n[ \t]*value:)?[^\n]*?(?:(?:\\\n[^\n]*)+|(?=['\"], "
+    r"?['\"]\w+['\"]:)|(?=\n)|\Z)"
+)
+"""A line of a shell, a Dockerfile, a manifest, or a program that sets flags, with the lines that continue it; of a
+dictionary up to its next key."""
+FLAG_IN_LINE: Final = lazy_regex(r"--(xla_\w+|libtpu_\w+|megascale_\w+)(?:=([^\s'\"\\]*))?")
+"""A flag on such a line, with its value."""
 
 
 def settings_in_bytes(options: bytes) -> Settings:

@@ -225,11 +225,11 @@ def _ordered(line: Line, names: Collection[str]) -> Line:
 def draft_of(module: Module) -> Draft:
     """The lines of a module; parameters stand first in each computation, in the order of their numbers."""
     bodies = [_body(computation) for computation in module.computations if computation is not module.entry]
-    order = _callees_first({body.name: body for body in bodies})
+    order = callees_first({body.name: body for body in bodies})
     return Draft(module.name, (*order, _body(module.entry)), tuple(module.header), module.stack_tables).pruned()
 
 
-def _callees_first(bodies: Mapping[str, Body]) -> tuple[Body, ...]:
+def callees_first(bodies: Mapping[str, Body]) -> tuple[Body, ...]:
     """Bodies before those that call them, however the text has them."""
     ordered: dict[str, Body] = {}
     for start in bodies:
