@@ -13,13 +13,13 @@ import pytest
 
 from hlo_cli.analysis.profile.compile_times import times_of_passes
 from hlo_cli.commands.help.terms import _of_flag
-from hlo_cli.commands.prints.dump_files import _settings
 from hlo_cli.ir.compiler_messages import PassRun
 from hlo_cli.syntax.compiler_files.flags import (
     changed_settings,
     compiler_flags,
     settings_in_bytes,
     settings_in_environment,
+    settings_of,
 )
 from hlo_cli.syntax.compiler_files.text_format import read_text_message
 from hlo_cli.wire import field, fixed, number_at, packed, read_fields
@@ -147,13 +147,13 @@ def test_flags_that_are_not_the_default_come_first(tmp_path: Path) -> None:
     ],
 )
 def test_lists_of_flags_in_all_forms(text: str, settings: dict[str, str]) -> None:
-    assert _settings(text) == settings
+    assert settings_of(text) == settings
 
 
 def test_flags_in_bytes_are_those_in_text() -> None:
     """Each flag with a number, with a value of its type, as protobuf writes it."""
     text = gzip.decompress((FOLDER / "compile_options.textproto.gz").read_bytes()).decode()
-    settings = _settings(text)
+    settings = settings_of(text)
     encoded, expected = b"", dict[str, str]()
     for flag in compiler_flags().values():
         value = settings.get(flag.name, "")
