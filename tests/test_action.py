@@ -122,8 +122,36 @@ def test_every_script_is_one(name: str) -> None:
     assert subprocess.run(["bash", "-n", "-c", script], check=False).returncode == 0
 
 
+@needs_bash
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("golden", "code", "words"),
+    [
+        ("well.hlo\n", 0, ""),
+        (
+            "other.hlo\n",
+            1,
+            "::error file=same.hlo,title=hlo run::Not the same program: 1 of 1 result differs, first at n",
+        ),
+        ("gone.hlo\n", 2, "::error file=same.hlo,title=hlo run::error: file 'gone.hlo' not found"),
+        ("well.hlo\nother.hlo\n", 2, "::error title=hlo run::golden has 2 lines, and paths 1"),
+    ],
+)
+def test_modules_are_compared_with_golden_ones(
+    golden: str, code: int, words: str, workspace: Path, tmp_path: Path
+) -> None:
+    text = "HloModule m\nENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }\n"
+    for name, content in (("same", text), ("well", text), ("other", text.replace("negate", "cosine"))):
+        (workspace / f"{name}.hlo").write_text(content)
+    (tmp_path / "runner").mkdir()
+    done = run_step("hlo run", {"paths": "same.hlo\n", "golden": golden}, tmp_path, workspace)
+    assert (done.code, done.outputs) == (code, {"same": str(code)})
+    assert done.log.strip() == words
+    assert ("same program" in done.summary) is (code < 2)
+
+
 def test_what_the_action_asks_for_is_declared() -> None:
-    asked = set(re.findall(r"\$\{\{ inputs\.([\w\-]+) \}\}", ACTION.read_text()))
+    asked = set(re.findall(r"\$\{\{ [^}]*?inputs\.([\w\-]+)[^}]* \}\}", ACTION.read_text()))
     assert asked == set(inputs())
 
 
@@ -145,7 +173,7 @@ def test_the_hook_takes_dumps_alone(path: str, is_dump: bool) -> None:
     assert (re.search(found[1], path) is not None) is is_dump
 
 
-def test_the_hook_runs_a_command_that_there_is() -> None:
-    found = re.search(r"^  entry: hlo (\S+)$", HOOKS.read_text(), re.MULTILINE)
-    assert found is not None
-    assert found[1] in COMMANDS
+def test_the_hooks_run_commands_that_there_are() -> None:
+    found = re.findall(r"^  entry: hlo (\S+)", HOOKS.read_text(), re.MULTILINE)
+    assert found == ["lint", "run"]
+    assert set(found) <= set(COMMANDS)
