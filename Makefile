@@ -68,6 +68,9 @@ golden: $(VENV)/.test ## regenerate golden files (review with git diff)
 fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
 
+hunt: $(VENV)/.oracle ## compile random programs pass by pass for SECONDS=600, and evaluate every dump (ARGS="--platform tpu")
+	@$(PY) tests/hunt.py --seconds $(SECONDS) $(ARGS)
+
 mutate: $(VENV)/.dev ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/memory/heaps.py")
 	@$(PY) tests/mutate.py $(ARGS)
 

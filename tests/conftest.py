@@ -59,7 +59,7 @@ collect_ignore = [
     *("advice_of_types.py", "advice_programs.py", "peak_programs.py", "shard_in_jax.py", "shard_programs.py"),
     *("devices_in_jax.py", "evaluation_in_xla.py", "gpu_compiling.py", "gpu_programs.py", "gpu_statistics.py"),
     *("jax_objects.py", "running_notebooks.py", "memory_programs.py", "user_programs.py", "reduced_in_xla.py", "data"),
-    *("kernel_programs.py", "kernel_recipes.py"),
+    *("kernel_programs.py", "kernel_recipes.py", "hunt_programs.py"),
     "make_environment_table.py",
     "planted_executions.py",
     "planted_steps.py",
