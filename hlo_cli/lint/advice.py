@@ -116,7 +116,7 @@ def donations_of(memory: MemoryAnalysis, min_bytes: int) -> Donations:
         return suggested
 
     # The memory of the module is computed again, since what donating saves depends on what is live at the peak.
-    after = memory_analysis(_donated(module, found), target=memory.target, generation=memory.generation)
+    after = memory_analysis(donated(module, found), target=memory.target, generation=memory.generation)
     saved = needed_bytes(memory) - needed_bytes(after)
     return Donations(found, saved) if saved > 0 else Donations()
 
@@ -160,8 +160,15 @@ def needed_bytes(memory: MemoryAnalysis) -> int:
     return sum(allocated_bytes(memory, space) or space.peak_bytes for space in spaces)
 
 
-def _donated(module: Module, donations: Sequence[Donation]) -> Module:
-    """The same instructions with more entries of `input_output_alias`."""
+def donated(module: Module, donations: Sequence[Donation]) -> Module:
+    """The same instructions with more entries of `input_output_alias`.
+
+    >>> from hlo_cli import memory_analysis, parse_module
+    >>> text = "HloModule m, is_scheduled=true ENTRY e { w = f32[8] parameter(0)  ROOT n = f32[8] negate(w) }"
+    >>> found = donations_of(memory_analysis(parse_module(text)), 1)
+    >>> donated(parse_module(text), found.arguments).input_output_alias
+    (Alias(output_index=(), parameter_number=0, parameter_index=(), kind='may-alias'),)
+    """
     entries = (*module.input_output_alias, *(each.alias for each in donations))
     others = tuple(attribute for attribute in module.header if attribute.name != _ALIAS)
     return replace(module, header=(*others, Attribute(_ALIAS, f"{{ {', '.join(map(str, entries))} }}")))

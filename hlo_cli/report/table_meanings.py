@@ -335,6 +335,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "lint": {
             "findings": "findings: errors first, then by cost",
             "groups": "groups of findings with one cause",
+            "proofs": "hints with the bytes that they promise and save",
             "sources": "source lines with the cost of their findings",
             "scopes": "named scopes with the cost of their findings",
             "arguments": "arguments with the cost of their findings",

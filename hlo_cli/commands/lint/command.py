@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from hlo_cli.commands.options.click_command import Command, with_options
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions, io_of, io_options_of, requirement_error
 from hlo_cli.commands.options.writing import write, write_report
 from hlo_cli.report.report import Report
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint.assertion_results import GoldenModules
@@ -41,6 +43,7 @@ EXAMPLES = (
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
     "hlo lint dump/ --expect expect.toml --golden old-dump/",
+    "hlo lint dump/ --prove --python .venv",
     "hlo lint dump/ -o findings.sarif",
 )
 DETAILS = """\
@@ -57,6 +60,12 @@ order of the text.
 
 Settings are read from the nearest hlo.toml ([lint]) or pyproject.toml
 ([tool.hlo.lint]) in the working directory or above it.
+
+--prove applies the hint of each finding to the module, and shows how many bytes
+it needs or moves less. Donated arguments, arguments that are not passed, and
+layouts of arguments and results can be applied; other hints are changes of the
+source. With --python, the program before optimizations is compiled for a CPU,
+with the change and without.
 
 Exit codes: 0 no errors or warnings; 1 errors or warnings found; 2 usage error
 or unreadable input. Warnings in helper modules and inside of libraries do not
@@ -155,6 +164,8 @@ def _lint(
         in_place=options.order == "place",
         measured=measured,
     )
+    if options.prove:
+        report = _with_proofs(report, inputs, reading, settings, options.python)
     if options.each:
         from hlo_cli.commands.lint.checking import by_module
 
@@ -164,6 +175,23 @@ def _lint(
 
         report = by_key(report, options.by)
     return _write(report, result, found, options, output)
+
+
+def _with_proofs(
+    report: Report, inputs: Sequence[str], reading: InputOptions, settings: LintSettings, python: str | None
+) -> Report:
+    """The report with a table of what each hint saves, for the main module of the input."""
+    from hlo_cli.commands.lint.proving import proof_table, proofs
+    from hlo_cli.commands.modules.loading import load_main, stage_of
+    from hlo_cli.lint.run import lint_module
+
+    loaded = load_main(inputs, reading)
+    before = loaded.module if stage_of(loaded) != "optimized" else None
+    if python is not None and before is None:
+        with suppress(HloError):  # a file alone has no other stage
+            before = load_main(inputs, replace(reading, stage="before_optimizations")).module
+    found = proofs(loaded.module, lint_module(loaded.module, settings), settings, before=before, python=python or "")
+    return replace(report, parts=(*report.parts, proof_table(found, is_compiled=python is not None)))
 
 
 def _write(

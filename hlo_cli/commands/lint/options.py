@@ -161,6 +161,20 @@ class LintOptions:
         complete=completion.files,
         help="Sort findings by the measured time of their kernels in TRACE.",
     )
+    prove: bool = flag(
+        "--prove",
+        group="Proofs",
+        help="Apply each hint to the module, and show the bytes that this saves.",
+        excludes=("--statistics", "--by", "--each", "--write-baseline"),
+    )
+    python: str | None = option(
+        "--python",
+        "VENV",
+        group="Proofs",
+        needs="--prove",
+        complete=completion.files,
+        help="Use the jaxlib of this environment to compile the program with each hint.",
+    )
     exit_zero: bool = flag(
         "--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings."
     )
