@@ -88,7 +88,7 @@ class PassSearch:
         first = self.trials[self.first_bad].name.name
         place = f"{self.words} after {first} (dump {self.first_bad + 1} of {len(self.trials)})"
         if self.first_bad == self.last_good + 1:
-            return f"The module {place}, and not before that pass"
+            return f"The module {place}, and not before"
         between = format_count(self.first_bad - self.last_good - 1, "dumps")
         return f"The module {place}, and not after {self.trials[self.last_good].name.name}; {between} cannot be judged"
 
@@ -104,7 +104,7 @@ def search_passes(
         )
     dumps = pass_dumps(inputs[0], reading)
     load = _Dumps(inputs[0], tuple(dumps))
-    reference = _reference(options, reading) or (load(0), dumps[0][1].stage)
+    reference = _reference(options, reading) or (load(0), "the first dump")
     if not any((options.check, options.finding, options.oom, options.probe, options.against)) and len(dumps) < 2:
         raise HloError(f"no per-pass dumps in {inputs[0]}")
     loaders = [(lambda at=at: load(at)) for at in range(len(dumps))]
