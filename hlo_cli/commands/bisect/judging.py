@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
 
 from hlo_cli.analysis.comparison.argument_sets import compare_once
 from hlo_cli.analysis.comparison.coverage import Choice
@@ -19,7 +18,7 @@ from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.typed_values import Value
 from hlo_cli.commands.bisect.options import BisectOptions
 from hlo_cli.commands.reduce.checks import Scratch
-from hlo_cli.commands.reduce.failures import FailingCommand, Failure, NoFailureError, failing_command, failure_of
+from hlo_cli.commands.reduce.failures import WRONG, FailingCommand, Failure, NoFailureError, failing_command, failure_of
 from hlo_cli.commands.run.argument_files import arguments_of
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.dataclass import dataclass
@@ -87,10 +86,6 @@ def command_verdict(
 # --- results that differ ---
 
 
-_WRONG: Final = ("approximation", "different")
-"""The verdicts of a comparison that fail: others are rounding, or the place of results on devices is unknown."""
-
-
 @dataclass(frozen=True, slots=True)
 class OtherResults:
     """Results that differ from those of a reference, by more than rounding, with one set of arguments."""
@@ -121,7 +116,7 @@ class OtherResults:
         if found == "unknown":
             return Verdict(None, "the place of results on devices is unknown")
         largest = max((each.widened for each in distances if each.is_known), default=0.0)
-        return Verdict(found in _WRONG, f"differs by {largest:.1e}" if found in _WRONG else found)
+        return Verdict(found in WRONG, f"differs by {largest:.1e}" if found in WRONG else found)
 
 
 def _other_results(reference: Module, module: Module, name: str, options: BisectOptions, *, noun: str) -> OtherResults:
@@ -130,7 +125,7 @@ def _other_results(reference: Module, module: Module, name: str, options: Bisect
     compared: RunComparison = compare_runs(
         reference, module, given, seed=options.seed, limits=options.limits, allow_uncovered=True
     )
-    if compared.verdict not in _WRONG:
+    if compared.verdict not in WRONG:
         raise NoFailureError(f"{noun} computes the same as {name}")
     return OtherResults(reference, name, given, options.seed, compared.choice, options.limits)
 

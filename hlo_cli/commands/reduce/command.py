@@ -103,7 +103,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 def _case(inputs: Sequence[str], reading: InputOptions, options: ReduceOptions) -> tuple[Loaded, Case]:
     """The module or the pair, without arguments."""
     from hlo_cli.commands.modules.loading import load_main
-    from hlo_cli.transform.reduction.cuts import pair_of
+    from hlo_cli.commands.reduce.failures import pair_in
     from hlo_cli.transform.reduction.draft import draft_of
     from hlo_cli.transform.reduction.search import Case
 
@@ -117,7 +117,7 @@ def _case(inputs: Sequence[str], reading: InputOptions, options: ReduceOptions) 
     # --module names one of INPUT; the other dump may have it under another name.
     other = load_main([options.against], replace(reading, module=None))
     _check_read(other.module)
-    return loaded, Case(pair_of(draft_of(other.module), draft))
+    return loaded, Case(pair_in(other.module, loaded.module, options))
 
 
 def _check_read(module: Module) -> None:
@@ -131,9 +131,8 @@ def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: Reduce
     """The modules before and after the first pass that changes the results."""
     from hlo_cli.commands.diff.inputs import pass_dumps
     from hlo_cli.commands.modules.loading import load_main
-    from hlo_cli.commands.reduce.failures import fails_with, made_up_by_name, question_of
+    from hlo_cli.commands.reduce.failures import fails_with, made_up_by_name, pair_in, question_of
     from hlo_cli.inputs.files import is_folder
-    from hlo_cli.transform.reduction.cuts import pair_of
     from hlo_cli.transform.reduction.draft import draft_of
     from hlo_cli.transform.reduction.search import Case
 
@@ -147,15 +146,15 @@ def _changing_pass(inputs: Sequence[str], reading: InputOptions, options: Reduce
         loaded = load_main([os.path.join(inputs[0], name) if not os.path.exists(name) else name], InputOptions())
         draft = draft_of(loaded.module)
         # Most passes change nothing, and texts are compared faster than values.
-        if before is not None and before.to_string() != draft.to_string():
+        if before is not None and before[1] != draft.to_string():
             try:
-                pair = Case(pair_of(before, draft))
-            except HloError:  # a pass that divides the program among devices changes its parameters
-                before = draft
+                pair = Case(pair_in(before[0], loaded.module, options))
+            except HloError:  # a pass may change the parameters, and what divides the program among devices does
+                before = loaded.module, draft.to_string()
                 continue
             if fails_with(question, pair, made_up_by_name(loaded.module, options.seed)):
                 return loaded, pair
-        before = draft
+        before = loaded.module, draft.to_string()
     raise HloError(f"no pass in {inputs[0]} changes the results", hint="run `hlo run DIR --passes` for the distances")
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from hlo_cli.analysis.comparison.two_runs import compare_runs
-from hlo_cli.analysis.comparison.verdict import ROUNDING
+from hlo_cli.analysis.comparison.argument_sets import compare_once
+from hlo_cli.analysis.comparison.two_runs import compare_runs, with_program_of
+from hlo_cli.analysis.comparison.verdict import ROUNDING, verdict_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.devices import runs_on_devices
 from hlo_cli.analysis.semantics.typed_values import Floats, Value
@@ -33,7 +35,8 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.byte_sizes import parse_size
 from hlo_cli.syntax.strict_reader import check_strictly
 from hlo_cli.syntax.text.parser import parse_module
-from hlo_cli.transform.reduction.cuts import Question, cuts, together
+from hlo_cli.transform.reduction.cuts import Question, cuts, pair_of, together
+from hlo_cli.transform.reduction.draft import Draft, draft_of
 from hlo_cli.transform.reduction.search import Case, Judge, Stage, stages_of
 
 
@@ -316,6 +319,10 @@ def failing_command(
     return FailingCommand(check, pattern, first)
 
 
+WRONG: Final = ("approximation", "different")
+"""The verdicts of a comparison that fail: others are rounding, or the place of results on devices is unknown."""
+
+
 class NoFailureError(HloError):
     """Nothing fails that a search could look for the cause of."""
 
@@ -346,3 +353,62 @@ def _arguments(case: Case, module: Module, question: Question, options: FailureO
                 return found
         raise NoFailureError("the results do not differ by more than rounding")
     raise NoFailureError(f"no result has an element of --probe {options.probe}")
+
+
+# --- a whole program and its partitioned one ---
+# Their values have other shapes, so that they are not cut together. But if one instruction of the partitioned program
+# is the cause, the program without it is a reference with the same parts.
+
+
+def pair_in(old: Module, new: Module, options: FailureOptions) -> tuple[Draft, Draft]:
+    """Two modules as a pair; the first may be whole where the second is partitioned, see `_mended`.
+
+    HloError if the parameters are others, or no single change of an instruction makes the results agree.
+    """
+    try:
+        return pair_of(draft_of(old), draft_of(new))
+    except HloError:
+        if not runs_on_devices(new) or runs_on_devices(old):
+            raise
+    draft = draft_of(new)
+    return _mended(old, new, draft, options), draft
+
+
+def _mended(old: Module, new: Module, draft: Draft, options: FailureOptions) -> Draft:
+    """The partitioned program with the first instruction that differs changed, so that it computes what `old` does."""
+    compared = compare_runs(old, new, seed=options.seed, limits=options.limits, allow_uncovered=True)
+    if compared.verdict not in WRONG:
+        raise NoFailureError("the results do not differ by more than rounding")
+    difference = compared.first_difference
+    for candidate in () if difference is None else _without_fault(draft, difference.instruction.name):
+        with suppress(HloError):
+            text = candidate.to_string()
+            distances, _ = compare_once(
+                old,
+                with_program_of(read(text), old),
+                seed=options.seed,
+                limits=options.limits,
+                choice=compared.choice,
+            )
+            if is_accepted(text) and verdict_of(distances) not in WRONG:
+                return candidate
+    where = "" if difference is None else f", first at {difference.instruction.name}"
+    raise HloError(
+        f"the results differ{where}, but no change of one instruction makes the partitioned program agree",
+        hint="reduce the partitioned program with --check",
+    )
+
+
+def _without_fault(draft: Draft, name: str) -> Iterator[Draft]:
+    """Drafts in which an instruction of this name is one of its operands, or has them in another order."""
+    for body in draft.bodies:
+        line = next((each for each in body.lines if each.name == name), None)
+        if line is None:
+            continue
+        shapes = {each.name: each.shape.to_string(layout=False) for each in body.lines}
+        same = [each for each in line.operands if shapes.get(each) == line.shape.to_string(layout=False)]
+        changed = [body.replaced({name: None}).redirected({name: each}) for each in same]
+        if len(line.operands) > 1:
+            swapped = replace(line, operands=(*line.operands[1::-1], *line.operands[2:]))
+            changed.append(body.replaced({name: swapped}))
+        yield from (replace(draft, bodies=tuple(new if b is body else b for b in draft.bodies)) for new in changed)
