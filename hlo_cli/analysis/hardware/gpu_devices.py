@@ -43,6 +43,12 @@ class GpuDevice(NamedTuple):
         return self.profile.startswith("gfx")
 
     @property
+    def capability(self) -> int:
+        """Compute capability of a GPU of NVIDIA, such as 90 for 9.0; 0 for others."""
+        digits = self.profile.removeprefix("sm_")
+        return int(digits) if digits.isdecimal() else 0
+
+    @property
     def is_checked(self) -> bool:
         """Whether times and fusions were compared with those of a compiler for it; jaxlib has none for Intel."""
         return self.profile != _NO_CAPABILITY

@@ -25,6 +25,11 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.commands.options.declaring import Rules
 
+PASSES: Final = (
+    *("splitk-rewriter", "triton-gemm-rewriter", "hoist-fused-bitcasts", "gemm-fusion-swap-operands"),
+    *("priority-fusion", "multi_output_fusion"),
+)
+"""Passes of XLA:GPU that --pass runs alone, in their order."""
 SWITCHES: Final = ("cpu", "multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
 
 
@@ -40,6 +45,7 @@ class RefusionOptions:
     switches: tuple[str, ...] = ()
     chip: str | None = None
     is_chip_of_dump: bool = False
+    only: str | None = None
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -75,6 +81,7 @@ class RefusionOptions:
         words += ["--keep"] if self.keep else []
         words += [f"--into {self.into}"] if self.into is not None else []
         words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
+        words += [f"--pass {self.only}"] if self.only is not None else []
         words += [f"--chip {self.chip}"] if self.gpu is not None and not self.is_chip_of_dump else []
         return " ".join(words)
 
@@ -82,6 +89,10 @@ class RefusionOptions:
         """Raises HloError for unknown rules."""
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
             raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
+        if self.only is not None and self.only not in PASSES:
+            raise unknown_choice_error("pass", self.only, PASSES)
+        if self.only is not None and self.switches:
+            raise conflict_error("--fusion-rules", "--pass", hint="remove --fusion-rules: it is for CPU")
 
 
 _LIST_CALLS: Final = "run `hlo fuse DUMP --custom-calls --where EXPR` to list calls"
@@ -203,6 +214,15 @@ class FuseOptions:
         about="one",
         needs="--run-pass or --why-not",
     )
+    only: str | None = option(
+        "--pass",
+        "NAME",
+        group="Changes",
+        complete=partial(completion.some_of, lambda: PASSES),
+        help="Run only this pass of XLA:GPU (with --run-pass).",
+        about="one",
+        needs="--run-pass",
+    )
     verify: bool = flag(
         "--verify",
         group="Changes",
@@ -237,6 +257,7 @@ class FuseOptions:
             switches=listed(self.fusion_rules),
             chip=self.chip if self.chip_file is None else None,
             is_chip_of_dump=self.is_chip_of_dump,
+            only=self.only,
         )
 
     @property

@@ -28,8 +28,19 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fusion.by_request import deciding_rule, fused_pair, unfused
 from hlo_cli.transform.fusion.cpu_fusion import MAX_STEPS, FusionDecision, fuse
+from hlo_cli.transform.fusion.gemm_fusion import FusedDot
 from hlo_cli.transform.fusion.gpu_decisions import pairs_of
-from hlo_cli.transform.fusion.gpu_fusion import EXACT, TIE, GpuFusion, GpuKernelTimes, gpu_fuse, gpu_kernel_times
+from hlo_cli.transform.fusion.gpu_fusion import (
+    ALL,
+    BETWEEN,
+    EXACT,
+    TIE,
+    GpuFusion,
+    GpuKernelTimes,
+    Pass,
+    gpu_fuse,
+    gpu_kernel_times,
+)
 from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED
 from hlo_cli.transform.in_place_hazards import copies_note
 
@@ -44,6 +55,10 @@ _CERTAINTY_WORDS: Final = {
         "depend on a tie, decided by names and the order of the file; protos decide it exactly",
     ),
     UNDECIDED: (f"is {UNDECIDED}, and may grow", f"are {UNDECIDED}, and may grow"),
+    BETWEEN: (
+        "may differ, as XLA's passes between those on dots and fusion are not modeled",
+        "may differ, as XLA's passes between those on dots and fusion are not modeled",
+    ),
     TRITON: (
         "is next to a Triton fusion, whose decisions are not modeled",
         "are next to a Triton fusion, whose decisions are not modeled",
@@ -74,13 +89,65 @@ def _fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
         Column("fusion", "fusion", "name", role="name", of=lambda step: step.fusion),
         Column("pass", "pass", of=lambda step: step.by),
     )
+    if fusion.dots or fusion.splits or fusion.swapped:
+        yield _dots_table(fusion)
     steps = rows_from(parts, fusion.fused)
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
 
-def _certainty_notes(fusion: GpuFusion, chip: str) -> Iterator[str]:
+_SIDES: Final = ("left operand", "right operand", "result")
+"""Where operations join a dot, by `Stop.side`."""
+
+
+def _dots_table(fusion: GpuFusion) -> Table:
+    """What became of each dot: parts, the kernel with its operations, and where and why it stopped."""
+    parts = {split.made: split for split in fusion.splits}
+    columns: tuple[Column[FusedDot], ...] = (
+        Column("dot_name", "dot", "name", role="name",
+               of=lambda dot: parts[dot.dot].dot if dot.dot in parts else dot.dot),
+        Column("split_k", "split-K", "count", of=lambda dot: parts[dot.dot].parts if dot.dot in parts else 1),
+        Column("triton_kernel", "Triton kernel", "name", of=lambda dot: dot.fusion or None),
+        Column("is_swapped", "swapped", "flag", of=lambda dot: dot.fusion in fusion.swapped),
+        Column("computed", "computes", rank=2, of=lambda dot: ", ".join(dot.operations) or None),
+        Column("stops_at", "stops at", rank=2, of=_stops_of),
+    )  # fmt: skip
+    known = {dot.dot for dot in fusion.dots}
+    others = [FusedDot(split.made) for split in fusion.splits if split.made not in known]
+    rows = rows_from(columns, (*fusion.dots, *others))
+    return Table("dot_kernels", columns, rows, noun="dots", title="dots", main=False)
+
+
+def _stops_of(dot: FusedDot) -> str | None:
+    """Where a kernel stopped, and why, in XLA's words.
+
+    >>> from hlo_cli.transform.fusion.gemm_fusion import Stop
+    >>> _stops_of(FusedDot("d", "k", stops=(Stop("s", 2, "Has several users"),)))
+    'result: s (Has several users)'
+    """
+    if dot.reason:
+        return dot.reason
+    return "; ".join(f"{_SIDES[stop.side]}: {stop.operation} ({stop.reason})" for stop in dot.stops) or None
+
+
+PASSES: Final[dict[str, Pass]] = {
+    "splitk-rewriter": "split-k",
+    "triton-gemm-rewriter": "gemm",
+    "hoist-fused-bitcasts": "hoist",
+    "gemm-fusion-swap-operands": "swap",
+    "priority-fusion": "priority",
+    "multi_output_fusion": "multi-output",
+}
+"""Passes of XLA:GPU by the names that dumps have."""
+
+
+def _certainty_notes(fusion: GpuFusion, chip: str, one: str | None) -> Iterator[str]:
     """Notes on how certain the fusions are."""
-    yield f"fusions are those of XLA:GPU in jaxlib 0.10.2 for {chip}: priority fusion, then multi-output fusion"
+    passes = f"only {one}" if one is not None else "priority fusion, then multi-output fusion"
+    if fusion.dots and one is None:
+        passes = f"split-K, Triton kernels of dots, {passes}"
+    yield f"fusions are those of XLA:GPU in jaxlib 0.10.2 for {chip}: {passes}"
+    if any(dot.fusion for dot in fusion.dots):
+        yield "XLA measures on the GPU whether cuBLAS is faster than a Triton kernel of a dot, and the best tile"
     counts = Counter(fusion.certainty.values())
     total = sum(counts.values())
     for certainty, words in _CERTAINTY_WORDS.items():
@@ -252,8 +319,8 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     if not options.apply:
         return Result(module, notes=tuple(notes), copies=tuple(copies))
     if options.gpu is not None:
-        fusion = gpu_fuse(module, options.gpu)
-        notes += _certainty_notes(fusion, options.gpu)
+        fusion = gpu_fuse(module, options.gpu, passes=ALL if options.only is None else (PASSES[options.only],))
+        notes += _certainty_notes(fusion, options.gpu, options.only)
         return Result(fusion.module, notes=tuple(notes), copies=tuple(copies), gpu=fusion, undecided=fusion.undecided)
     if target_of(module) == "gpu" and not options.switches:
         hint = "add --chip h100 or another GPU, or --fusion-rules cpu for the rules of the CPU compiler"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
@@ -19,6 +20,8 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.fusion.fused_nodes import rebuild, uncalled_names, without_uncalled
+from hlo_cli.transform.fusion.gemm_fusion import FusedDot, fuse_dots
+from hlo_cli.transform.fusion.gemm_rewrites import NodeMaker, SplitDot, hoist_bitcasts, split_dots, swap_operands
 from hlo_cli.transform.fusion.gpu_passes import GpuPasses
 from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED, PriorityFusion, identities_of
 from hlo_cli.transform.rewriting import ModuleNames, check_rewritable
@@ -30,11 +33,15 @@ from hlo_cli.transform.sugar import desugar
 # Mirrors xla/service/gpu/fusion_pipeline.cc: priority fusion, merging of equal operations, and multi-output fusion.
 
 
-Pass = Literal["priority", "multi-output"]
+Pass = Literal["split-k", "gemm", "hoist", "swap", "priority", "multi-output"]
+MATMULS: Final[tuple[Pass, ...]] = ("split-k", "gemm", "hoist", "swap")
 BOTH: Final[tuple[Pass, ...]] = ("priority", "multi-output")
+ALL: Final[tuple[Pass, ...]] = (*MATMULS, *BOTH)
 
 EXACT: Final = "exact"
 TIE: Final = "tie by names and order of the file"
+BETWEEN: Final = "passes after those on dots are not modeled"
+"""Before the passes on dots: those after them, such as float normalization, may change what is fused."""
 
 # JAX's compute_on("gpu_stream:1") writes it: such a call only marks a stream, and its callee has kernels of its own.
 _STREAM_ANNOTATION: Final = "_xla_stream_annotation"
@@ -52,11 +59,12 @@ class GpuFused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GpuFusion:
-    """A module with the fusions of XLA:GPU, the steps, and for each fusion how certain it is: `EXACT`, `TIE`, `TRITON`.
+    """A module with the fusions of XLA:GPU, the steps, and for each fusion how certain it is: `EXACT`, `TIE`, `TRITON`,
+    `BETWEEN`.
 
     All fusions of a computation are `UNDECIDED` if priority fusion was ended there, and may grow; `undecided` are the
     names of such computations. `times` is the time of all kernels in microseconds, each run once, before and after, by
-    XLA's model.
+    XLA's model. `splits`, `dots`, and `swapped` are what became of dots, if the module was before the passes on them.
     """
 
     module: Module
@@ -64,6 +72,9 @@ class GpuFusion:
     certainty: dict[str, str]
     times: tuple[float, float] = (0.0, 0.0)
     undecided: tuple[str, ...] = ()
+    splits: tuple[SplitDot, ...] = ()
+    dots: tuple[FusedDot, ...] = ()
+    swapped: tuple[str, ...] = ()
 
 
 class GpuDecision(NamedTuple):
@@ -107,8 +118,10 @@ def gpu_computations(module: Module) -> Iterator[Computation]:
             yield computation
 
 
-def gpu_fuse(module: Module, chip: str, *, passes: tuple[Pass, ...] = BOTH) -> GpuFusion:
+def gpu_fuse(module: Module, chip: str, *, passes: tuple[Pass, ...] = ALL) -> GpuFusion:
     """Fuses as XLA:GPU does for a chip; HloError for a chip without figures.
+
+    The passes on dots are skipped in a module that has fusions or calls of cuBLAS: they were run before.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
@@ -133,7 +146,7 @@ def gpu_fused_module(module: Module, chip: str) -> Module | None:
     model = KernelModel(gpu_device(chip))
     with no_garbage_collection():
         check_rewritable(module)
-        pipeline = _Pipeline(desugar(module), model, BOTH)
+        pipeline = _Pipeline(desugar(module), model, ALL)
         graphs = pipeline.fuse()
         return None if pipeline.run_passes.undecided else pipeline.module_of(graphs)
 
@@ -147,9 +160,48 @@ class _Pipeline:
         self.passes = passes
         self.fused: list[GpuFused] = []
         self.before = 0
+        self.splits: list[SplitDot] = []
+        self.dots: list[FusedDot] = []
+        self.swapped: list[str] = []
+        if self._is_before_matmuls():
+            self.module = self._with_matmuls()
         self.run_passes = GpuPasses(
-            module, model, is_priority="priority" in passes, is_multi_output="multi-output" in passes
+            self.module, model, is_priority="priority" in passes, is_multi_output="multi-output" in passes
         )
+
+    def _is_before_matmuls(self) -> bool:
+        """Whether passes on dots are to be run, and have not been."""
+        if set(MATMULS).isdisjoint(self.passes) or self.model.device.is_rocm:
+            return False
+        made = (each for each in self.module.instructions if each.opcode in (opcodes.FUSION, opcodes.CUSTOM_CALL))
+        return not any(each.opcode == opcodes.FUSION or _is_of_cublas(each) for each in made) or self.passes[0] in (
+            "hoist",
+            "swap",
+        )
+
+    def _with_matmuls(self) -> Module:
+        """Runs the passes on dots on all computations."""
+        text, device = self.module.source.text, self.model.device
+        maker = NodeMaker(ModuleNames(self.module))
+        graphs = {each: mutable_graph_of(each, text) for each in gpu_computations(self.module)}
+        for graph in graphs.values():
+            if "split-k" in self.passes:
+                self.splits += split_dots(graph, device, maker)
+            if "gemm" in self.passes:
+                self.dots += fuse_dots(graph, device, maker)
+            if "hoist" in self.passes:
+                hoist_bitcasts(graph, maker)
+            if "swap" in self.passes:
+                self.swapped += swap_operands(graph, maker)
+        for dot in self.dots:
+            operations = (name for name in dot.operations if dot.fusion and name != dot.dot)
+            self.fused += (GpuFused(name, dot.dot, dot.fusion, "gemm") for name in operations)
+        if not (self.splits or self.swapped or "hoist" in self.passes or any(dot.fusion for dot in self.dots)):
+            return self.module
+        # A pass that is run alone leaves what it does not call, as XLA's own.
+        kept = uncalled_names(self.module)
+        module = replace(self.module, computations=(*maker.computations, *self.module.computations))
+        return without_uncalled(rebuild(module, graphs), names=kept)
 
     def fuse(self) -> dict[Computation, MutableGraph]:
         """Runs the passes on all computations."""
@@ -183,15 +235,30 @@ class _Pipeline:
                 certainty.update((node.name, UNDECIDED) for node in fusions)
                 continue
             ties = self.run_passes.ties(graph)
-            certainty.update((node.name, _certainty_of(node, ties)) for node in fusions)
+            # XLA normalizes types and layouts between the two.
+            is_whole = not any(dot.fusion for dot in self.dots)
+            certainty.update((node.name, _certainty_of(node, ties) if is_whole else BETWEEN) for node in fusions)
         undecided = tuple(graph.computation.name for graph in graphs.values() if graph in self.run_passes.undecided)
         times = microseconds(self.before), microseconds(after)
-        return GpuFusion(self.module_of(graphs), tuple(self.fused), certainty, times, undecided)
+        return GpuFusion(
+            self.module_of(graphs),
+            tuple(self.fused),
+            certainty,
+            times,
+            undecided,
+            tuple(self.splits),
+            tuple(self.dots),
+            tuple(self.swapped),
+        )
 
     def _time(self, graph: MutableGraph) -> int:
         """Ticks of all kernels of a computation that the model knows."""
         kernels = (node for node in graph.nodes if _is_kernel(node))
         return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
+
+
+def _is_of_cublas(call: Instruction) -> bool:
+    return (call.string("custom_call_target") or "").startswith("__cublas$")
 
 
 def _certainty_of(node: Node, ties: set[Node]) -> str:
