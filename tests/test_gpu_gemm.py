@@ -6,6 +6,7 @@ B200. `make judge` takes all programs below `HLO_CORPUS`, too.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +16,10 @@ import pytest
 from gpu_gemm_states import CORPUS, GEMM, GEMM_PASSES, HOIST, SPLIT_K, SWAP, Program, programs, same
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.dimension_order import is_elementwise_in_triton
+from hlo_cli.analysis.fusion.gemm_tiles import candidate_tiles
 from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, mutable_graph_of
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fusion.fused_nodes import rebuild
 from hlo_cli.transform.fusion.gemm_fusion import TINY, FusedDot, fuse_dots
@@ -24,6 +27,8 @@ from hlo_cli.transform.fusion.gemm_rewrites import NodeMaker, hoist_bitcasts, sp
 from hlo_cli.transform.fusion.gpu_fusion import gpu_computations
 from hlo_cli.transform.rewriting import ModuleNames
 
+AUTOTUNER = "autotuner [autotuner]"
+NOTHING = "ENTRY e { ROOT p = f32[] parameter(0) }"
 Rewrite = Callable[[MutableGraph, GpuDevice, NodeMaker], object]
 REWRITES: dict[str, Rewrite] = {
     SPLIT_K: split_dots,
@@ -106,3 +111,45 @@ def test_types_depend_on_the_chip() -> None:
     assert [bool(fused(text, chip)[0].fusion) for chip in ("a100-80gb", "h100", "b200")] == [False, True, True]
     assert not is_elementwise_in_triton("not", "s32")
     assert is_elementwise_in_triton("not", "pred")
+
+
+# --- tiles ---
+
+
+def tiles_of(program: Program) -> Counter[bool]:
+    """Whether the first candidate of each kernel of a dot is the tile that XLA took without a GPU."""
+    found = Counter[bool]()
+    for fusion in parse_module(dict(program.states).get(AUTOTUNER, NOTHING)).instructions:
+        config = fusion.attribute("backend_config") or ""
+        if '"kind":"__triton_gemm"' in config:
+            chosen = json.loads(config)["fusion_backend_config"]["triton_gemm_config"]
+            names = ("block_m", "block_n", "block_k", "num_warps", "num_stages")
+            body = mutable_graph_of(fusion.called_computations[0])
+            dot = next(node for node in body.nodes if node.opcode == opcodes.DOT)
+            first = candidate_tiles(dot, gpu_device(program.chip))[0]
+            found[tuple(first)[: len(names)] == tuple(int(chosen[name]) for name in names)] += 1
+    return found
+
+
+@pytest.mark.slow
+def test_the_first_tile_is_the_one_that_xla_takes_without_a_gpu() -> None:
+    found = sum(map(tiles_of, programs()), Counter[bool]())
+    assert found[False] == 0
+    assert found[True] > 10
+
+
+@pytest.mark.oracle
+@pytest.mark.long
+def test_first_tiles_of_a_corpus_are_those_of_xla() -> None:
+    found = sum(map(tiles_of, programs(CORPUS)), Counter[bool]())
+    assert found[False] <= 0.01 * found.total(), found
+
+
+@pytest.mark.parametrize(("chip", "count"), [("a100-80gb", 21), ("h100", 19), ("b200", 26)])
+def test_a_gpu_would_try_as_many_tiles_as_xla_has(chip: str, count: int) -> None:
+    """Numbers of candidates are XLA's, of the example in its documentation, from its log."""
+    text = """ENTRY e { a = bf16[1024,512] parameter(0)  b = bf16[512,2048] parameter(1)
+    ROOT d = bf16[1024,2048] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    root = mutable_graph_of(parse_module(text).entry).root
+    assert root is not None
+    assert len(candidate_tiles(root, gpu_device(chip))) == count

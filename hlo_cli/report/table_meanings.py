@@ -215,6 +215,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "reads": "operands of these kernels with the bytes that each reads",
             "consumers": "consumers of the producer with their times",
             "dot_kernels": "dots with the kernel of Triton that XLA:GPU makes of each, and where it stops",
+            "tiles": "tiles that XLA:GPU measures for the Triton kernel of each dot; the first is taken without a GPU",
             "changed_kernels": "kernels that a change affects, with their predicted time",
             "chips": "chips with the fusions that XLA would make for each",
             "devices": "figures of the chips that XLA's model uses",

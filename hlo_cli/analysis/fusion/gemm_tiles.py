@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Iterator
+from functools import cache
+from math import isqrt, prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hlo_cli.analysis.fusion.gpu_emitters import bits_of, sizes_of, type_of
@@ -193,6 +195,216 @@ def _source_bits(operand: Node) -> int:
 
 def _accumulator_bits(dot: Node) -> int:
     return 32 if accumulator_type(dot) == "f32" else bits_of(dot.shape)  # f32 has as many
+
+
+# --- tiles ---
+# The tiles that a compiler with a GPU measures for the kernel of a dot; one without a GPU takes the first.
+#
+# Mirrors `TritonDotFusionSearchSpace` of xla/backends/gpu/autotuner/triton/dot_search_space.cc. A chip has its list in
+# a file of the folder default_configs there.
+
+
+_REGISTERS: Final = 65_536  # registers of 32 bits that a block can have, on all chips with a list
+_REGISTER_BITS: Final = 32  # dot_search_space.cc: `kRegisterSizeInBits`
+_MAX_BLOCK_WARPS: Final = 32  # a block has at most 1,024 threads
+_SCHEDULERS: Final = 4  # dot_search_space.cc: of a core
+_WARPS_PER_SCHEDULER: Final = 5  # `kMaxWarpsPerScheduler`; as many stages hide latency in place of more warps
+_WARP_GROUP: Final = 4  # `kMinWarpsPerCtaForWgmma`
+_MIN_WARPS: Final = 2  # `kMinWarpsPerCtaForOccupancy`
+_MIN_CONTRACTED: Final = 16  # `kTritonLowerLimit`
+_MMA_BITS: Final = 128  # `kMmaContractingBitwidth`
+_MIN_TILE: Final = (16, 8)
+_MIN_WGMMA_TILE: Final = (64, 8)
+_MMA_TILE: Final = (16, 8)
+"""Rows and columns of one instruction that multiplies."""
+_MANY_TILINGS: Final = 24  # `kMinConfigsForOccupancyOptimization`
+_EXPENSIVE: Final = frozenset(
+    "atan2 cosine exponential exponential-minus-one log log-plus-one logistic power rsqrt sine sqrt tan tanh".split()
+)
+"""Operations that a larger tile of the other operand computes less often."""
+_SHARED_BYTES: Final = {100: 232_448, 90: 232_448, 80: 166_912}
+"""Bytes of shared memory that a block can ask for, by compute capability (`shared_memory_per_block_optin`)."""
+_DEFAULTS: Final = {
+    100: """
+        16x16x128/2/1 32x16x64/2/3 32x16x256/2/3 32x32x32/2/4 64x16x128/2/3t 64x16x128/4/3 64x16x256/4/3t
+        64x16x128/4/3 64x32x64/2/1t 64x64x16/32/1 64x64x64/2/1t 64x64x128/4/3t 64x128x16/2/3 64x128x64/4/4
+        64x128x64/4/5t 128x16x256/4/2 128x16x128/4/3t 128x32x64/4/3 128x32x64/4/3t 128x64x128/4/3
+        128x128x64/4/3t 128x128x64/4/4 128x128x128/8/1t 128x128x128/4/3t 128x128x256/8/1t 128x256x16/4/4t
+        128x256x32/4/3t 128x256x32/8/3 128x256x32/4/4t 128x256x64/4/3t 128x256x64/8/3 128x256x64/4/4t
+        256x16x32/2/3 256x16x64/4/3t 256x16x64/4/4 256x64x64/4/3t 256x64x128/4/3t 256x128x32/8/5t
+        256x256x32/8/3 256x256x32/8/5t
+    """,
+    90: """
+        16x8x16/2/1 16x16x128/2/3 16x32x64/2/3 64x8x64/2/3t 64x8x128/4/3 64x16x256/4/1 64x32x64/4/1
+        64x64x16/2/1 64x64x32/2/1 64x128x64/4/3t 64x128x128/4/1t 128x8x32/4/4 128x16x64/4/4t 128x32x64/4/3
+        128x64x16/2/3 128x64x32/2/3 128x64x32/4/3t 128x64x128/4/3t 128x128x16/4/4t 128x128x32/4/4t
+        128x128x64/4/3t 128x256x64/8/3 128x256x64/8/4t 128x256x128/8/3t 256x128x64/8/4t
+    """,
+    80: """
+        16x8x128/2/1 16x32x64/2/3 64x8x16/2/1 64x8x128/4/3 64x16x16/2/1 64x64x16/2/1 64x64x32/2/1
+        64x64x32/4/1 64x64x32/4/3 64x128x16/2/1 64x128x16/2/1 64x128x16/2/3 64x128x64/4/1 64x128x64/4/3
+        64x128x128/4/1 128x8x32/2/4 128x16x64/4/4 128x32x16/4/1 128x32x64/4/3 128x64x16/2/1 128x64x16/2/3
+        128x64x128/4/3 128x128x16/4/4 128x128x32/4/4 128x128x32/8/4 128x256x16/8/4 128x256x32/8/4
+        128x256x64/8/3 128x256x64/8/4 256x8x16/2/1
+    """,
+}
+"""Rows x columns x contracted / warps / stages of each tile that XLA tries by default; t with asynchronous copies."""
+
+
+class GemmTile(NamedTuple):
+    """A tile of the kernel of a dot: rows, columns, and contracted elements at once, warps of a block, and stages.
+
+    `is_tma` says that tiles are copied by the tensor memory accelerator.
+
+    >>> GemmTile(64, 32, 16, 4, 2).shared_bytes(16)
+    6144
+    """
+
+    rows: int
+    columns: int
+    contracted: int
+    warps: int
+    stages: int
+    is_tma: bool = False
+
+    def shared_bytes(self, bits: int) -> int:
+        """Bytes of shared memory that the tiles of both operands take, of elements of some bits, in all stages."""
+        return (self.rows + self.columns) * self.contracted * bits // 8 * self.stages
+
+    def blocks(self, sizes: DotSizes) -> int:
+        """Number of blocks of the kernel of a dot of these sizes."""
+        return sizes.batch * -(-sizes.rows // self.rows) * -(-sizes.columns // self.columns)
+
+
+def candidate_tiles(dot: Node, device: GpuDevice) -> list[GemmTile]:
+    """Tiles that XLA tries for the kernel that a dot is in, in their order; empty for chips without a list.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+    >>> text = "f32[512,512] dot(f32[512,512] a, f32[512,512] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> candidate_tiles(mutable_graph_of(parse_module(f"r = {text}").entry).root, gpu_device("h100"))[0]
+    GemmTile(rows=16, columns=8, contracted=16, warps=2, stages=1, is_tma=False)
+    """
+    generation = device.capability // 10 * 10
+    if generation not in _DEFAULTS:
+        return []
+    return _TileSpace(dot, device, generation).candidates()
+
+
+class _TileSpace:
+    """The space of tiles of one dot."""
+
+    def __init__(self, dot: Node, device: GpuDevice, generation: int) -> None:
+        self.sizes = dot_sizes(dot)
+        self.cores = device.core_count
+        self.generation = generation
+        self.bits = bits_of(dot.operands[0].shape)
+        self.result_bits = bits_of(dot.shape)
+        self.is_left_expensive, self.is_right_expensive = (_has_expensive(each) for each in dot.operands[:2])
+        self.most = self._largest()
+        wanted_blocks = _WARPS_PER_SCHEDULER * _SCHEDULERS * self.cores // _WARP_GROUP
+        is_small = wanted_blocks > self._blocks(self.most)
+        is_wgmma = generation >= 90 and not is_small  # Hopper has wgmma
+        self.least = _MIN_WGMMA_TILE if is_wgmma else _MIN_TILE
+        # Triton's code for 32 bits is best with few warps.
+        self.least_warps = _WARP_GROUP if is_wgmma and self.bits < _REGISTER_BITS else _MIN_WARPS
+        self.least_contracted = max(_MMA_BITS // self.bits, _MIN_CONTRACTED)
+        rows, columns = self.least
+        self.most = max(rows, self.most[0]), max(columns, self.most[1])
+
+    def candidates(self) -> list[GemmTile]:
+        """The tiles of the space that are in the chip's list, moved into the ranges of the dot."""
+        defaults = _parsed_defaults(self.generation)
+        wanted = {self._clamped(tile) for tile in defaults}
+        return [tile for tile in self._all() if tile in wanted] or list(defaults)
+
+    def _all(self) -> Iterator[GemmTile]:
+        for rows, columns in self._tilings():
+            least = self.least_contracted
+            limit = self._shared_limit(rows, columns)
+            most = max(least, min(_power_above(self.sizes.contracted), _power_below(limit)))
+            blocks = -(-rows // _MMA_TILE[0]) * -(-columns // _MMA_TILE[1])
+            for warps in _powers(self.least_warps, max(self.least_warps, min(_MAX_BLOCK_WARPS, blocks))):
+                for contracted in _powers(least, most):
+                    steps = -(-self.sizes.contracted // contracted)
+                    fitting = max(1, -(-limit // contracted))
+                    for stages in range(1, min(steps, fitting, _WARPS_PER_SCHEDULER) + 1):
+                        for is_tma in (False, True) if self.generation >= 90 else (False,):  # Hopper has TMA
+                            yield GemmTile(rows, columns, contracted, warps, stages, is_tma)
+
+    def _tilings(self) -> list[tuple[int, int]]:
+        found = []
+        for rows in _powers(self.least[0], self.most[0]):
+            least, most = self.least[1], self.most[1]
+            if rows < self.sizes.rows and rows // 2 <= most and least <= rows * 2:
+                # Square tiles read least, unless repeating what an operand computes costs more.
+                least = least if self.is_right_expensive else max(rows // 2, least)
+                most = most if self.is_left_expensive else min(rows * 2, most)
+            found += [(rows, columns) for columns in _powers(least, most)]
+        if len(found) < _MANY_TILINGS:
+            return found
+        return [tile for tile in found if self._blocks(tile) >= self.cores] or [self.least]
+
+    def _clamped(self, tile: GemmTile) -> GemmTile:
+        rows = min(max(tile.rows, self.least[0]), self.most[0])
+        columns = min(max(tile.columns, self.least[1]), self.most[1])
+        most = min(_power_above(self.sizes.contracted), _power_below(self._shared_limit(rows, columns)))
+        contracted = min(max(tile.contracted, self.least_contracted), max(self.least_contracted, most))
+        return tile._replace(rows=rows, columns=columns, contracted=contracted)
+
+    def _largest(self) -> tuple[int, int]:
+        area = _REGISTERS * _REGISTER_BITS // self.result_bits
+        rows = _power_below(isqrt(area))
+        columns = _power_below(area // rows)
+        most_rows, most_columns = _power_above(self.sizes.rows), _power_above(self.sizes.columns)
+        if most_rows < rows:
+            rows, columns = most_rows, min(_power_below(area // most_rows), most_columns)
+        if most_columns < columns:
+            rows, columns = min(_power_below(area // most_columns), most_rows), most_columns
+        return rows, columns
+
+    def _blocks(self, tile: tuple[int, int]) -> int:
+        return GemmTile(*tile, 0, 0, 0).blocks(self.sizes)
+
+    def _shared_limit(self, rows: int, columns: int) -> int:
+        """Contracted elements of both tiles that fit in shared memory."""
+        return 8 * _SHARED_BYTES[self.generation] // self.result_bits // (rows + columns)
+
+
+@cache
+def _parsed_defaults(generation: int) -> tuple[GemmTile, ...]:
+    found = []
+    for word in _DEFAULTS[generation].split():
+        tile, warps, stages = word.removesuffix("t").split("/")
+        rows, columns, contracted = map(int, tile.split("x"))
+        found.append(GemmTile(rows, columns, contracted, int(warps), int(stages), word.endswith("t")))
+    return tuple(found)
+
+
+def _has_expensive(node: Node) -> bool:
+    waiting, reached = [node], {node}
+    for each in waiting:
+        if each.opcode in _EXPENSIVE:
+            return True
+        waiting += [operand for operand in each.operands if operand not in reached]
+        reached.update(each.operands)
+    return False
+
+
+def _power_above(size: int) -> int:
+    return 1 << max(0, size - 1).bit_length()
+
+
+def _power_below(size: int) -> int:
+    return 1 << max(0, size.bit_length() - 1)
+
+
+def _powers(least: int, most: int) -> Iterator[int]:
+    """Least, doubled up to most."""
+    while least <= most:
+        yield least
+        least *= 2
 
 
 # --- zeros ---

@@ -11,6 +11,7 @@ from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_among
 from hlo_cli.analysis.fusion.cpu_rules import FusionRules
 from hlo_cli.analysis.fusion.gpu_rules import TRITON
 from hlo_cli.analysis.fusion.kernels import kernels_of
+from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.gpu_dump import check_target, chip_note, gpu_of_dump, is_for_gpu, state_notes
 from hlo_cli.commands.fuse.gpu_pairs import SLOWER, deciding_words, format_ticks
@@ -35,6 +36,7 @@ from hlo_cli.transform.fusion.gpu_fusion import (
     BETWEEN,
     EXACT,
     TIE,
+    DotTiles,
     GpuFusion,
     GpuKernelTimes,
     Pass,
@@ -66,7 +68,7 @@ _CERTAINTY_WORDS: Final = {
 }
 
 
-def _fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
+def _fusion_tables(fusion: GpuFusion, chip: str) -> Iterator[Table]:
     """Each fusion with what was fused, and how certain it is, those of constants alone last; the steps for programs."""
     members: dict[str, list[str]] = {}
     for step in fusion.fused:
@@ -91,6 +93,8 @@ def _fusion_tables(fusion: GpuFusion) -> Iterator[Table]:
     )
     if fusion.dots or fusion.splits or fusion.swapped:
         yield _dots_table(fusion)
+        if fusion.tiles:
+            yield _tiles_table(fusion.tiles, chip)
     steps = rows_from(parts, fusion.fused)
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
@@ -102,12 +106,14 @@ _SIDES: Final = ("left operand", "right operand", "result")
 def _dots_table(fusion: GpuFusion) -> Table:
     """What became of each dot: parts, the kernel with its operations, and where and why it stopped."""
     parts = {split.made: split for split in fusion.splits}
+    tiles = {each.kernel: each.tiles for each in fusion.tiles}
     columns: tuple[Column[FusedDot], ...] = (
         Column("dot_name", "dot", "name", role="name",
                of=lambda dot: parts[dot.dot].dot if dot.dot in parts else dot.dot),
         Column("split_k", "split-K", "count", of=lambda dot: parts[dot.dot].parts if dot.dot in parts else 1),
         Column("triton_kernel", "Triton kernel", "name", of=lambda dot: dot.fusion or None),
         Column("is_swapped", "swapped", "flag", of=lambda dot: dot.fusion in fusion.swapped),
+        Column("tiles_tried", "tiles tried", "count", of=lambda dot: len(tiles.get(dot.fusion, ())) or None),
         Column("computed", "computes", rank=2, of=lambda dot: ", ".join(dot.operations) or None),
         Column("stops_at", "stops at", rank=2, of=_stops_of),
     )  # fmt: skip
@@ -115,6 +121,26 @@ def _dots_table(fusion: GpuFusion) -> Table:
     others = [FusedDot(split.made) for split in fusion.splits if split.made not in known]
     rows = rows_from(columns, (*fusion.dots, *others))
     return Table("dot_kernels", columns, rows, noun="dots", title="dots", main=False)
+
+
+def _tiles_table(found: Sequence[DotTiles], chip: str) -> Table:
+    """Each tile that XLA measures for a kernel of a dot, with its blocks and shared memory; for programs."""
+    cores = gpu_device(chip).core_count
+    columns = (
+        Column("triton_kernel", "Triton kernel", "name", of=lambda dot, tile: dot.kernel),
+        Column("tile_rows", "rows", "count", of=lambda dot, tile: tile.rows),
+        Column("tile_columns", "columns", "count", of=lambda dot, tile: tile.columns),
+        Column("tile_contracted", "contracted", "count", of=lambda dot, tile: tile.contracted),
+        Column("block_warps", "warps", "count", of=lambda dot, tile: tile.warps),
+        Column("tile_stages", "stages", "count", of=lambda dot, tile: tile.stages),
+        Column("is_tma", "TMA", "flag", of=lambda dot, tile: tile.is_tma),
+        Column("blocks", "blocks", "count", of=lambda dot, tile: tile.blocks(dot.sizes)),
+        # A core takes a block at a time here; how many fit is not known before the code is compiled.
+        Column("waves", "waves", "count", of=lambda dot, tile: -(-tile.blocks(dot.sizes) // cores)),
+        Column("shared_bytes", "shared memory", "bytes", of=lambda dot, tile: tile.shared_bytes(dot.bits)),
+    )
+    rows = rows_from_tuples(columns, ((dot, tile) for dot in found for tile in dot.tiles))
+    return Table("tiles", columns, rows, noun="tiles", main=False, person=False)
 
 
 def _stops_of(dot: FusedDot) -> str | None:
@@ -361,7 +387,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
         if result.gpu is None:
             parts.append(_touched_table(*times))
     if result.gpu is not None:
-        parts += _fusion_tables(result.gpu)
+        parts += _fusion_tables(result.gpu, options.gpu or "")
     elif options.apply:
         parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
-from hlo_cli.analysis.fusion.gpu_emitters import bytes_of
+from hlo_cli.analysis.fusion.gemm_tiles import DotSizes, GemmTile, candidate_tiles, dot_sizes
+from hlo_cli.analysis.fusion.gpu_emitters import bits_of, bytes_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
 from hlo_cli.analysis.fusion.gpu_rules import TRITON, GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, mutable_graph_of
-from hlo_cli.analysis.hardware.gpu_devices import gpu_device
+from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -21,7 +22,14 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS
 from hlo_cli.transform.fusion.fused_nodes import rebuild, uncalled_names, without_uncalled
 from hlo_cli.transform.fusion.gemm_fusion import FusedDot, fuse_dots
-from hlo_cli.transform.fusion.gemm_rewrites import NodeMaker, SplitDot, hoist_bitcasts, split_dots, swap_operands
+from hlo_cli.transform.fusion.gemm_rewrites import (
+    NodeMaker,
+    SplitDot,
+    hoist_bitcasts,
+    is_dot_kernel,
+    split_dots,
+    swap_operands,
+)
 from hlo_cli.transform.fusion.gpu_passes import GpuPasses
 from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED, PriorityFusion, identities_of
 from hlo_cli.transform.rewriting import ModuleNames, check_rewritable
@@ -57,6 +65,18 @@ class GpuFused(NamedTuple):
     by: Pass
 
 
+class DotTiles(NamedTuple):
+    """Tiles that XLA tries for the kernel of a dot, in their order: without a GPU, it takes the first.
+
+    `bits` are those of an element of the operands; there are no tiles for chips whose list is unknown.
+    """
+
+    kernel: str
+    sizes: DotSizes
+    bits: int
+    tiles: tuple[GemmTile, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class GpuFusion:
     """A module with the fusions of XLA:GPU, the steps, and for each fusion how certain it is: `EXACT`, `TIE`, `TRITON`,
@@ -64,7 +84,8 @@ class GpuFusion:
 
     All fusions of a computation are `UNDECIDED` if priority fusion was ended there, and may grow; `undecided` are the
     names of such computations. `times` is the time of all kernels in microseconds, each run once, before and after, by
-    XLA's model. `splits`, `dots`, and `swapped` are what became of dots, if the module was before the passes on them.
+    XLA's model. `splits`, `dots`, and `swapped` are what became of dots of a module from before the passes on them, and
+    `tiles` those that XLA tries for each kernel of a dot.
     """
 
     module: Module
@@ -75,6 +96,7 @@ class GpuFusion:
     splits: tuple[SplitDot, ...] = ()
     dots: tuple[FusedDot, ...] = ()
     swapped: tuple[str, ...] = ()
+    tiles: tuple[DotTiles, ...] = ()
 
 
 class GpuDecision(NamedTuple):
@@ -163,6 +185,7 @@ class _Pipeline:
         self.splits: list[SplitDot] = []
         self.dots: list[FusedDot] = []
         self.swapped: list[str] = []
+        self.tiles: list[DotTiles] = []
         if self._is_before_matmuls():
             self.module = self._with_matmuls()
         self.run_passes = GpuPasses(
@@ -193,6 +216,7 @@ class _Pipeline:
                 hoist_bitcasts(graph, maker)
             if "swap" in self.passes:
                 self.swapped += swap_operands(graph, maker)
+            self.tiles += (_tiles_of(node, device) for node in graph.nodes if is_dot_kernel(node))
         for dot in self.dots:
             operations = (name for name in dot.operations if dot.fusion and name != dot.dot)
             self.fused += (GpuFused(name, dot.dot, dot.fusion, "gemm") for name in operations)
@@ -249,12 +273,20 @@ class _Pipeline:
             tuple(self.splits),
             tuple(self.dots),
             tuple(self.swapped),
+            tuple(self.tiles),
         )
 
     def _time(self, graph: MutableGraph) -> int:
         """Ticks of all kernels of a computation that the model knows."""
         kernels = (node for node in graph.nodes if _is_kernel(node))
         return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
+
+
+def _tiles_of(kernel: Node, device: GpuDevice) -> DotTiles:
+    """The tiles that XLA tries for a kernel of a dot."""
+    assert kernel.body is not None
+    dot = next(node for node in kernel.body.nodes if node.opcode == opcodes.DOT)
+    return DotTiles(kernel.name, dot_sizes(dot), bits_of(dot.operands[0].shape), tuple(candidate_tiles(dot, device)))
 
 
 def _is_of_cublas(call: Instruction) -> bool:
