@@ -7,20 +7,25 @@ hangs or waits for other processes, and has thirty times as long.
 from __future__ import annotations
 
 import ctypes
+import doctest
 import gc
 import os
 import signal
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import _lru_cache_wrapper
+from importlib import import_module
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from dumps import FIXTURES, Dump
 from parsed import forget_trees
@@ -71,6 +76,55 @@ settings.register_profile("thorough", max_examples=100, deadline=None, derandomi
 settings.load_profile("quick")  # --hypothesis-profile says otherwise
 
 gc.disable()  # until all tests are collected: they stay to the end
+
+# --- what is collected, and in how little time ---
+
+_EXAMPLE: Final = ">>>"
+"""What every example of a docstring begins with."""
+
+_find_examples = doctest.DocTestFinder._get_test  # type: ignore[attr-defined]
+
+
+def _find_examples_if_any(finder: doctest.DocTestFinder, documented: object, *rest: object) -> doctest.DocTest | None:
+    """The examples of a docstring: only where there are some is the line looked for, half the time of all."""
+    text = documented if isinstance(documented, str) else getattr(documented, "__doc__", None)
+    if text is None or (isinstance(text, str) and _EXAMPLE not in text):
+        return None
+    found: doctest.DocTest | None = _find_examples(finder, documented, *rest)
+    return found
+
+
+doctest.DocTestFinder._get_test = _find_examples_if_any  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Leaves out the examples of files that have none, which would be imported and searched for them."""
+    found = yield
+    if found and file_path.suffix == ".py" and _EXAMPLE.encode() not in file_path.read_bytes():
+        return [each for each in found if not isinstance(each, DoctestModule)]
+    return found
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Begins, in each of several processes, with another part of the tests where all are collected.
+
+    All tests are rewritten and compiled in a fresh clone, for as long as everything else takes: each process does its
+    part, and finds those of the others done.
+    """
+    if settings.get_current_profile_name() == "quick":
+        # Hypothesis would read all of our code, for numbers to try in a twentieth of its examples: that is a third of
+        # the time of collecting, and makes the few examples of `make test` others after each change.
+        providers._get_local_constants = lambda: providers._local_constants
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    names = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py"))
+    number, processes = int(worker["workerid"].removeprefix("gw")), int(worker["workercount"])
+    first = len(names) * number // processes
+    for name in names[first:] + names[:first]:
+        with suppress(Exception, pytest.skip.Exception):  # it is raised again where the file is collected
+            import_module(name)
 
 
 class _EveryThirdDump:
@@ -171,6 +225,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
     gc.get_freeze_count = lambda: 1  # it counts them one by one, and `no_garbage_collection` asks often
+
+
+@pytest.fixture(scope="module")
+def modules_kept() -> Iterator[None]:
+    """Lets all tests of a file read each text once; for files that ask about the dumps in `fixtures/` as they are."""
+    from in_process import modules_kept
+
+    with modules_kept():
+        yield
 
 
 @pytest.hookimpl(trylast=True)
