@@ -7,11 +7,16 @@ import os
 import re
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
+from hlo_cli.analysis.cache import sharing
 from hlo_cli.cli import main
+from hlo_cli.ir.module import Module
+from hlo_cli.source import Source
+from hlo_cli.syntax.text import parser
+from hlo_cli.syntax.text.build import Infer
 
 Answer = tuple[str, str, int]
 """What a command line writes to standard output and to standard error, and its exit code."""
@@ -63,6 +68,34 @@ def through(text: str, line: str, *, folder: Path, settings: Mapping[str, str]) 
         check=False,
     )
     return done.stdout.decode()
+
+
+_KEPT_CHARACTERS = 2_000_000
+"""Texts of modules that are kept together: ten large dumps, whose results take a few hundred MB."""
+
+
+@contextmanager
+def modules_kept() -> Iterator[None]:
+    """Within it, a text is read once, and what is computed of its module too, as far as there is memory.
+
+    For questions about files that no test changes: what a module knows of the files next to it is kept as well.
+    """
+    kept: dict[tuple[str, str, str, Infer | None], Module] = {}
+    read = parser._parse
+
+    def read_once(source: Source, infer: Infer | None) -> Module:
+        key = (os.getcwd(), source.name, source.text, infer)
+        if key not in kept:
+            if sum(len(text) for _, _, text, _ in kept) > _KEPT_CHARACTERS:
+                kept.clear()
+                results.close()
+                results.enter_context(sharing())
+            kept[key] = read(source, infer)
+        return kept[key]
+
+    with ExitStack() as results, patch.object(parser, "_parse", read_once):
+        results.enter_context(sharing())
+        yield
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import golden
 import in_process
 from hlo_cli.cli import main
 from hlo_cli.commands.front import kept_answers
+from parsed import PACKAGE, files, nodes_of, text_of
 
 TEXT = """HloModule m, is_scheduled=true
 
@@ -423,18 +424,20 @@ _REPORTED_BY_OTHERS = {
 """Functions that ask for the kind of a path without reporting it, and who does."""
 
 
+@pytest.mark.code
 def test_no_other_function_asks_for_a_file_without_reporting_it() -> None:
-    package = Path(kept_answers.__file__).parents[2]
     found = set[str]()
-    for path in sorted(package.rglob("*.py")):
-        place = path.relative_to(package).as_posix()
-        if place.startswith(_NEVER_KEPT):
+    for path in files():
+        place = path.relative_to(PACKAGE).as_posix()
+        if place.startswith(_NEVER_KEPT) or not any(f".{name}(" in text_of(path) for name in _ASKING):
             continue
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for function in nodes_of(path):
             if isinstance(function, ast.FunctionDef):
                 called = [each.func for each in ast.walk(function) if isinstance(each, ast.Call)]
                 methods = {each.attr for each in called if isinstance(each, ast.Attribute)}
-                is_reported = "audit" in methods or any(ast.unparse(each) == "_report" for each in called)
+                is_reported = "audit" in methods or any(
+                    isinstance(each, ast.Name) and each.id == "_report" for each in called
+                )
                 if methods & _ASKING and not is_reported:  # plain names are the doors of inputs/files.py
                     found.add(f"{place}:{function.name}")
     assert found == set(_REPORTED_BY_OTHERS)

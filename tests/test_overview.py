@@ -23,6 +23,8 @@ from hlo_cli.render.width import cell_width
 from hlo_cli.report.numbers import format_bytes, format_count, format_flops
 from strategies import FIXTURES
 
+pytestmark = pytest.mark.usefixtures("modules_kept")
+
 TRAINING = FIXTURES / "programs" / "cpu" / "training"
 MAIN = next(TRAINING.glob("module_0050.*"))
 HELPERS = sorted(set(TRAINING.iterdir()) - {MAIN})[1::4]

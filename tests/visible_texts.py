@@ -21,6 +21,9 @@ _NOT_TEXT = frozenset(
 )
 """Functions whose arguments are patterns or lists of names."""
 
+_WITHOUT_TEXT = (ast.Name, ast.alias, ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+"""Nodes with no text below them: half of all."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -71,8 +74,11 @@ def strings_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _NOT_TEXT:
             return
         case _:
-            for child in ast.iter_child_nodes(tree):
-                yield from strings_of(child)
+            for name in tree._fields:  # as `ast.iter_child_nodes`, in half its time
+                value = getattr(tree, name, None)
+                for child in value if isinstance(value, list) else (value,):
+                    if isinstance(child, ast.AST) and not isinstance(child, _WITHOUT_TEXT):
+                        yield from strings_of(child)
 
 
 def texts_in_files() -> Iterator[Text]:
