@@ -69,12 +69,12 @@ EXTREME = {
     + "  ROOT r = tuple(a40)\n}\n",
     "a call of itself": "HloModule m\nENTRY e { p = f32[] parameter(0)  ROOT c = f32[] call(p), to_apply=e }",
 }
-PARTS = 4
+PARTS = 8
 """Parts of the questions, of which `make test` asks one of each text, `make oracle` another, `make judge` the rest."""
 
 
 def _marks(part: int) -> tuple[pytest.MarkDecorator, ...]:
-    return ((), (pytest.mark.slow,), (pytest.mark.long,), (pytest.mark.long,))[part]
+    return ((), (pytest.mark.slow,))[part] if part < 2 else (pytest.mark.long,)
 
 
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)

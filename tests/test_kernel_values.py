@@ -148,14 +148,15 @@ def test_a_body_that_cannot_be_read_is_a_reason(config: object, reason: str) -> 
     assert reason in found
 
 
+@pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernel", ["copied", "gather"])
-def test_damaged_bodies_are_errors(kernel: str) -> None:
+def test_damaged_bodies_are_errors(kernel: str, count: int) -> None:
     """A byte that is another one makes another program, or an error, and nothing else."""
     call, choose = call_of("v5e", kernel), Random(0)
     config = json.loads(call.attribute("backend_config") or "")
     data = base64.b64decode(config["custom_call_config"]["body"])
     outcomes = {"runs": 0, "fails": 0, "refused": 0}
-    for _ in range(150):
+    for _ in range(count):
         damaged = bytearray(data)
         damaged[choose.randrange(len(data))] = choose.randrange(256)
         module = module_of(call, {"custom_call_config": {"body": base64.b64encode(damaged).decode()}})

@@ -103,8 +103,14 @@ def _spread(folder: Path, wrong: str, how: str) -> list[Path]:
     return [folder / "*.hlo" if how == "glob" else folder]
 
 
-@pytest.mark.parametrize("how", ["dumps", "loose files", "folders", "files", "glob", "one file"])
-@pytest.mark.parametrize("command", CHECKS)
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [  # each command with two ways, and each way with three commands or more
+        pytest.param(command, how, marks=pytest.mark.slow if (number + at) % 3 else ())
+        for number, command in enumerate(CHECKS)
+        for at, how in enumerate(("dumps", "loose files", "folders", "files", "glob", "one file"))
+    ],
+)
 def test_a_small_module_that_fails_is_never_passed_over(command: str, how: str, tmp_path: Path, run: Run) -> None:
     inputs = _spread(tmp_path, WRONG[CHECKS[command]], how)
     code, report, _ = run(command, *inputs)

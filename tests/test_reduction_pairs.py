@@ -186,25 +186,26 @@ def check(found: list[tuple[str, Reduction]]) -> None:
         assert all(check_strictly(Source("m", text)) == () for text in each.case.texts), name
 
 
-def test_seeded_faults_in_a_model() -> None:
-    found = _of_models(("cpu/softmax/after", "gpu/h100_scan/after"))
-    assert len(found) >= 3
+@pytest.mark.parametrize("name", ["cpu/softmax", pytest.param("gpu/h100_scan", marks=pytest.mark.slow)])
+def test_seeded_faults_in_a_model(name: str) -> None:
+    found = _of_models((f"{name}/after",))
+    assert len(found) >= 2
     check(found)
 
 
-def test_a_compilation_is_reduced_with_the_text_that_it_was_made_of() -> None:
+@pytest.mark.parametrize("name", ["cpu/softmax", pytest.param("gpu/h100_mlp", marks=pytest.mark.slow)])
+def test_a_compilation_is_reduced_with_the_text_that_it_was_made_of(name: str) -> None:
     """Names and instructions are others, so that values alone say what belongs together."""
     sizes = []
-    for name in ("cpu/softmax", "gpu/h100_mlp"):
-        before = load(reducing.FIXTURES / name, stage="before_optimizations")
-        after = load(reducing.FIXTURES / name, stage="after_optimizations")
-        for kind in ("wrong opcode", "operand order", "dropped term", "lost update"):
-            wrong = reducing.seeded(after, kind, Random(f"{name}/after_optimizations{kind}"))
-            if wrong is not None:
-                case = Case(pair_of(draft_of(before), wrong.drafts[1]), wrong.arguments)
-                assert reducing.QUESTION.fails(case)
-                sizes.append(reducing.reduce_pair(case).case.draft.size)
-    assert len(sizes) >= 5
+    before = load(reducing.FIXTURES / name, stage="before_optimizations")
+    after = load(reducing.FIXTURES / name, stage="after_optimizations")
+    for kind in ("wrong opcode", "operand order", "dropped term", "lost update"):
+        wrong = reducing.seeded(after, kind, Random(f"{name}/after_optimizations{kind}"))
+        if wrong is not None:
+            case = Case(pair_of(draft_of(before), wrong.drafts[1]), wrong.arguments)
+            assert reducing.QUESTION.fails(case)
+            sizes.append(reducing.reduce_pair(case).case.draft.size)
+    assert len(sizes) >= 2
     assert max(sizes) <= 5, sizes
 
 
