@@ -18,6 +18,8 @@ from hlo_cli.analysis.origin.origins import OTHER_KEYS, UNKNOWN_KEY, By, Carried
 from hlo_cli.cli import main
 from share import every
 
+pytestmark = pytest.mark.usefixtures("modules_kept")
+
 FOLDERS = sorted({path.parent for path in FIXTURES.glob("*/*/*after_optimizations.txt*")})
 dumps = pytest.mark.parametrize("folder", every(2, FOLDERS), ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 CAUSES: tuple[By, ...] = ("source", "scope", "argument")

@@ -35,8 +35,10 @@ def test_nearly_all_lines_of_dumps_are_read_compiled(monkeypatch: pytest.MonkeyP
 def test_names_that_differ_in_a_number_alone_are_read_compiled() -> None:
     lines = [f"  copy-start.{n} = f32[8]{{0}} parameter({n})\n  copy-done.{n} = f32[8]{{0}} negate(copy-start.{n})\n"
              for n in range(20_000)]  # fmt: skip
-    compiled, python = lines_read(text := "e {\n" + "".join(lines) + "}\n", 3, len(text) - 3)
+    few = "e {\n" + "".join(lines[-2000:]) + "}\n"
+    compiled, python = lines_read(few, 3, len(few) - 3)
     assert compiled == python
+    text = "e {\n" + "".join(lines) + "}\n"
     assert build.read_lines is not None
     computation = Computation("e")
     read = build.read_lines(

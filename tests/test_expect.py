@@ -234,8 +234,8 @@ def test_every_format_tells_what_and_where(format_: str, elsewhere: Path, capsys
 def test_many_dumps_in_several_processes(elsewhere: Path, capsys: Capture) -> None:
     (elsewhere / "expect.toml").write_text('expect = ["none(opcode == copy)"]\nmax_peak.hbm = "1KiB"\n')
     (elsewhere / "bad.hlo").write_text("HloModule m\nENTRY e {\n}\n")
-    folders = sorted(folder for folder in (FIXTURES / "tpu").iterdir() if folder.is_dir())[:6]
-    arguments = [*folders[:3], "bad.hlo", "lost.hlo", *folders[3:], WRONG, "--expect", "expect.toml"]
+    folders = sorted(folder for folder in (FIXTURES / "tpu").iterdir() if folder.is_dir())[:2]
+    arguments = [folders[0], "bad.hlo", "lost.hlo", folders[1], WRONG, "--expect", "expect.toml"]
     told = []
     for jobs in ((), ("--jobs", 1), ("--jobs", 2), ("--jobs", 3)):
         assert lint(*arguments, "--format", "json", *jobs) == 2

@@ -12,6 +12,7 @@ from hlo_cli import parse_module
 from hlo_cli.lint.run import lint_module
 from lint_cases import CASES, Case
 from lint_cost_cases import COST_CASES
+from share import every
 
 ALL_CASES = (*CASES, *COST_CASES)
 RESULT = re.compile(r"(?m)^( *(?:ROOT )?%?[\w.\-]+ = )(?:\([^=]*?\)|\w+\[[^\]]*\](?:\{[^}]*\})?)(?= [a-z])")
@@ -49,7 +50,7 @@ def case_text(case: Case) -> str:
     return case.bad.replace("«", "").replace("»", "")
 
 
-@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in (2, 3))])
+@pytest.mark.parametrize("part", every(4, range(4)))
 @pytest.mark.parametrize("strange", STRANGE)
 def test_rules_end_well_with_what_is_strange(strange: str, part: int) -> None:
     changed = 0

@@ -434,6 +434,7 @@ def _increases(numbers: list[int]) -> bool:
     return all(first < second for first, second in pairwise(numbers))
 
 
+@pytest.mark.oracle
 @goals
 def test_xla_reads_every_reordered_module(goal: Goal) -> None:
     taken = ask_xla([dump.text for dump in DUMPS])

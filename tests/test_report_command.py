@@ -17,6 +17,8 @@ import pytest
 import in_process
 from hlo_cli.render.style import sanitize
 
+pytestmark = pytest.mark.usefixtures("modules_kept")
+
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CASES = {
     "tpu": (("tpu/v5e_conv",), ("--chip", "v5e")),

@@ -13,6 +13,8 @@ import pytest
 import golden
 import in_process
 
+pytestmark = pytest.mark.usefixtures("modules_kept")
+
 Row = dict[str, Any]
 
 OVERLAPPED = ("gpu/h100_transformer", "tpu/v5p_scan", "tpu/v5e_offload", "golden/schedule/late.hlo")

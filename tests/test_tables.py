@@ -16,6 +16,8 @@ from hlo_cli.report.table_meanings import TABLE_MEANINGS, table_meaning
 from share import every
 from strategies import FIXTURES
 
+pytestmark = pytest.mark.usefixtures("modules_kept")
+
 MODES = {
     "parse tpu/v5e_conv": "values",
     "parse tpu/v5e_conv --instructions": "instructions",

@@ -97,6 +97,7 @@ def test_operations_that_also_compute_have_no_time() -> None:
     assert of_pair(text) == TransferTime(None, 120.0, None, None)
 
 
+@pytest.mark.usefixtures("modules_kept")
 @pytest.mark.parametrize("chip", ["v5e", "v5p", "h100"])
 def test_schedules_estimate_collectives_as_communication_does(chip: str) -> None:
     """Every collective of every dump, async or not; the bounds that findings use stay below on equal bytes."""
