@@ -167,6 +167,8 @@ def _without_what_nobody_reads(send: Callable[..., None]) -> Callable[..., None]
         report = details.get("data", {})
         is_dull = name == "testreport" and report["when"] != "call" and report["outcome"] == "passed"
         if name not in ("logstart", "logfinish") and not (is_dull and report["duration"] < 0.005):
+            if name == "testreport" and report["outcome"] == "passed":
+                report["keywords"] = {}  # half of the message, and only hooks for failures would read them
             send(name, **details)
 
     return send_some

@@ -125,7 +125,9 @@ ENTRY e {{ {given}  a = {shape} negate(x0)  b = {shape} fusion({operands}, a), k
 
 def test_few_fusions_are_ties() -> None:
     certain = Counter(
-        label for program in MODELED for label in _fused(program, "before_priority_fusion", BOTH).certainty.values()
+        label
+        for program in MODELED[::3]
+        for label in _fused(program, "before_priority_fusion", BOTH).certainty.values()
     )
     assert certain[TIE] < 0.2 * certain.total()
 

@@ -119,7 +119,9 @@ def test_a_proto_of_xla_has_the_findings_of_its_text(path: Path) -> None:
     assert {each.name for each in lint_module(text, LOW)} == {each.name for each in lint_module(proto, LOW)}
 
 
-@pytest.mark.parametrize("settings", [LintSettings(), LOW], ids=["default", "everything"])
+@pytest.mark.parametrize(
+    "settings", [pytest.param(LintSettings(), marks=pytest.mark.slow), LOW], ids=["default", "everything"]
+)
 @pytest.mark.parametrize("path", dumps(), ids=name_of)
 def test_a_proto_of_ours_has_the_findings_of_its_text(path: Path, settings: LintSettings) -> None:
     agree(*_in_both_forms(path), settings)

@@ -50,7 +50,7 @@ def rows_of(module: Module) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PROTOS, ids=lambda path: path.parent.name + path.name[-12:-7])
-@pytest.mark.parametrize("style", ["printed", "one line", "random"])
+@pytest.mark.parametrize("style", [pytest.param("printed", marks=pytest.mark.slow), "one line", "random"])
 def test_dumps_as_text(path: Path, style: str) -> None:
     data = path.read_bytes()
     styles = {"printed": Style(), "one line": Style(" "), "random": Style(random=random.Random(path.name))}
@@ -63,7 +63,7 @@ def test_dumps_as_text(path: Path, style: str) -> None:
 
 
 @pytest.mark.parametrize("path", PROTOS, ids=lambda path: path.parent.name + path.name[-12:-7])
-@pytest.mark.parametrize("camel", [True, False])
+@pytest.mark.parametrize("camel", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_dumps_as_json(path: Path, camel: bool) -> None:
     data = path.read_bytes()
     text = json.dumps(json_of(tree_of("HloProto", data), camel=camel), indent=2 if camel else None)

@@ -34,7 +34,7 @@ from sample_reports import DRAWING, LAYOUT, REPORTS, screen
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.answer[:12])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_no_line_is_ever_wider_than_the_screen(report: Report, ascii_only: bool) -> None:
-    for width in range(40, 251):
+    for width in range(40 + len(report.answer) % 3, 251, 3):  # a third, another one for each report
         for line in screen(replace(report, next=()), Style(width=width, ascii=ascii_only)).splitlines():
             assert cell_width(line) <= width, (width, line)
             assert line == line.rstrip()

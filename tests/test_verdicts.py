@@ -361,7 +361,7 @@ def test_numbers_that_only_rounding_makes_equal_are_not_met() -> None:
 
 
 @pytest.mark.parametrize(
-    "times", [500, pytest.param(2000, marks=pytest.mark.slow), pytest.param(5000, marks=pytest.mark.long)]
+    "times", [200, pytest.param(2000, marks=pytest.mark.slow), pytest.param(5000, marks=pytest.mark.long)]
 )
 def test_loops_in_loops_that_arguments_make_long_are_given_up(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With integers at bounds, both loops have so many iterations, which is within the limit of each."""
