@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,3 +161,31 @@ def test_findings_on_overlap_take_the_time_that_is_exposed(name: str, chip: str)
             found.synchronous_seconds[start] if each.code == "HLO403" else durations[start].total_seconds
         )
         assert exposed is None or each.seconds is None or exposed <= each.seconds * (1 + 1e-9)
+
+
+def test_bars_of_a_loop_are_exposed_where_the_column_is(tmp_path: Path) -> None:
+    """Of two copies on one link the later is waited for first, and with it most of the earlier one, which has a bar."""
+    text = """HloModule m, is_scheduled=true
+body {{ t = (f32[4096,4096], f32[2048,2048]) parameter(0)
+  a = f32[4096,4096] get-tuple-element(t), index=0
+  b = f32[2048,2048] get-tuple-element(t), index=1
+  first = (f32[4096,4096]{{1,0:S(5)}}, f32[4096,4096], u32[]) copy-start(a)
+  n = f32[4096,4096] negate(a)
+  second = (f32[2048,2048]{{1,0:S(5)}}, f32[2048,2048], u32[]) copy-start(b)
+  done = f32[2048,2048]{{1,0:S(5)}} copy-done(second)
+  c = f32[4096,4096] cosine(n)
+  d = f32[4096,4096]{{1,0:S(5)}} copy-done(first)
+  ROOT r = (f32[4096,4096], f32[2048,2048]) tuple(c, b) }}
+condition {{ t = (f32[4096,4096], f32[2048,2048]) parameter(0) ROOT is = pred[] constant(false) }}
+ENTRY e {{ p = (f32[4096,4096], f32[2048,2048]) parameter(0)
+  ROOT w = (f32[4096,4096], f32[2048,2048]) while(p), condition=condition, body=body,
+    backend_config={{"known_trip_count":{{"n":"{trips}"}}}} }}"""
+    for trips in (1, 10):
+        (tmp_path / "m.hlo").write_text(text.format(trips=trips))
+        shown = in_process.run(
+            ["schedule", "m.hlo", "--chip", "v5e", "--format", "screen"], folder=tmp_path, settings={"COLUMNS": "100"}
+        )[0]
+        row = next(line for line in shown.splitlines() if " first " in line)
+        # Of 4.47 ms of an execution 4.31 are waited for, of a bar of 5.91 ms.
+        bar = row.count("━") + row.count("│")
+        assert 0.6 < row.count("│") / bar < 0.85, shown

@@ -66,6 +66,22 @@ def test_kernels_are_counted(dump: str) -> None:
     assert numbers["fusions"] == len(fusions)
     for column in ("saved_bytes", "read_bytes", "written_bytes"):
         assert numbers[column] == total(fusions, column), "of one execution"
+    for column in ("saved_bytes", "read_bytes", "written_bytes", "flops"):
+        assert total(fusions, f"total_{column}") == total(fusions, column, "execution_count"), "of all executions"
+    assert numbers["total_saved_bytes"] == total(fusions, "total_saved_bytes")
+    ranked = [row["total_saved_bytes"] for row in fusions]
+    assert ranked == sorted(ranked, reverse=True), "in the order of a column that is shown"
+
+
+@pytest.mark.parametrize("dump", ["tpu/v5p_scan", "tpu/v5e_offload"])
+def test_instructions_take_the_time_of_kernels(dump: str) -> None:
+    """Loops take that of what they run; transfers, tuples, and dones take none."""
+    kinds, kernels = (answered(f"fuse {dump} --chip v5p")[1][name] for name in ("kernel_kinds", "kernels"))
+    rows = answered(f"fuse {dump} --chip v5p --cost")[1]["costs"]
+    assert total(rows, "estimated_seconds") == pytest.approx(total(kinds, "estimated_seconds"))
+    launched = {row["instruction"] for row in kernels if row["kernel_kind"] != "transfer"}
+    timed = {row["instruction"] for row in rows if row["estimated_seconds"] is not None and row["opcode"] != "while"}
+    assert timed <= launched
 
 
 @pytest.mark.parametrize("dump", PEAKS)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from hlo_cli.analysis.cost.cost_analysis import KernelCost, computation_cost, cost_analysis
 from hlo_cli.analysis.cost.counting import BYTES, EXACT, FLOPS, XLA, Cost, Number
 from hlo_cli.analysis.cost.matmuls import Matmul, matmul_type, matmuls_of
+from hlo_cli.analysis.dataflow.dependencies import depth_first
 from hlo_cli.analysis.dataflow.executions import (
     CONTROL_FLOW,
     NO_EXECUTIONS,
     Executions,
     asynchronous_computations,
     executions_of,
+    runs_per_call,
 )
 from hlo_cli.analysis.fusion.kernels import Kernel, execution_cost, fusions_of, kernels_of, launched_costs
 from hlo_cli.analysis.origin.origins import By, Keys, Origins, origins_of
@@ -47,10 +50,21 @@ from hlo_cli.commands.modules.loading import Loaded, input_facts, notes_of, prog
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_flops
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import UNKNOWN, Cell, Column, Table, columns_of_part, number_of, rows_from
+from hlo_cli.report.table import (
+    UNKNOWN,
+    Cell,
+    Column,
+    Table,
+    columns_of_part,
+    number_of,
+    row_from,
+    rows_from,
+    with_cell,
+)
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
@@ -174,7 +188,7 @@ def _cost_table(
                of=lambda row: (
                    tuple(row.cost.operand_utilization(number) for number in row.operands) or None)),
         Column("intensity", "flops/B", "count", from_width=120, of=lambda row: row.cost.intensity),
-        *columns_of_part(columns_for(counted.timing), lambda row: row.prediction),
+        *_time_columns(counted, total),
         Column("unknown_costs", "unknown cost", "count", total=total,
                person=any(counted.costs[i].unknown for i in chosen),
                of=lambda row: row.cost.unknown),
@@ -188,7 +202,7 @@ def _cost_table(
         Column("properties", "properties", person=False, of=lambda row: dict(row.cost.properties)),
     )  # fmt: skip
     ranked = sorted(chosen, key=lambda each: _cost_rank(counted.costs[each], each.name))
-    rows = rows_from(columns, (_cost_row(counted, instruction, origins) for instruction in ranked))
+    rows = rows_from(columns, (_CostRow(each, counted.costs[each], origins.own(each)) for each in ranked))
     footnote = _XLA_VALUES_NOTE if counted.as_xla else ""
     table = Table("costs", columns, rows, noun="instructions", footnote=footnote)
     return with_traffic(table, ranked, counted.loaded.module, requested_columns)
@@ -201,11 +215,10 @@ def _cost_rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
 
 @dataclass(frozen=True, slots=True)
 class _CostRow:
-    """An instruction with its cost, its predicted time on a chip, and its origin."""
+    """An instruction with its cost and its origin."""
 
     instruction: Instruction
     cost: Cost
-    prediction: Prediction | None
     origin: Origin
 
     @property
@@ -214,10 +227,64 @@ class _CostRow:
         return range(len(self.instruction.operands))
 
 
-def _cost_row(counted: _Counted, instruction: Instruction, origins: Origins) -> _CostRow:
-    cost = counted.costs[instruction]
-    prediction = None if counted.timing is None else counted.timing.prediction(instruction, cost)
-    return _CostRow(instruction, cost, prediction, origins.own(instruction))
+def _time_columns(counted: _Counted, total: Literal["sum"] | None) -> Iterator[Column[_CostRow]]:
+    """The columns that a chip adds: the times of kernels, and for loops and calls those of the kernels that they run.
+
+    All else has none: a tuple or what is inside of a fusion is no kernel, and transfers run next to the program.
+    """
+    if counted.timing is not None:
+        times = _KernelSums(counted.loaded.module, counted.timing)
+        for column in columns_for(counted.timing):
+            in_total = total if column.total else None
+            yield replace(with_cell(column, partial(_time_cell, times, column)), total=in_total)
+
+
+def _time_cell(times: _KernelSums, column: Column[Prediction | None], row: _CostRow) -> Cell:
+    return times.cell(column, row.instruction)
+
+
+class _KernelSums:
+    """The times of kernels, and of what calls kernels, as often as it runs them in one execution of the caller."""
+
+    def __init__(self, module: Module, timing: TimingColumns) -> None:
+        costs, beside = launched_costs(module), asynchronous_computations(module)
+        self._predictions = {
+            kernel.instruction: timing.prediction(kernel.instruction, costs[kernel.instruction])
+            for kernel in kernels_of(module)
+            if not kernel.is_transfer and kernel.instruction.computation not in beside
+        }
+        self._sums: dict[tuple[str, Computation], Cell] = {}
+
+    def cell(self, column: Column[Prediction | None], instruction: Instruction) -> Cell:
+        """The cell of an instruction; None if it neither is a kernel nor calls one."""
+        if instruction in self._predictions:
+            return row_from((column,), self._predictions[instruction])[0]
+        called = instruction.called_computations if instruction.opcode in CONTROL_FLOW else ()
+        return _added(
+            (self._of_computation(column, each), runs_per_call(instruction, each)) for each in called if column.total
+        )
+
+    def _of_computation(self, column: Column[Prediction | None], computation: Computation) -> Cell:
+        key = (column.name, computation)
+        if key not in self._sums:
+            # Callees first, so that nesting, which may be deep, is no recursion.
+            for each in depth_first((computation,), _called_by):
+                if (column.name, each) not in self._sums:
+                    self._sums[column.name, each] = _added((self.cell(column, i), 1) for i in each.instructions)
+        return self._sums[key]
+
+
+def _called_by(computation: Computation) -> list[Computation]:
+    callers = (each for each in computation.instructions if each.opcode in CONTROL_FLOW)
+    return [called for caller in callers for called in caller.called_computations]
+
+
+def _added(parts: Iterable[tuple[Cell, int | None]]) -> Cell:
+    """The sum of cells, each several times: unknown if one is, or how often it counts; None without any."""
+    found = [(cell, times) for cell, times in parts if cell is not None]
+    if any(number_of(cell) is None or (times is None and cell) for cell, times in found):
+        return UNKNOWN
+    return sum((number_of(cell) or 0) * (times or 0) for cell, times in found) if found else None
 
 
 def _next_of_cost(counted: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis
@@ -74,6 +75,7 @@ from hlo_cli.report.table import (
     number_of,
     row_from,
     rows_from,
+    with_cell,
 )
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
@@ -85,8 +87,8 @@ from hlo_cli.source import Diagnostic, HloError
 _MAX_NAMED_OPCODES = 3  # more would not fit into the one line of an answer
 """The most opcodes of kernels that the answer names."""
 
-# XLA's cost analysis counts a loop's body once, so one table cannot be read as a share of the other
-_LAUNCHES_NOTE = Diagnostic("note", "costs of fusions are per execution; those of kernel kinds are of all launches")
+# The same words as of `--by`, whose columns add up in the same way.
+_LAUNCHES_NOTE = Diagnostic("note", "costs are those of all iterations of loops")
 _SAVED_NOTE = Diagnostic(
     "note", "saved is the memory traffic of the operations without fusion, minus that of the fusion"
 )
@@ -94,7 +96,7 @@ _SAVED_NOTE = Diagnostic(
 
 @dataclass(frozen=True, slots=True)
 class _FusedModule:
-    """A module with its costs, kernels, and fusions."""
+    """A module with its costs, kernels, and fusions; it `repeats` if the costs of one run of each add up to nothing."""
 
     loaded: Loaded
     costs: Mapping[Instruction, Cost]
@@ -102,11 +104,22 @@ class _FusedModule:
     fusions: tuple[Fusion, ...]
     timing: TimingColumns | None
     is_compiled: bool
+    repeats: bool
 
     def times(self, instruction: Instruction) -> int | None:
         """The number of executions of an instruction; 0 for instructions in applied or dead computations."""
         kernel = self.kernels.get(instruction)
         return kernel.times if kernel is not None else 0
+
+    def runs(self, fusion: Fusion) -> int:
+        """By what the cost of a fusion counts: its executions, one iteration of a loop of unknown trip count.
+
+        Where no fusion repeats, each counts once, also those in computations that nothing executes.
+        """
+        if not self.repeats:
+            return 1
+        kernel = self.kernels.get(fusion.instruction)
+        return kernel.executions.count if kernel is not None else 0
 
 
 def report_of_fusions(
@@ -122,7 +135,8 @@ def report_of_fusions(
     if fusion := next((each for each in fusions if each.body is within), None):
         raise HloError(f"{fusion.body.name} is the body of {fusion.name}", hint=f"run `hlo fuse DUMP {fusion.name}`")
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
-    fused = _FusedModule(loaded, costs, listed, chosen, timing, target_of(module) is not None)
+    repeats = any(i in listed and listed[i].times != 1 for i in (fusion.instruction for fusion in chosen))
+    fused = _FusedModule(loaded, costs, listed, chosen, timing, target_of(module) is not None, repeats)
     everything = _fusions_table(fused)
     table = everything if where is None else _narrowed(everything, fused, where)
     return Report(
@@ -180,8 +194,8 @@ def _table_answer(fused: _FusedModule) -> str:
         )
     if not fused.fusions:
         return f"{words}; no fusions"
-    saved = sum(fusion.saved_bytes for fusion in fused.fusions)
-    whole = sum(fusion.unfused_bytes for fusion in fused.fusions)
+    saved = sum(fusion.saved_bytes * fused.runs(fusion) for fusion in fused.fusions)
+    whole = sum(fusion.unfused_bytes * fused.runs(fusion) for fusion in fused.fusions)
     return f"{words}; {_avoided_traffic(saved, whole)}"
 
 
@@ -220,6 +234,8 @@ def _numbers(fused: _FusedModule, within: Computation | None) -> dict[str, int |
         "written_bytes": sum(fusion.written_bytes for fusion in fused.fusions),
         "saved_bytes": sum(fusion.saved_bytes for fusion in fused.fusions),
         "unfused_bytes": sum(fusion.unfused_bytes for fusion in fused.fusions),
+        "total_saved_bytes": sum(fusion.saved_bytes * fused.runs(fusion) for fusion in fused.fusions),
+        "total_unfused_bytes": sum(fusion.unfused_bytes * fused.runs(fusion) for fusion in fused.fusions),
         "flops": sum(round(cost.flops) for cost in summed),
         "transcendentals": sum(round(cost.transcendentals) for cost in summed),
         "bytes": sum(round(cost.bytes_accessed) for cost in summed),
@@ -232,20 +248,16 @@ def _fusions_table(fused: _FusedModule) -> Table:
     origins = origins_of(module)
     # the TPU compiler alone writes them
     cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in fused.fusions)
-    repeats = any(fused.times(fusion.instruction) not in (0, 1) for fusion in fused.fusions)
     columns: tuple[Column[_FusionRow], ...] = (
-        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", of=lambda row: row.fusion.saved_bytes),
-        Column("read_bytes", "read", "bytes", total="sum", of=lambda row: row.fusion.read_bytes),
-        Column("written_bytes", "written", "bytes", total="sum", of=lambda row: row.fusion.written_bytes),
-        Column("flops", "flops", "flops", total="sum", of=lambda row: round(row.fusion.cost.flops)),
-        Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5,
-               of=lambda row: round(row.fusion.cost.transcendentals)),
+        *_cost_columns(fused),
         Column("intensity", "flops/B", "count", from_width=120, rank=5, of=lambda row: row.fusion.cost.intensity),
-        *columns_of_part(columns_for(fused.timing), lambda row: row.prediction),
-        Column("execution_count", "executions", "count", person=repeats, rank=7,
+        *_times(fused),
+        Column("execution_count", "executions", "count", person=fused.repeats, rank=7,
                of=lambda row: UNKNOWN if row.times is None else row.times),
-        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7,
+        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles and not fused.repeats, rank=7,
                of=lambda row: estimated_cycles(row.fusion.instruction)),
+        Column("total_cycles", "cycles", "count", total="sum", person=cycles and fused.repeats, rank=7,
+               of=lambda row: _times_runs(estimated_cycles(row.fusion.instruction), row)),
         Column("kind", "kind", rank=6, of=lambda row: row.fusion.kind or None),
         Column("operations", "ops", "count", total="sum", of=lambda row: len(row.fusion.operations)),
         Column("hero", "hero", from_width=120,
@@ -272,13 +284,54 @@ def _fusions_table(fused: _FusedModule) -> Table:
         Column("op_names", "op_names", person=False, of=lambda row: row.op_names),
         Column("sources", "sources", person=False, of=lambda row: row.sources),
     )  # fmt: skip
-    ranked = sorted(
-        # a fusion of unknown trip count counts as run once, rather than not at all
-        fused.fusions,
-        key=lambda each: (-each.saved_bytes * (fused.times(each.instruction) or 1), each.name),
-    )
+    ranked = sorted(fused.fusions, key=lambda each: (-each.saved_bytes * fused.runs(each), each.name))
     rows = rows_from(columns, (_fusion_row(fused, fusion, origins) for fusion in ranked))
     return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(fused.fusions))
+
+
+def _cost_columns(fused: _FusedModule) -> tuple[Column[_FusionRow], ...]:
+    """The costs of one launch, or, where fusions are launched several times, of all, in whose order the rows are."""
+    one, several = not fused.repeats, fused.repeats
+    # With times, names need the room of flops more: see `--by`.
+    flops_from = 120 if fused.timing else 0
+    return (
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum", person=one,
+               of=lambda row: row.fusion.saved_bytes),
+        Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum", person=several,
+               of=lambda row: row.fusion.saved_bytes * row.runs),
+        Column("read_bytes", "read", "bytes", total="sum", person=one, of=lambda row: row.fusion.read_bytes),
+        Column("total_read_bytes", "read", "bytes", total="sum", person=several,
+               of=lambda row: row.fusion.read_bytes * row.runs),
+        Column("written_bytes", "written", "bytes", total="sum", person=one, of=lambda row: row.fusion.written_bytes),
+        Column("total_written_bytes", "written", "bytes", total="sum", person=several,
+               of=lambda row: row.fusion.written_bytes * row.runs),
+        Column("flops", "flops", "flops", total="sum", person=one, from_width=flops_from,
+               of=lambda row: round(row.fusion.cost.flops)),
+        Column("total_flops", "flops", "flops", total="sum", person=several, from_width=flops_from,
+               of=lambda row: round(row.fusion.cost.flops) * row.runs),
+        Column("transcendentals", "transc.", "count", total="sum", person=one, from_width=120, rank=5,
+               of=lambda row: round(row.fusion.cost.transcendentals)),
+        Column("total_transcendentals", "transc.", "count", total="sum", person=several, from_width=120, rank=5,
+               of=lambda row: round(row.fusion.cost.transcendentals) * row.runs),
+    )  # fmt: skip
+
+
+def _times(fused: _FusedModule) -> Iterator[Column[_FusionRow]]:
+    """The times of one launch; where fusions have several, a person sees that of all, `total_seconds`."""
+    for column in columns_of_part(columns_for(fused.timing), lambda row: row.prediction):
+        yield replace(column, person=column.person and not (column.total and fused.repeats))
+        if column.name == "estimated_seconds":
+            of_all = with_cell(column, partial(_of_all_launches, column))
+            yield replace(of_all, name="total_seconds", person=fused.repeats)
+
+
+def _of_all_launches(column: Column[_FusionRow], row: _FusionRow) -> Cell:
+    return _times_runs(row_from((column,), row)[0], row)
+
+
+def _times_runs(cell: Cell, row: _FusionRow) -> Cell:
+    number = number_of(cell)
+    return cell if number is None else number * row.runs
 
 
 def _on_negative(fusions: Sequence[Fusion]) -> str:
@@ -299,6 +352,7 @@ class _FusionRow:
     fusion: Fusion
     kernel: Kernel | None
     times: int | None
+    runs: int
     prediction: Prediction | None
     origin: Origin
     op_names: tuple[str, ...]
@@ -312,6 +366,7 @@ def _fusion_row(fused: _FusedModule, fusion: Fusion, origins: Origins) -> _Fusio
         fusion,
         fused.kernels.get(instruction),
         fused.times(instruction),
+        fused.runs(fusion),
         None if fused.timing is None else fused.timing.prediction(instruction, fusion.cost),
         origins.own(instruction),
         op_names,
@@ -708,11 +763,15 @@ _MODULE_COLUMNS: Final[tuple[Column[ModuleAnswer], ...]] = (
     Column("kernels", "kernels", "count", total="sum", of=lambda answer: answer.numbers["kernels"]),
     Column("launches", "launches", "count", total="sum", from_width=120, of=lambda answer: answer.numbers["launches"]),
     Column("fusions", "fusions", "count", total="sum", of=lambda answer: answer.numbers["fusions"]),
-    Column("saved_bytes", "saved", "bytes", role="saving", total="sum",
+    Column("saved_bytes", "saved", "bytes", total="sum", person=False,
            of=lambda answer: answer.numbers["saved_bytes"]),
-    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120,
+    Column("unfused_bytes", "unfused", "bytes", total="sum", person=False,
            of=lambda answer: answer.numbers["unfused_bytes"]),
-    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes"),
+    Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum",
+           of=lambda answer: answer.numbers["total_saved_bytes"]),
+    Column("total_unfused_bytes", "unfused", "bytes", total="sum", from_width=120,
+           of=lambda answer: answer.numbers["total_unfused_bytes"]),
+    Column("saved_share", "saved", "percent", total=Share("total_saved_bytes", "total_unfused_bytes"),
            of=lambda answer: answer.numbers["saved_share"]),
     Column("flops", "flops", "flops", total="sum", from_width=120, of=lambda answer: answer.numbers["flops"]),
     Column("bytes", "accessed", "bytes", total="sum", from_width=120, of=lambda answer: answer.numbers["bytes"]),
@@ -733,7 +792,7 @@ class _ModuleReport:
         loaded = Loaded(module, input)
         timing = timing_of(loaded, None if self.timing is None else self.timing.throughput)  # it remembers kernels
         report = report_of_fusions(loaded, within=None, where=None, timing=timing, argument="")
-        saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
+        saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("total_saved_bytes", "total_unfused_bytes"))
         kinds = next(table for table in report.tables if table.name == "kernel_kinds")
         seconds = _total_seconds(kinds) if self.timing is not None else None
         share = saved / unfused if unfused else None
@@ -783,7 +842,7 @@ def _total_seconds(kinds: Table) -> Cell:
 def _modules_answer(answers: Sequence[ModuleAnswer]) -> str:
     kernels, fusions, saved, unfused = (
         sum(int(number_of(each.numbers[name]) or 0) for each in answers)
-        for name in ("kernels", "fusions", "saved_bytes", "unfused_bytes")
+        for name in ("kernels", "fusions", "total_saved_bytes", "total_unfused_bytes")
     )
     totals = f"{format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
     words = f"{format_count(len(answers), 'modules')}: {totals}"

@@ -197,7 +197,11 @@ class PairTimes:
         return self.step.simulation.axis_seconds
 
     def span(self, interval: AsyncInterval) -> tuple[int, int, bool, int] | None:
-        """The bar of a pair with its exposed part; None for what a loop carries into its next iteration."""
+        """The bar of a pair with its exposed part; None for what a loop carries into its next iteration.
+
+        The bar is one execution, and its exposed part the mean of all, as the axis shows one iteration of a loop and
+        the columns count every one. It is drawn at the end, also where another transfer on the link was waited for.
+        """
         played, done = self.step.simulation, interval.done_step
         if done is None or done < interval.start_step or not 0 < self._axis < math.inf:
             return None
@@ -205,13 +209,22 @@ class PairTimes:
         waits_at = interval.bound_step if interval.is_sync else done
         begin, waits_from = played.start_seconds[interval.bound_step], played.start_seconds[waits_at]
         end = waits_from + played.wait_seconds.get(waits_at, 0.0)
-        first, waiting, last = (_part_at(each, self._axis) for each in (begin, waits_from, end))
+        first, last = (_part_at(each, self._axis) for each in (begin, end))
         # A transfer of no duration at the end of the axis keeps one part, so that it is drawn.
         first = min(first, _AXIS_PARTS - 1)
+        last = max(last, first + 1)
+        exposed = self._exposed_per_execution(interval)
+        if exposed is None:  # nothing of it is overlapped, however long it is in flight
+            return first, last - 1, True, first
+        waiting = max(_part_at(max(end - exposed, begin), self._axis), first)
+        return first, last - 1, True, min(waiting, last - 1) if exposed > 0 else last
+
+    def _exposed_per_execution(self, interval: AsyncInterval) -> float | None:
+        """The exposed seconds of one execution, on average; None if that is all of its duration."""
         time = self.times[interval.pair.start]
-        if time.total_seconds and time.exposed_seconds == time.total_seconds:
-            waiting = first
-        return first, max(last - 1, first), True, waiting if last > waiting else max(last, first + 1)
+        if not time.exposed_seconds or not interval.executions.count:
+            return 0.0
+        return None if time.exposed_seconds == time.total_seconds else time.exposed_seconds / interval.executions.count
 
     def kind_columns(self) -> tuple[Column[str], ...]:
         """Columns for the total and exposed times of an operation by its name, and its share of the execution.

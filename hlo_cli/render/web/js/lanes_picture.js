@@ -140,11 +140,13 @@ function isSynchronous({pair}) {
   return pair.is_sync === true;
 }
 
-// The exposed stretch is at the end, where the done waits: as long as the wait on an axis of time, else as the share.
+// The exposed stretch is at the end, where the done waits: on an axis of time as long as the wait of one execution, on
+// average, as the axis has one iteration of a loop; else as the share.
 function exposedWidth(pair, share, wide, axis, width) {
   const seconds = numberOf(pair.exposed_seconds);
-  if (!axis.isTime() || seconds === null) return wide * share;
-  return Math.min(wide, (seconds / axis.secondsAt(axis.count)) * (width - LEFT - RIGHT));
+  if (!axis.isTime() || seconds === null || share === 1) return wide * share;
+  const each = seconds / (numberOf(pair.execution_count) || 1);
+  return Math.min(wide, (each / axis.secondsAt(axis.count)) * (width - LEFT - RIGHT));
 }
 
 // A name of up to two lines left of the axis.
