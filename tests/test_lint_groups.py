@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.analysis.hardware.time_model import TPU_VMEM_RATE
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.origin.scopes_and_moves import Origin
 from hlo_cli.cli import main
@@ -16,6 +17,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.finding_facts import Common, NamedValue, Reach, cause_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report import findings
 from hlo_cli.report.findings import COUNT, Cause, Finding, Findings, Group, groups_of
 
 ORDERS = ("{2,1,0}", "{2,0,1}", "{1,2,0}", "{1,0,2}", "{0,1,2}", "{0,2,1}")
@@ -171,6 +173,19 @@ def test_much_memory_ranks_before_a_small_copy() -> None:
         "held",
         "copied",
     ]
+
+
+def test_bytes_in_vmem_rank_by_its_rate() -> None:
+    """A copy of 1 MiB in HBM takes longer than one of 8 MiB in VMEM, which a TPU reads 22 times as fast."""
+    assert findings._NOMINAL_VMEM_BANDWIDTH == TPU_VMEM_RATE * findings._NOMINAL_BANDWIDTH
+    size = "f32[1024,1024]{1,0:T(8,128)S(1)}"
+    text = f"""HloModule m, is_scheduled=true
+ENTRY e {{ p = f32[8,1024,1024]{{2,1,0:T(8,128)S(1)}} parameter(0)  c = f32[8,1024,1024]{{1,2,0:T(8,128)S(1)}} copy(p)
+  q = {size.replace("S(1)", "")} parameter(1)  d = {size.replace("S(1)", "").replace("{1,0", "{0,1")} copy(q)
+  ROOT r = (f32[8,1024,1024]{{1,2,0:T(8,128)S(1)}}, f32[1024,1024]{{0,1:T(8,128)}}) tuple(c, d) }}"""
+    found = lint_module(parse_module(text), LintSettings(("HLO102",)))
+    assert {each.instruction: each.is_on_chip for each in found} == {"c": True, "d": False}
+    assert [each.instruction for each in sorted(found, key=lambda each: each.rank)] == ["d", "c"]
 
 
 def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:

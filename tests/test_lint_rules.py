@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -383,3 +384,26 @@ def test_flags_of_collectives_are_no_promise() -> None:
     fix = " ".join(rule_of("HLO403").page.fix.split())
     assert "are asynchronous unless" not in fix
     assert "keeps some synchronous" in fix
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (None, None),
+        ({"xla_dump_to": "d"}, None),
+        ({"xla_tpu_enable_latency_hiding_scheduler": "true"}, "is on already: the compiler decided against"),
+        (
+            {"xla_tpu_enable_latency_hiding_scheduler": "true", "xla_enable_async_all_reduce": "DISABLED"},
+            "xla_enable_async_all_reduce is off, which rules out an asynchronous form; with it on",
+        ),
+    ],
+)
+def test_no_flag_is_advised_that_is_set(flags: Mapping[str, str] | None, words: str | None) -> None:
+    text = """HloModule m, is_scheduled=true, num_partitions=4
+sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e { p = f32[1024,1024]{1,0:T(8,128)} parameter(0)  n = f32[1024,1024]{1,0:T(8,128)} negate(p)
+  r = f32[1024,1024]{1,0:T(8,128)} all-reduce(p), replica_groups=[1,4]<=[4], to_apply=sum, channel_id=1,
+    use_global_device_ids=true
+  ROOT t = (f32[1024,1024]{1,0:T(8,128)}, f32[1024,1024]{1,0:T(8,128)}) tuple(n, r) }"""
+    [found] = lint_module(hlo_cli.parse_module(text), LintSettings(("HLO403",)), flags_of=lambda: flags)
+    assert found.hint is None if words is None else words in (found.hint or "")

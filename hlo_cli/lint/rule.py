@@ -385,6 +385,8 @@ _CODES_OF_OMISSIONS: Final = frozenset(("elided", "missing-attribute", "unresolv
 
 LineReader: TypeAlias = Callable[[SourceLocation], str]
 """Gives the text of a line of the user's program, empty if the file is not at hand."""
+FlagReader: TypeAlias = Callable[[], Mapping[str, str] | None]
+"""Gives the flags of the compilation with their values, as its files next to the dump have them; None without them."""
 
 
 @dataclass(eq=False)
@@ -392,7 +394,8 @@ class LintContext:
     """A module to lint, with its settings.
 
     `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings have times,
-    and with `line_of`, which reads the user's program, the lines that they are about.
+    and with `line_of`, which reads the user's program, the lines that they are about. `flags_of` reads the flags of the
+    compilation, so that no flag is advised that is set.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
@@ -407,6 +410,7 @@ class LintContext:
     verdicts: tuple[AssertionResult, ...] = ()
     chip: ChipSpec | None = None
     line_of: LineReader | None = None
+    flags_of: FlagReader | None = None
 
     def finding(
         self,
@@ -444,6 +448,7 @@ class LintContext:
             executions=executions.known,
             seconds=seconds_of(waste, executions.count, self.chip, self.module) if waste and self.chip else None,
             is_held=waste is not None and waste.link is None,
+            is_on_chip=waste is not None and waste.moved_bytes == 0,
         )
         if at is None:
             return found

@@ -12,7 +12,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.displayed import Results
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module, of_module
-from hlo_cli.lint.rule import LineReader, LintContext, Needs, Rule
+from hlo_cli.lint.rule import FlagReader, LineReader, LintContext, Needs, Rule
 from hlo_cli.lint.rules import (
     communication,
     expectations,
@@ -143,11 +143,13 @@ def lint_module(
     verdicts: Sequence[AssertionResult] = (),
     chip: ChipSpec | str | None = None,
     line_of: LineReader | None = None,
+    flags_of: FlagReader | None = None,
 ) -> FindingList:
     """The findings of the rules, in the order of the text, without duplicates.
 
     `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, such as "h100",
-    findings about efficiency have times, and with `line_of` all have the lines of the user's program.
+    findings about efficiency have times, and with `line_of` all have the lines of the user's program. With `flags_of`,
+    advice on flags is about those that the compilation had.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -162,7 +164,7 @@ def lint_module(
         from hlo_cli.analysis.hardware.chip_specs import chip_spec  # commands, which have read it, pass it
 
         chip = chip_spec(chip)
-    context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip, line_of)
+    context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip, line_of, flags_of)
     found: dict[Finding, None] = {}
     rules = selected_rules(settings)
     with no_garbage_collection(), sharing():  # rules need the same analyses

@@ -62,9 +62,10 @@ class Finding(Diagnostic, Displayed):
 
     `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
     about efficiency; `executions` is None if a trip count is unknown: then that loop counts as one iteration. `seconds`
-    is how long moving them takes; with `is_held`, they only occupy memory. `scope` and `argument` are where the value
-    comes from; `location` is inferred from other instructions if `is_inferred`, and `line` is the text there, if the
-    file is at hand. `key` is what `--by` sums up: the key for all layers and for this one, and whether it is inferred.
+    is how long moving them takes; with `is_held`, they only occupy memory, and with `is_on_chip`, none crosses a link.
+    `scope` and `argument` are where the value comes from; `location` is inferred from other instructions if
+    `is_inferred`, and `line` is the text there, if the file is at hand. `key` is what `--by` sums up: the key for all
+    layers and for this one, and whether it is inferred.
     `measured` is the kernel that runs the instruction, if a profile was given. `share` is the part of its module in the
     work of all that were checked; `is_of_library` tells that the user's program cannot change it: it is in a helper
     module, or inside of a function of a library, such as the loops of `jax.random.normal`.
@@ -93,6 +94,7 @@ class Finding(Diagnostic, Displayed):
     share: float = 1.0
     is_of_library: bool = False
     is_held: bool = False
+    is_on_chip: bool = False
 
     def __repr__(self) -> str:
         where = self.name or self.where
@@ -164,6 +166,9 @@ _OF_LIBRARY: Final = 4
 # puts 46.9 GiB that are held before a copy of 17.6 MiB. Chosen.
 _NOMINAL_BANDWIDTH: Final = 1e12
 """Bytes per second, to order findings without a time."""
+# A TPU reads VMEM about 22 times as fast as HBM: `TPU_VMEM_RATE` of the time model, which this room cannot import.
+_NOMINAL_VMEM_BANDWIDTH: Final = 22e12
+"""The same of bytes in on-chip memory."""
 
 
 def rank_of(
@@ -188,7 +193,8 @@ def rank_of(
     if worst.severity == "error":
         return _CORRECTNESS["error"], spent, 0.0, 0.0
     # Times are compared with bytes that only occupy memory as if these were written once.
-    spent_there = (cost_bytes or 0) / _NOMINAL_BANDWIDTH if seconds is None else seconds
+    bandwidth = _NOMINAL_VMEM_BANDWIDTH if worst.is_on_chip else _NOMINAL_BANDWIDTH
+    spent_there = (cost_bytes or 0) / bandwidth if seconds is None else seconds
     weight = (-spent_there * worst.share, -(cost_bytes or 0) * worst.share)
     if is_of_library:
         return _OF_LIBRARY, spent, *weight

@@ -23,9 +23,8 @@ from hlo_cli.commands.bisect.judging import (
     judge_of,
 )
 from hlo_cli.commands.bisect.options import BisectOptions
-from hlo_cli.commands.diff.cache_keys import flags_of
 from hlo_cli.commands.diff.inputs import pass_dumps
-from hlo_cli.commands.modules.loading import Loaded, load_main
+from hlo_cli.commands.modules.loading import Loaded, flags_of, load_main
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.commands.reduce.checks import Scratch
 from hlo_cli.commands.reduce.failures import (

@@ -23,7 +23,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import cache_entry
 from hlo_cli.inputs.files import read_bytes
 from hlo_cli.inputs.forms import MAXIMUM_BYTES, compression_of
-from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref, text_beside
+from hlo_cli.inputs.input import Input, ModuleRef, read_module_ref
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count, list_first, verb
 from hlo_cli.report.report import Report
@@ -34,10 +34,7 @@ from hlo_cli.syntax.compiler_files.flags import (
     build_settings,
     flags_in_options,
     overrides_in_options,
-    settings_in_options,
-    settings_in_text,
 )
-from hlo_cli.syntax.compiler_files.text_format import read_text_message
 
 # --- flags ---
 # The flags of a compilation are in an executable, and in the file `debug_options` beside a dump.
@@ -69,14 +66,6 @@ def different_flags(before: Flags, after: Flags) -> str:
 
 def _value(flags: Flags, name: str) -> str:
     return flags.get(name, "default") or "''"
-
-
-def flags_of(given: Input) -> Flags | None:
-    """The flags of a compilation by name, from the executable or the file `debug_options`; None if not known."""
-    if given.options is not None:
-        return settings_in_options(given.options)
-    text = text_beside(given, "debug_options")
-    return None if text is None else settings_in_text(read_text_message(text))
 
 
 # --- entries of the cache ---

@@ -28,9 +28,10 @@ from hlo_cli.analysis.statements.hosts import (
     source_of,
 )
 from hlo_cli.analysis.statements.statements import statements_of
-from hlo_cli.commands.diff.cache_keys import Flags, different_flags, flags_of
+from hlo_cli.commands.diff.cache_keys import Flags, different_flags
 from hlo_cli.commands.diff.inputs import DiffOutcome
 from hlo_cli.commands.diff.sentences import headline
+from hlo_cli.commands.modules.loading import flags_of
 from hlo_cli.commands.options.declaring import processes, timeout_given
 from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass

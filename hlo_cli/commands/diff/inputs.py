@@ -20,14 +20,13 @@ from hlo_cli.commands.diff.cache_keys import (
     are_caches,
     different_flags,
     entries_of,
-    flags_of,
     report_of_caches,
     with_cache_keys,
 )
 from hlo_cli.commands.diff.conditions import View, failures_of, numbers_against, without_form
 from hlo_cli.commands.diff.report import DiffSide, answer_of, answer_of_parts, answer_of_same, report_of_diff
 from hlo_cli.commands.diff.sentences import headline, listed
-from hlo_cli.commands.modules.loading import Many, input_facts, load_one, notes_of, one_or_many
+from hlo_cli.commands.modules.loading import Many, flags_of, input_facts, load_one, notes_of, one_or_many
 from hlo_cli.commands.options.declaring import processes, timeout_given
 from hlo_cli.commands.options.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.options.writing import print_diagnostics, write, write_report

@@ -7,11 +7,12 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip_table import ChipSpec
 from hlo_cli.commands.memspace.compiler_files import attach_compiler_assignment
-from hlo_cli.commands.modules.loading import Loaded, Many
+from hlo_cli.commands.modules.loading import Loaded, Many, flags_of
 from hlo_cli.commands.modules.many import devices_of, map_inputs, notes_on_devices, short_paths
 from hlo_cli.commands.options.chips import chip_of, throughput_for, time_notes
 from hlo_cli.commands.options.io_options import InputOptions
@@ -237,6 +238,7 @@ class _ModuleLinter:
             verdicts=verdicts,
             chip=chip,
             line_of=lambda frame: lines.of(frame.file, frame.line, frame.function, frame.columns),
+            flags_of=cache(partial(flags_of, given, with_tpu=True)),
         )
         own = tuple(note for note in given.notes if note != given.stage_note)
         notes = (*own, _PART_NOTE) if module.is_part else own

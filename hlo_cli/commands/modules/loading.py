@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.query.module_summary import ProgramStage, program_stage
@@ -23,7 +23,7 @@ from hlo_cli.commands.options.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import no_dumps_error, parse_dump_name
 from hlo_cli.inputs.files import is_folder
-from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_inputs, read_module_ref
+from hlo_cli.inputs.input import Input, ModuleRef, list_modules, read_inputs, read_module_ref, text_beside
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.read_input import read_input
@@ -35,6 +35,7 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.main_module import ModuleCost
     from hlo_cli.scan_modules import ScanResult
+    from hlo_cli.syntax.compiler_files.flags import Settings
 
 Answer = TypeVar("Answer")
 
@@ -508,3 +509,25 @@ def stage_numbers(stage: ProgramStage, devices: int = 1) -> Mapping[str, Cell]:
     """
     is_upper = stage != "optimized" or devices > 1
     return {"program_stage": stage, "devices_together": devices, "upper_bound": is_upper}
+
+
+# --- the flags of a compilation ---
+
+
+_TPU_FLAGS: Final = "tpu_comp_env.txt"
+"""The end of the name of the file with the flags of libtpu; those of XLA are in `debug_options`."""
+
+
+def flags_of(given: Input, *, with_tpu: bool = False) -> Settings | None:
+    """The flags of a compilation by name, from the executable or the files next to a dump; None if not known.
+
+    Those of libtpu come `with_tpu`.
+    """
+    from hlo_cli.syntax.compiler_files.flags import settings_in_options, settings_in_text  # few answers need flags
+    from hlo_cli.syntax.compiler_files.text_format import read_text_message
+
+    if given.options is not None:
+        return settings_in_options(given.options)
+    texts = [text_beside(given, kind) for kind in ("debug_options", *((_TPU_FLAGS,) if with_tpu else ()))]
+    found = [settings_in_text(read_text_message(text)) for text in texts if text is not None]
+    return {name: value for each in found for name, value in each.items()} if found else None

@@ -159,6 +159,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
                 f"{_operation_on(context, operation, start)} is directly followed by its done "
                 f"({_bytes(interval)}){_independent(kernels)}",
                 start,
+                hint=_hint_on_order(context),
                 waste=_waste(interval),
                 common=Common(
                     f"{COUNT} {plural(operation)} of {moved} are directly followed by their dones", "function"
@@ -203,10 +204,52 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
                 f"{_operation_on(context, collective.opcode, collective)} runs synchronously "
                 f"({format_bytes(moved)}){_independent(kernels)}",
                 collective,
+                hint=_about_flags(context, _ASYNC_FORMS.get(collective.opcode, _SCHEDULING)),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
                 # Options make all collectives of a kind asynchronous.
                 common=Common(f"{several} run synchronously", "anywhere", f"{several} of {what} run synchronously"),
             )
+
+
+# The flags on which an asynchronous form depends, of libtpu 0.0.52 for v5e; what else decides is not public.
+_SCHEDULING: Final = ("xla_tpu_enable_latency_hiding_scheduler",)
+_ASYNC_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
+    opcodes.ALL_GATHER: (*_SCHEDULING, "xla_tpu_enable_async_collective_fusion"),
+    opcodes.ALL_REDUCE: (
+        *_SCHEDULING,
+        "xla_enable_async_all_reduce",
+        "xla_tpu_enable_async_collective_fusion_fuse_all_reduce",
+    ),
+}
+_OFF: Final = frozenset(("false", "DISABLED"))
+"""The values of a flag, or of one with the value AUTO, that turn it off."""
+
+
+def _about_flags(context: LintContext, names: Sequence[str]) -> str | None:
+    """Which of these flags the compilation had turned off, or that all are on; None if its files do not tell."""
+    if context.target != "tpu" or context.flags_of is None:
+        return None
+    flags = context.flags_of() or {}
+    known = [name for name in names if name in flags]
+    if not known:
+        return None
+    # libtpu 0.0.52 kept an all-reduce of 2 MiB synchronous with all of them on, so that they promise nothing.
+    if off := [name for name in known if flags[name] in _OFF]:
+        are, they = ("is", "it") if len(off) == 1 else ("are", "them")
+        return (
+            f"{' and '.join(off)} {are} off, which rules out an asynchronous form; with {they} on, the compiler decides"
+        )
+    on = f"{' and '.join(known)} {'is' if len(known) == 1 else 'are'} on already"
+    return f"{on}: the compiler decided against an asynchronous form"
+
+
+def _hint_on_order(context: LintContext) -> str | None:
+    """That the scheduler that overlaps transfers is on already, where the files of the compilation tell."""
+    flags = {} if context.flags_of is None else context.flags_of() or {}
+    [scheduler] = _SCHEDULING
+    if context.target != "tpu" or flags.get(scheduler, "false") in _OFF:
+        return None
+    return f"{scheduler} is on already; `hlo schedule DUMP --reorder latency` shows what another order gains"
 
 
 _SYNCHRONOUS: Final = ("runs synchronously", "run synchronously")
