@@ -200,3 +200,12 @@ def test_groups_share_what_is_summed_up() -> None:
         found["padded_bytes"].add(total(rows, "padded_bytes"))
         found["padded_bytes"].add(numbers["padded_bytes"])
     assert {name: len(totals) for name, totals in found.items()} == {"padded_bytes": 1}
+
+
+def test_lines_of_an_overview_take_an_execution() -> None:
+    """The time of kernels and the exposed time of transfers, of which a line may have the most."""
+    numbers, tables = answered("tpu/v5e_offload --chip v5e")
+    rows = tables["lines"]
+    assert total(rows, "seconds") + total(rows, "exposed_seconds") == pytest.approx(numbers["execution_seconds"])
+    assert total(rows, "share") == pytest.approx(1)
+    assert [row["share"] for row in rows] == sorted((row["share"] for row in rows), reverse=True)

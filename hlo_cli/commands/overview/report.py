@@ -42,7 +42,7 @@ from hlo_cli.commands.options.chips import chip_of, throughput_for
 from hlo_cli.commands.options.io_options import InputOptions, format_options
 from hlo_cli.commands.parse.overview import report_of_module
 from hlo_cli.commands.report.page import title_of
-from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
+from hlo_cli.commands.schedule.async_table import Transfers, report_of_pairs, transfers_by_cause, transfers_of
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import kinds_in
@@ -235,10 +235,11 @@ _LINES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _LineCost:
-    """A line of the program, or a named scope, with what its kernels take in one execution."""
+    """A line of the program, or a named scope, with what its kernels take in one execution, and what is exposed."""
 
     key: str
     seconds: float | None
+    exposed: float | None
     bytes: int
     flops: int
     kernels: int
@@ -252,18 +253,23 @@ def _causes(loaded: Loaded, by: By, spec: ChipSpec | None, argument: str) -> Rep
     return report_of_causes(loaded, by, within=None, where=None, timing=timing, argument=argument)
 
 
-def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str, of_sources: Report) -> Table | None:
+def _lines_table(
+    loaded: Loaded, spec: ChipSpec | None, argument: str, of_sources: Report, transfers: Transfers
+) -> Table | None:
     """The lines of the program that cost most, those of libraries last; scopes without lines, None without either."""
     for by in ("source", "scope"):
-        costs = _costs_by(loaded, by, of_sources if by == "source" else _causes(loaded, by, spec, argument))
+        work = of_sources if by == "source" else _causes(loaded, by, spec, argument)
+        costs = _costs_by(loaded, by, work, _exposed_by(loaded, by, transfers))
         if any(cost.key not in OTHER_KEYS for cost in costs):
             break
     else:
         return None
-    has_times = any(cost.seconds for cost in costs)
+    has_times = any(cost.seconds or cost.exposed for cost in costs)
     columns: tuple[Column[_LineCost], ...] = (
         Column("share", "share", "percent", of=lambda cost: cost.share),
         Column("seconds", "est. time", "seconds", person=has_times, of=lambda cost: cost.seconds),
+        Column("exposed_seconds", "exposed", "seconds", role="waste", person=any(cost.exposed for cost in costs),
+               of=lambda cost: cost.exposed),
         Column("bytes", "accessed", "bytes", of=lambda cost: cost.bytes),
         Column("flops", "flops", "flops", of=lambda cost: cost.flops),
         Column("kernels", "kernels", "count", of=lambda cost: cost.kernels),
@@ -274,29 +280,45 @@ def _lines_table(loaded: Loaded, spec: ChipSpec | None, argument: str, of_source
     return Table("lines", columns, rows_from(columns, costs), noun="lines", limit=_LINES, sorted_by="share")
 
 
-def _costs_by(loaded: Loaded, by: By, report: Report) -> list[_LineCost]:
-    """The costs of `hlo fuse --by`, the user's own lines first, each with its share of the time or of the bytes."""
+def _exposed_by(loaded: Loaded, by: By, transfers: Transfers) -> Mapping[str, float] | None:
+    """What `hlo schedule --by` says of the exposed time of each line or scope; None without a chip."""
+    if transfers.times is None:
+        return None
+    table = transfers_by_cause(loaded, transfers, by)
+    keys, exposed = table.column_index(by), table.column_index("exposed_seconds")
+    return {str(row[keys]): seconds for row in table.rows if (seconds := number_of(row[exposed]))}
+
+
+def _costs_by(loaded: Loaded, by: By, report: Report, known: Mapping[str, float] | None) -> list[_LineCost]:
+    """The costs of `hlo fuse --by`, the user's own lines first, each with its share of the time or of the bytes.
+
+    The time is that of kernels and of exposed transfers, which are all of an execution.
+    """
     table = next((part for part in report.parts if isinstance(part, Table) and part.name == f"by_{by}"), None)
     if table is None:
         return []
     at, code_of = {column.name: number for number, column in enumerate(table.columns)}, _code_of(loaded.module)
+    rows, exposed = {str(row[at[by]]): row for row in table.rows}, known or {}
 
-    def cell(row: Sequence[Cell], name: str) -> float | None:
-        return number_of(row[at[name]]) if name in at else None
+    def cell(key: str, name: str) -> float:
+        return number_of(rows[key][at[name]]) or 0 if key in rows and name in at else 0
 
-    whole = {name: sum(cell(row, name) or 0 for row in table.rows) for name in ("total_seconds", "total_bytes")}
-    measure = "total_seconds" if whole["total_seconds"] else "total_bytes"
+    keys = (*rows, *(key for key in exposed if key not in rows))
+    seconds = {key: cell(key, "total_seconds") + exposed.get(key, 0.0) for key in keys}
+    spent = seconds if any(seconds.values()) else {key: cell(key, "total_bytes") for key in keys}
+    whole = sum(spent.values()) or 1
     costs = [
         _LineCost(
-            key := str(row[at[by]]),
-            cell(row, "total_seconds"),
-            round(cell(row, "total_bytes") or 0),
-            round(cell(row, "total_flops") or 0),
-            round(cell(row, "kernels") or 0),
-            (cell(row, measure) or 0) / (whole[measure] or 1),
+            key,
+            cell(key, "total_seconds") if "total_seconds" in at else None,
+            None if known is None else exposed.get(key, 0.0),
+            round(cell(key, "total_bytes")),
+            round(cell(key, "total_flops")),
+            round(cell(key, "kernels")),
+            spent[key] / whole,
             code_of(key) if by == "source" else None,
         )
-        for row in table.rows
+        for key in keys
     ]
     return sorted(costs, key=lambda cost: (cost.key in OTHER_KEYS or is_library_file(cost.key), -cost.share))
 
@@ -369,7 +391,7 @@ def report_of_overview(
     findings = _findings_of(loaded, chip, spec, argument)
     groups = _groups_of(findings)
     work = _causes(loaded, "source", spec, argument)
-    lines = _lines_table(loaded, spec, argument, work)
+    lines = _lines_table(loaded, spec, argument, work, transfers)
     words = (_memory_words(loaded, memory, chip), _time_words(steps, chip), _findings_words(findings))
     number = None if others is None else number_of_module(others.results[others.main].path)
     title = title_of(loaded, chip_name)
