@@ -18,6 +18,7 @@ from typing import Final
 from hlo_cli.analysis.cost.cost_analysis import module_cost
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import is_file
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -243,7 +244,7 @@ _SECONDS: Final = 600.0
 
 def _compiled_saving(before: Module, after: Module, python: str) -> int:
     """The bytes that XLA's compilation of a program needs less after a change; HloError if it fails."""
-    found = next((path for path in _pythons(python) if os.path.isfile(path)), None)
+    found = next((path for path in _pythons(python) if is_file(path)), None)
     if found is None:
         raise HloError(f"{python} is not a virtual environment", hint="such as --python .venv")
     texts = json.dumps([draft_of(each).to_string() for each in (before, after)])
