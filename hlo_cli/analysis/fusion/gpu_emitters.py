@@ -644,7 +644,9 @@ def moves_nothing(node: Node) -> bool:
     if node.opcode == opcodes.RESHAPE:
         orders = [list(s.layout.minor_to_major) for s in (operand, result)]
         return all(order == sorted(order, reverse=True) for order in orders)
-    source = node.instruction.integers("dimensions")
+    if operand.rank != result.rank:
+        return False
+    source = _permutation_of(node, operand.rank)
     kept = [source[d] for d in reversed(result.layout.minor_to_major) if result.sizes[d] != 1]
     return physical == moved and kept == [d for d in reversed(operand.layout.minor_to_major) if operand.sizes[d] != 1]
 
@@ -764,12 +766,18 @@ def _moves_minor(node: Node) -> bool:
     minor, moved = _minor_dimension(operand), _minor_dimension(result)
     if node.opcode == opcodes.COPY:
         return minor != moved
-    if moved < 0:
+    if moved < 0 or operand.rank != result.rank:
         return False
     order = operand.layout.minor_to_major
     first = order.index(minor) if minor >= 0 else len(order)
     # Only if another dimension becomes minor; a permutation of the major ones reads whole lines.
-    return order.index(node.instruction.integers("dimensions")[moved]) > first
+    return order.index(_permutation_of(node, operand.rank)[moved]) > first
+
+
+def _permutation_of(node: Node, rank: int) -> tuple[int, ...]:
+    """The dimensions of a transpose; those of its operand as they are if they are missing or wrong, as lint reports."""
+    given = tuple(node.instruction.integers("dimensions"))
+    return given if sorted(given) == list(range(rank)) else tuple(range(rank))
 
 
 def _minor_dimension(shape: ArrayShape) -> int:

@@ -36,6 +36,7 @@ from hlo_cli.analysis.fusion.gpu_work import (
     TICKS_PER_MICROSECOND,
     Work,
     WorkCounter,
+    concatenated_dimension,
     f32,
     nanoseconds,
     scale,
@@ -201,7 +202,7 @@ def _launch_of(view: View, analysis: Analysis, device: GpuDevice) -> Launch:
     if analysis.emitter == SCATTER:
         return _scatter_launch(view, analysis, root, device)
     if analysis.emitter == CONCATENATE:
-        (dimension,) = hero.instruction.integers("dimensions")[:1]
+        dimension = concatenated_dimension(hero)
         # concatenate.cc: each thread handles one index of every operand, so the largest along the dimension decides.
         largest = max(hero.operands, key=lambda operand: sizes_of(operand)[dimension])
         unroll = _unroll(view, analysis, elements_of(largest.shape), device)

@@ -319,8 +319,22 @@ class OperationWork:
         return total
 
 
+def concatenated_dimension(node: Node) -> int:
+    """The dimension along which a concatenate joins arrays; the first if that is missing or wrong, as lint reports.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
+    >>> text = "c = f32[2,4] concatenate(f32[2,2] p, f32[2,2] p), dimensions={1}"
+    >>> modules = parse_module(text), parse_module(text.replace("{1}", "{2}"))
+    >>> [concatenated_dimension(mutable_graph_of(each.entry).root) for each in modules]
+    [1, 0]
+    """
+    found = node.instruction.integers("dimensions")[:1]
+    return found[0] if found and all(found[0] < len(sizes_of(operand)) for operand in node.operands) else 0
+
+
 def _concatenate_cycles(node: Node) -> int:
-    (dimension,) = node.instruction.integers("dimensions")[:1] or (0,)
+    dimension = concatenated_dimension(node)
     # Along dimension 0 operands follow each other; else whole warps have to belong to one operand.
     is_aligned = dimension == 0 or sizes_of(node.operands[0])[dimension] % 32 == 0
     return _CONCATENATE_CYCLES if is_aligned else _UNALIGNED_CONCATENATE_CYCLES
