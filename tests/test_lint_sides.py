@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.analysis.origin.scopes_and_moves import Origin
+from hlo_cli.ir.layout import default_layout
+from hlo_cli.lint.advice import relayout_hint
+from hlo_cli.lint.finding_facts import _function_of, _renamed, name_of
+from hlo_cli.lint.rule import LintContext
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 
@@ -100,3 +105,61 @@ def test_data_is_resharded_back_and_forth_around_what_no_sharding_changes(
     a = f32[512,512] {swap.format("x")}  b = f32[512,512] {factor}  t = f32[512,512] multiply(a, b)
     ROOT r = f32[512,512] {swap.format("t")} }}"""
     assert bool(found(text, "HLO509")) == is_found
+
+
+BRANCHES = """HloModule m
+a {{ x = f32[8] parameter(0)  ROOT y = f32[8] negate(x), sharding={{{0}}} }}
+b {{ x = f32[8] parameter(0)  ROOT z = f32[8] abs(x), sharding={{{1}}} }}
+ENTRY e {{ i = pred[] parameter(0)  v = f32[8] parameter(1)
+  ROOT c = f32[8] conditional(i, v, v), true_computation=a, false_computation=b, sharding={{devices=[2]0,1}} }}"""
+
+
+@pytest.mark.parametrize("wrong", ["", "y", "z", "y z"])
+def test_each_branch_has_the_sharding_of_the_conditional(wrong: str) -> None:
+    shardings = ["replicated" if name in wrong else "devices=[2]0,1" for name in ("y", "z")]
+    found = lint_module(parse_module(BRANCHES.format(*shardings)), LintSettings(("HLO081",)))
+    assert [each.message.split()[0] for each in found] == [f"{'ab'['yz'.index(name)]}/{name}" for name in wrong.split()]
+
+
+def test_a_parameter_number_that_is_none_is_shown() -> None:
+    [found] = lint_module(
+        parse_module("HloModule m\nENTRY e { ROOT x = f32[8] parameter(y) }"), LintSettings(("HLO020",))
+    )
+    assert found.message == "x has parameter number y, expected 0 in e"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("state['a']", "state['b']"), "state (2 arrays, 6 MiB) could be donated: n and others write results"),
+        (("a", "b"), "a (4 MiB) could be donated: n writes a result"),
+    ],
+)
+def test_two_arrays_of_one_argument_are_donated_together(names: tuple[str, str], message: str) -> None:
+    one, other = (f'metadata={{op_name="{name}"}}' for name in names)
+    text = f"""HloModule m, is_scheduled=true
+    ENTRY e {{ p = f32[1024,1024] parameter(0), {one}  q = f32[512,1024] parameter(1), {other}
+      n = f32[1024,1024] negate(p)  o = f32[512,1024] negate(q)
+      ROOT t = (f32[1024,1024], f32[512,1024]) tuple(n, o) }}"""
+    found = lint_module(parse_module(text), LintSettings(("HLO203",)))
+    assert found[0].message.startswith(message)
+    assert len(found) == len({name.partition("[")[0] for name in names})
+
+
+def test_a_result_is_returned_in_another_order_only_if_it_is_made_of_an_argument() -> None:
+    text = """ENTRY e { p = f32[4,8]{1,0} parameter(0)  a = f32[4,8]{1,0} abs(p)  n = f32[4,8]{0,1} negate(a)
+      ROOT r = f32[4,8]{0,1} negate(p) }"""
+    module = parse_module(text)
+    p, a, n, r = module.entry.instructions
+    context = LintContext(module, LintSettings())
+    assert relayout_hint(context, r, p, default_layout(2))
+    assert relayout_hint(context, r, a, default_layout(2)) is None
+    assert relayout_hint(context, n, p, default_layout(2)) is None, "no result"
+
+
+def test_names_of_values_and_of_what_computes_them() -> None:
+    p = parse_module("ENTRY e { p = f32[4] parameter(0)  ROOT a = f32[4] abs(p) }").entry.instructions[0]
+    assert name_of(p, Origin("jit(f)/state")) == "jit(f)/state", "an argument, whatever its name is"
+    assert _function_of(Origin("jit(f)/mlp/bsd,dhk->bshk/dot_general")) == (" \nmlp", "mlp")
+    renamed = [_renamed(text, "p", "*") for text in ("xp p", "p.p p_ _p p", "ppp", "(p)", "p")]
+    assert renamed == ["xp *", "*.* p_ _p *", "ppp", "(*)", "*"]

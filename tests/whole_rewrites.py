@@ -137,7 +137,8 @@ def told(source: str, words: str) -> str:
         after = rewrite_of(words)(module)
     except HloError as error:
         return f"error: {error}\n"
-    lines = ndiff(*(re.sub(r"(?m)^ +", "", text).splitlines() for text in (before, after)))
+    one, other = (re.sub(r"(?m)^ +", "", text).splitlines() for text in (before, after))
+    lines = ndiff(one, other)
     return "".join(f"{line[0]}{line[2:]}\n" for line in lines if line[0] in "+-" and line[2:])
 
 
