@@ -105,7 +105,7 @@ def _changes(node: ast.AST) -> Iterator[Edit]:
             yield child.value, ast.Constant(None)
         if isinstance(child, ast.If | ast.IfExp | ast.While):
             yield child.test, ast.Constant(False)
-            if not isinstance(child, ast.While):
+            if not isinstance(child, ast.While) and not _is_remembered(node, child):
                 yield child.test, ast.Constant(True)
         if isinstance(child, ast.comprehension):
             yield from ((test, ast.Constant(True)) for test in child.ifs)
@@ -168,6 +168,39 @@ def _is_only_for_speed(node: ast.AST) -> bool:
             return True
         case ast.Assign(targets=[ast.Name("__slots__" | "__all__" | "TYPE_CHECKING")]):
             return True
+    return False
+
+
+def _is_remembered(around: ast.AST, condition: ast.AST) -> bool:
+    """Whether a condition asks for a result that is kept next, and returned: made again each time, it is the same.
+
+    >>> kept = "def f(k):\\n    if k not in d:\\n        d[k] = made(k)\\n    return d[k]\\n"
+    >>> function = ast.parse(kept).body[0]
+    >>> _is_remembered(function, function.body[0])
+    True
+    >>> [ast.unparse(new) for _, new in edits_of(kept) if isinstance(new, ast.Constant)]
+    ['False', 'None']
+    >>> [ast.unparse(new) for _, new in edits_of(kept.replace("return d[k]", "d[k].add(k)")) if isinstance(new, ast.Constant)]
+    ['False', 'True']
+    """
+    body: list[ast.stmt] = getattr(around, "body", [])
+    if not isinstance(condition, ast.If) or condition.orelse or condition not in body[:-1]:
+        return False
+    match condition.body[-1], body[body.index(condition) + 1]:
+        case ast.Assign(targets=targets), ast.Return(value=ast.expr() as returned):
+            pass
+        case _:
+            return False
+    written = [ast.unparse(target) for target in targets]
+    match condition.test:
+        case ast.Compare(left=key, ops=[ast.NotIn()], comparators=[store]):
+            place = f"{ast.unparse(store)}[{ast.unparse(key)}]"
+            return place in written and ast.unparse(returned) == place
+        case ast.Compare(
+            left=ast.NamedExpr(ast.Name(name), ast.Call(ast.Attribute(store, "get"), [key])), ops=[ast.Is()]
+        ):
+            places = {name, f"{ast.unparse(store)}[{ast.unparse(key)}]"}
+            return places == {*written} and ast.unparse(returned) == name
     return False
 
 
