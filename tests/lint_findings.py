@@ -13,7 +13,7 @@ keeps the rule is told something only where it breaks another one, and follows a
     HLO010.1 bad 4:7: 4 -> 5
 
 `--write` renews what is said there, `--choose` also which edits there are: those that lint answers in words of which no
-other has been answered.
+other has been answered, or for which its rules go ways that they go for no other.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from arcs import Arcs, arcs
 from hlo_cli.library import parse_module
 from hlo_cli.lint.run import lint_module
 from hlo_cli.report.findings import Finding
+from hlo_cli.source import HloError
 from lint_cases import CASES, Case
 from lint_cost_cases import COST_CASES
 
@@ -130,46 +133,68 @@ def _text(name: str, which: str) -> str:
 
 _TYPES = {"f32": "bf16", "bf16": "f32", "s32": "f32", "u32": "s32", "f16": "f32", "pred": "s32"}
 _OPPOSITES = {"true": "false", "false": "true"}
+_OPCODES = {"negate": "copy", "copy": "negate", "add": "subtract", "call": "fusion", "dot": "add", "all-gather": "copy"}
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])")
-_WORD = re.compile(rf"\b(?:{'|'.join((*_TYPES, *_OPPOSITES))})\b")
+_WORD = re.compile(rf"\b(?:{'|'.join((*_TYPES, *_OPPOSITES, *_OPCODES))})\b")
 _ATTRIBUTE = re.compile(r", [a-z_]+=(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|[\w.%]+|\"[^\"]*\")")
+_LAYOUT = re.compile(r"(?<=\{)1,0(?=[:}])|:T\(.*?\)(?:\(.*?\))?|S\(1\)")
 _OPERAND = re.compile(r"(?<=[(])[\w.%]+, |, [\w.%]+(?=[)])")
-_TRIED = 40
+_TRIED = 25
 """Edits of a text that may be chosen: more of them hardly make lint say anything else."""
 _LONG = 2000
 """Characters of texts with whole kernels, which take a hundred times as long as others."""
 
 
 def _edits(name: str, which: str) -> Iterator[Edit]:
-    """A number more and one less, the opposite, another type, an attribute or an operand less."""
+    """A number more and one less, the opposite, another type, opcode, or layout, an attribute, an operand, or a line less."""
     for at, line in enumerate(_text(name, which).splitlines(), 1):
         for match in _NUMBER.finditer(line):
             for number in (int(match[0]) + 1, int(match[0]) - 1):
                 if number >= 0:
                     yield Edit(name, which, at, match.start() + 1, match[0], str(number))
         for match in _WORD.finditer(line):
-            other = {**_TYPES, **_OPPOSITES}[match[0]]
+            other = {**_TYPES, **_OPPOSITES, **_OPCODES}[match[0]]
             yield Edit(name, which, at, match.start() + 1, match[0], other)
+        for match in _LAYOUT.finditer(line):
+            yield Edit(name, which, at, match.start() + 1, match[0], "0,1" if match[0] == "1,0" else "")
+        if " = " in line and not line.rstrip().endswith("}"):
+            yield Edit(name, which, at, 1, line, "")
         for pattern in (_ATTRIBUTE, _OPERAND):
             yield from (Edit(name, which, at, match.start() + 1, match[0], "") for match in pattern.finditer(line))
 
 
 def _chosen() -> list[Edit]:
-    """Edits with answers in words of which no other has been answered: neither another edit nor a text as it is."""
+    """Edits with answers in words of which no other has been answered, or after ways that no other goes."""
     random = Random(36)
-    seen: set[str] = set()
+    said: set[str] = set()
+    gone: Arcs = set()
     for name, case in OF_RULES.items():
         for which in ("bad", "good"):
-            seen |= _answers("".join(_lines(_text(name, which), case)))
+            lines, ways = arcs(_FOLLOWED, partial(_all_lines, _text(name, which), case))
+            said, gone = said | _answers(lines), gone | ways
     found = []
-    for name in OF_RULES:
+    for name, case in OF_RULES.items():
         for which in ("bad", "good"):
             edits = list(_edits(name, which)) if len(_text(name, which)) < _LONG else []
             for edit in random.sample(edits, min(len(edits), _TRIED)):
-                if answers := _answers(told_of(edit)) - seen:
-                    seen |= answers
+                try:
+                    lines, ways = arcs(_FOLLOWED, partial(_all_lines, edit.text, case))
+                except HloError:  # nothing is left
+                    continue
+                if (answers := _answers(lines) - said) or len(ways - gone) >= _NEW:
+                    said, gone = said | answers, gone | ways
                     found.append(edit)
     return sorted(found)
+
+
+_FOLLOWED = ("lint", "shapes")
+"""Folders whose ways from line to line count: what rules say of shapes is in the other."""
+_NEW = 2
+"""Ways that an edit must be the first to go: into a branch and out of it."""
+
+
+def _all_lines(text: str, case: Case) -> str:
+    return "".join(_lines(text, case))
 
 
 def _answers(lines: str) -> set[str]:

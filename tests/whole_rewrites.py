@@ -10,7 +10,6 @@ go from one line of `hlo_cli/transform` to another as no rewrite above them does
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -18,9 +17,9 @@ from difflib import ndiff
 from functools import cache, partial
 from pathlib import Path
 from random import Random
-from types import FrameType
-from typing import Any, get_args
+from typing import get_args
 
+from arcs import Arcs, arcs
 from async_texts import ACCEPTED
 from fusible_programs import fusible_program
 from hlo_cli import HloError, Module, parse_module
@@ -157,47 +156,20 @@ def kept() -> dict[tuple[str, str], str]:
 
 
 def _chosen() -> Iterator[tuple[str, str]]:
-    seen: set[tuple[str, int, int]] = set()
+    seen: Arcs = set()
     for source in _sources():
         module = parse_module(text_of(source))
         if len(text_of(source)) > _LONG or module.errors:
             continue
         for words in _rewrites(module):
-            arcs = _arcs(partial(told, source, words))
-            if len(arcs - seen) >= _NEW:
-                seen |= arcs
+            _, ways = arcs(("transform",), partial(told, source, words))
+            if len(ways - seen) >= _NEW:
+                seen |= ways
                 yield source, words
 
 
 _NEW = 4
 """Ways from line to line that a rewrite must be the first to go: with fewer, most are of one condition."""
-
-
-def _arcs(run: Callable[[], object]) -> set[tuple[str, int, int]]:
-    """The ways from line to line in the rewrites that a function goes."""
-    found: set[tuple[str, int, int]] = set()
-    folder = f"{os.sep}transform{os.sep}"
-
-    def enter(frame: FrameType, event: str, argument: object) -> Any:
-        if folder not in frame.f_code.co_filename:
-            return None
-        name, last = frame.f_code.co_filename, frame.f_lineno
-
-        def step(frame: FrameType, event: str, argument: object) -> Any:
-            nonlocal last
-            if event == "line":
-                found.add((name, last, frame.f_lineno))
-                last = frame.f_lineno
-            return step
-
-        return step
-
-    sys.settrace(enter)
-    try:
-        run()
-    finally:
-        sys.settrace(None)
-    return found
 
 
 if __name__ == "__main__":
