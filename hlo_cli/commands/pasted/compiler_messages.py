@@ -36,6 +36,7 @@ from hlo_cli.syntax.compiler_messages.message_facts import (
     System,
     comparison_of,
     sentence_of,
+    system_named,
     system_of,
     telling_line,
 )
@@ -59,6 +60,8 @@ _CAUSE_RULES: Final = frozenset(rule for _, rule in CAUSES) - frozenset(rule for
 
 def _system_of(error: CompilerError, text: str) -> System | None:
     """The system of a message, if its rule does not name it."""
+    if name := error.fields.get("system", ""):
+        return None if name == "JAX" else system_named(name)
     if error.rule is not None and error.rule not in _CAUSE_RULES:
         return None
     system = system_of(error.message) or (None if error.raised_at and error.rule is not None else system_of(text))

@@ -442,25 +442,3 @@ CALL_RULES: Final = (
     ),
 )
 """Patterns of messages and their rules."""
-
-CALL_FORMS: Final = (
-    (
-        (
-            r"(?:TypeError|ValueError): "
-            r"(?P<operation>[a-z]{1,30}_\w{1,40}|scan|vmap|pmap|grad|dot|einsum|clamp|pad|sort|cond"
-            r"|gather|scatter|psum|iota|convolution|conj|clip|stack|split|take|where|eigh|svd|qr)(?:\(\))? "
-            r"(?P<why>(?:requires|expects|expected|got|takes|needs|must|does "
-            r"not|only|cannot|received|arguments?|input) "
-            r"[^\n]{4,300})"
-        ),
-        _rule(  # the words are those of jax.lax and jax.numpy
-            "arguments of a call",
-            "JAX checks the arguments of an operation when it is traced, before HLO exists.",
-            "{operation} {why}[[ ({comparison})]].",
-            "Print the shapes and types of the arguments (jax.typeof(x)) at the line of the traceback; "
-            "help({operation}) "
-            "has what it takes.",
-        ),
-    ),
-)
-"""What any message about the arguments of an operation says, if no rule of any table knows it."""

@@ -14,7 +14,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import CompilerError, ErrorRule
 from hlo_cli.ir.operations import is_known
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.syntax.compiler_messages.call_errors import CALL_FORMS, CALL_RULES
+from hlo_cli.syntax.compiler_messages.call_errors import CALL_RULES
 from hlo_cli.syntax.compiler_messages.causes import CAUSES, HARMLESS
 from hlo_cli.syntax.compiler_messages.evidence import is_report
 from hlo_cli.syntax.compiler_messages.framework_errors import FRAMEWORK_RULES
@@ -26,6 +26,7 @@ from hlo_cli.syntax.compiler_messages.message_facts import (
     sentence_of,
     telling_line,
 )
+from hlo_cli.syntax.compiler_messages.message_families import FoundMessage, family_messages
 from hlo_cli.syntax.compiler_messages.native_errors import NATIVE_RULES
 from hlo_cli.syntax.compiler_messages.python_errors import PYTHON_RULES
 from hlo_cli.syntax.compiler_messages.runtime_errors import RUNTIME_RULES
@@ -673,8 +674,7 @@ _MARK: Final = re.compile(
     r"INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN:|Check failed|RET_CHECK|rror\b"
     r"|Expected |must |disallowed|Unbounded|halted|Halted|No such"
 )
-# A message of the verifier with its instruction and the stack below it; patterns run over all of it.
-_WINDOW: Final = 1 << 14
+_WINDOW: Final = 1 << 14  # a message of the verifier with its instruction and the stack below it
 _LEAD: Final = 1 << 12  # the traceback and the log lines before the first mark
 _MOST_ERRORS: Final = 10  # the first errors cause the rest; a log that repeats one has thousands
 _MOST_TRIED: Final = 1000  # a log has thousands of lines with a word such as `heartbeat` that report no failure
@@ -694,12 +694,11 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     text = essential_text(text)
     breaks = [match.start() for match in re.finditer(r"\n", text)]
     errors = dict[tuple[str, tuple[str, ...]], CompilerError]()
-    for rule, match in list(_matches(text)) or _causes(text):
-        fields = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
+    for rule, start, end, fields in list(_matches(text)) or _general(text):
         fields |= _computed(fields)
-        error = _error(text, rule, match.start(), match.end(), fields, breaks)
+        error = _error(text, rule, start, end, fields, breaks)
         if check := fields.get("check"):
-            fields |= _check_fields(check, error.raised_at, text[match.end() : match.end() + _BEFORE])
+            fields |= _check_fields(check, error.raised_at, text[end : end + _BEFORE])
         fields["sentence"] = sentence_of(error.message)
         fields["comparison"] = comparison_of(fields.get("why", "") or fields["sentence"])
         place = (fields.get("row", ""), fields.get("column", ""))
@@ -831,7 +830,12 @@ def _breaks(text: str) -> str:
     return "\n" * text.count("\n")
 
 
-def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
+def _found(rule: ErrorRule, match: re.Match[str]) -> FoundMessage:
+    fields = {name: " ".join(value.split()) for name, value in match.groupdict(default="").items()}
+    return rule, match.start(), match.end(), fields
+
+
+def _matches(text: str) -> Iterator[FoundMessage]:
     """The messages with a rule, in the order of the text; of overlapping ones the first rule."""
     taken = list[re.Match[str]]()
     ordered = list[tuple[int, ErrorRule, re.Match[str]]]()
@@ -840,18 +844,11 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
             if not any(other.start() < match.end() and match.start() < other.end() for other in taken):
                 taken.append(match)
                 ordered.append((match.start(), rule, match))
-    general = {
-        "arguments of a call",
-        "unsupported operation",
-        "StableHLO or MLIR",
-        "Mosaic kernel",
-        "syntax",
-        "halted device",
-    }
+    general = {"unsupported operation", "StableHLO or MLIR", "Mosaic kernel", "syntax", "halted device"}
     is_special = any(rule.key not in general for _, rule, _ in ordered)
     for _, rule, match in sorted(ordered, key=lambda entry: entry[0]):
         if not (is_special and rule.key in general):
-            yield rule, match
+            yield _found(rule, match)
 
 
 @cache
@@ -869,12 +866,19 @@ def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
             *VERIFIER_RULES,
             *SHAPE_RULES,
             *PROGRAM_RULES,
-            *CALL_FORMS,
         )
     )
 
 
-def _causes(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
+def _general(text: str) -> list[FoundMessage]:
+    """The message by a cause, or else by its family; a cause that many messages have comes after their families."""
+    causes = list(_causes(text))
+    if causes and causes[0][0].key not in ("removed or deprecated name", "unsupported operation"):
+        return causes
+    return family_messages(text, _exceptions(text), has_cause=bool(causes)) or causes
+
+
+def _causes(text: str) -> Iterator[FoundMessage]:
     """The first message of each cause, in the order of the causes: the most specific first."""
     seen = set[str]()
     harmless = {rule for _, rule in HARMLESS}
@@ -886,7 +890,7 @@ def _causes(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
         )
         if match is not None and rule.key not in seen:
             seen.add(rule.key)
-            yield rule, match
+            yield _found(rule, match)
 
 
 @cache
@@ -904,6 +908,11 @@ def _spaced(pattern: str) -> str:
     return "".join(
         part if index % 2 else part.replace(" ?", r"\s*+").replace(" ", r"\s++") for index, part in enumerate(parts)
     )
+
+
+def _exceptions(text: str) -> list[int]:
+    """Where the lines of a text begin that are exceptions without a status, the last first."""
+    return [match.start() for match in _EXCEPTION.finditer(text) if not _STATUS.search(match[0])][::-1]
 
 
 def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:

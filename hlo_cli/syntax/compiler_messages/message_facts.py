@@ -268,6 +268,15 @@ def system_of(message: str) -> System | None:
     return None
 
 
+def system_named(name: str) -> System | None:
+    """The system of a name; None for one that is not known.
+
+    >>> system_named("Pallas").next_step[:14]
+    'interpret=True'
+    """
+    return next((System(name, role, step) for each, _, role, step in _SYSTEMS if each == name), None)
+
+
 # --- what a message compares ---
 
 _TYPE: Final = (
