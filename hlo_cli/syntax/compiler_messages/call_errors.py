@@ -42,7 +42,8 @@ CALL_RULES: Final = (
         (
             r"Abstract tracer value encountered where concrete value is expected: traced array with shape "
             rf"(?P<type>{_TYPE})[^\n]{{0,40}}\s(?:It arose in |The size argument of )?(?:the )?"
-            r"(?P<call>jnp\.(?:nonzero|unique|where|argwhere|flatnonzero|union1d|intersect1d|setdiff1d|arange|linspace|repeat)"
+            r"(?P<call>jnp\.(?:nonzero|unique|where|argwhere|flatnonzero|union1d|intersect1d|setdiff1d|arange"
+            r"|linspace|repeat)"
             r"|\w{1,40}\(\) `\w{1,40}` argument)"
             rf"(?:{_LONG}while tracing the function (?P<function>\S++) at (?P<place>\S++))?"
             r"(?:[\s\S]{0,600}?depends on the values? of the arguments? (?P<argument>[\w.\[\]', ]{1,200}?)\.(?=\s|$))?"
@@ -179,6 +180,21 @@ CALL_RULES: Final = (
             "In Pallas, an index_map takes one argument for each dimension of the grid, and one for each scalar "
             "that is "
             "prefetched; the body of a scan takes (carry, x), that of a fori_loop (i, carry).",
+        ),
+    ),
+    (
+        (
+            r"(?P<function>(?<![\w.<>])[\w.<>]{0,120}?(?:<lambda>|index_map|kernel|body)\w{0,60}\(\)) missing "
+            r"(?P<count>\d{1,3}) required positional arguments?: (?P<names>'[^\n]{1,200})"
+        ),
+        _rule(
+            "arguments of a function",
+            "A function is called with as many arguments as it has.",
+            "{function} is called with {count} fewer than it takes: {names} are missing.",
+            "In Pallas, an index_map takes one argument for each dimension of the grid, and one for each scalar that "
+            "is "
+            "prefetched; the body of a scan takes (carry, x), that of a fori_loop (i, carry), a branch of cond the "
+            "operands.",
         ),
     ),
     # --- calls of jax.lax and jax.numpy ---

@@ -301,18 +301,19 @@ _GOT: Final = r"[^\n]{0,160}?"
 FAMILIES: Final[tuple[Family, ...]] = (
     # --- values while tracing ---
     _family(
-        "tc",
+        "tc",  # JAX has one page of its documentation for these (errors.html), and many words for them
         "value of a traced array",
         "While jit, grad, or vmap trace a function, arrays have shapes and types but no values.",
         "Compute it outside of the traced function and pass it as a Python value (static_argnums), or use jnp.where, "
         "jax.lax.cond, or jax.lax.while_loop; functions whose result size depends on values take a size=.",
-        r"\btrace[dr]\b[^\n]{0,80}?\b(?:value|array|convert|encounter|concrete|leak|bool|index|hash)|\bconcrete\b"
+        r"\btrace[dr]\b[^\n]{0,80}?\b(?:value|array|convert|encounter|concrete|leak|bool|index|hash)"
+        r"|\bconcrete\b(?! values of int)"
         r"|Abstract tracer"
         r"|must be (?:known|static|available) (?:at|during|when) |is not k[n]own at (?:compile|trace)|\bunder `?jit\b"
         r"|leaked trac",
     ),
     _family(
-        "st",
+        "st",  # jit hashes static arguments: api_util.py of JAX
         "static argument",
         "A static argument is a key of the compilation cache, so it is hashable and compares equal to its like.",
         "Pass arrays as ordinary arguments; make static ones tuples, strings, numbers, or frozen dataclasses.",
@@ -327,7 +328,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     # --- sharding ---
     _family(
-        "dv",
+        "dv",  # XLA pads only inside of a program, so JAX checks arguments: sharding_impls.py
         "size that does not divide",
         "A dimension is divided into equal parts, among devices, groups, or blocks.",
         "Pad the dimension to a multiple, choose a number of parts that divides it, or leave it whole (None).",
@@ -335,14 +336,14 @@ FAMILIES: Final[tuple[Family, ...]] = (
         not_divided,
     ),
     _family(
-        "an",
+        "an",  # axis names are bound by transformations: core.py of JAX
         "name of an axis",
         "A collective names an axis that an enclosing shard_map, pmap, or vmap(axis_name=...) has.",
         "Compare the name with those of the mesh or of axis_name; call the function within the transformation.",
         r"unbound axis|axis[ _]names?\b|named axis|collective_axes",
     ),
     _family(
-        "ms",
+        "ms",  # before devices: a sharding is of devices, too
         "mesh or sharding",
         "A sharding names axes of its mesh, each once, and has at most one entry for each dimension of its array.",
         "Print the mesh (mesh.shape) and the sharding (jax.typeof(x), x.sharding): compare names, sizes, and devices. "
@@ -365,7 +366,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     # --- derivatives and transformations ---
     _family(
-        "cd",
+        "cd",  # before gradients, which are in all messages of custom rules: custom_derivatives.py
         "custom gradient",
         "A custom_vjp has a forward function (result, residuals) and a backward function, which returns one "
         "cotangent of "
@@ -377,7 +378,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"|jvp|fwd|bwd)\w*) ",
     ),
     _family(
-        "na",
+        "na",  # the words are those of Python, and of argnums: api_util.py of JAX
         "number of arguments",
         "A function is called with as many arguments as it takes.",
         "Compare the signature with the call: one argument too many or too few, a tuple in place of arguments, or "
@@ -387,14 +388,14 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"|\bargnums?\b|\bargnames?\b|(?:expected|got) \d+ (?:arguments|inputs|outputs)|keyword-only",
     ),
     _family(
-        "pt",
+        "pt",  # before gradients and loops, whose arguments are trees: tree_util.py of JAX
         "structure of pytrees",
         "Functions on several pytrees need the same containers, keys, and lengths in all of them.",
         "Print jax.tree.structure() of both: usually one has a key more, or one is a list and the other a tuple.",
         r"\bpy ?tree|\btree(?: |_)?(?:structure|def|prefix|map)|treedef|\btree\b|\bleaf\b|\bleaves\b|tree structures?",
     ),
     _family(
-        "ry",
+        "ry",  # before types: a key is an array of uint32
         "random key",
         "Random functions take a key, made by jax.random.key(seed) and used once.",
         "Create keys by jax.random.key(seed), and new ones by key, subkey = jax.random.split(key).",
@@ -420,7 +421,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     # --- control flow ---
     _family(
-        "lp",
+        "lp",  # HLO has one type for a carry, and one for the results of all branches: control_flow/loops.py
         "loop or branch",
         "The body of a loop returns its carry with the types that it gets (a scan: a pair of carry and output), a "
         "condition "
@@ -474,7 +475,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     # --- kernels ---
     _family(
-        "pk",
+        "pk",  # after control flow, as kernels have loops; before shapes, as blocks have them
         "Pallas kernel",
         "A kernel reads and writes references: blocks of its arguments and results, in a memory space, of tiles that "
         "the "
@@ -500,7 +501,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         repeated_entry,
     ),
     _family(
-        "sq",
+        "sq",  # lax/linalg.py: decompositions are of square matrices
         "square matrix",
         "The function takes a square matrix, or a stack of them in the last two dimensions.",
         "Transpose or slice the matrix; for one that is not square, use lstsq, pinv, svd, or qr.",
@@ -527,7 +528,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         missing_axis,
     ),
     _family(
-        "ng",
+        "ng",  # before bounds: a size below 0 is out of bounds, too
         "negative or zero number",
         "Sizes, counts, strides, and limits are at least 0, some at least 1.",
         "Look how the number is computed: a difference of two sizes, a -1 that only reshape takes, or an empty input.",
@@ -555,15 +556,16 @@ FAMILIES: Final[tuple[Family, ...]] = (
         out_of_bounds,
     ),
     _family(
-        "rs",
+        "rs",  # one size of -1 is computed, as in NumPy: lax_numpy.py
         "number of elements",
         "A reshape keeps the number of elements; one size may be -1, and is computed.",
         "Compare the products of both shapes; use x.reshape(n, -1) with an n that divides the number of elements.",
-        r"reshape|same (?:number of elements|total size)|unknown (?:axis )?size|`?-1`? value",
+        r"reshape|number of (?:output |input )?elements|same (?:number of elements|total size)"
+        r"|unknown (?:axis )?size|`?-1`? value",
         element_counts,
     ),
     _family(
-        "bc",
+        "bc",  # NumPy aligns shapes from the last dimension, HLO has no implicit broadcast
         "shapes that do not broadcast",
         "Shapes are aligned from the last dimension: two sizes are equal, or one of them is 1.",
         "Add a dimension where one is missing (x[:, None]), transpose one operand, or reduce with keepdims=True.",
@@ -571,7 +573,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         not_broadcast,
     ),
     _family(
-        "cv",
+        "cv",  # lax/convolution.py: the three texts of dimension_numbers
         "convolution",
         "A convolution takes an input (batch, features, space), a kernel, and a result in the order of "
         "dimension_numbers; features of the kernel times groups are those of the input.",
@@ -589,7 +591,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "dimensions of a product",
         "A product sums over dimensions of equal size, and pairs batch dimensions of equal size.",
         "Transpose one operand (x @ y.T), add a batch dimension, or name the dimensions with jnp.einsum.",
-        r"\b(?:dot\w*|matmul|vecdot|matvec|einsum|tensordot|contract\w*|ragged_dot)\b"
+        r"\btypes for (?:matmul|dot)|\b(?:dot\w*|matmul|vecdot|matvec|einsum|tensordot|contract\w*|ragged_dot)\b"
         + _GOT
         + r"(?:dim|shape|size|rank|ax[ei]s|subscript|types? for|operand|equal|same|length)|contract\w+ dim\w+",
         differing_sizes,
@@ -616,7 +618,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"\bshapes?\b"
         + _GOT
         + r"\b(?:match|same|equal|incompatible|inconsistent|compatible|differ\w*|mismatch|agree|=="
-        r"|expected|correspond\w*|must|got|but)|(?:match|same|equal|incompatible|inconsistent|compatible|differ\w*|mismatch\w*|agree|consistent|expected"
+        r"|expected|correspond\w*|must|got|but)|(?:match|same|equal|incompatible|inconsistent|compatible|differ\w*"
+        r"|mismatch\w*|agree|consistent|expected"
         r"|invalid|unexpected)\b"
         + _GOT
         + r"\b(?:shapes?|sizes?|dimensions?|length|batch)\b|\b(?:sizes?|dimensions?)\b"
@@ -627,7 +630,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     # --- types ---
     _family(
-        "td",
+        "td",  # jax.lax has no promotion, which is in jax.numpy: dtypes.py
         "types that differ",
         "Functions of jax.lax, loops, references, and strict promotion do not convert types.",
         "Cast one operand, as in y.astype(x.dtype), or use the function of jax.numpy, which converts.",
@@ -701,7 +704,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     # --- the system ---
     _family(
-        "un",
+        "un",  # a rule is missing for a primitive: interpreters/mlir.py, ad.py, batching.py
         "missing implementation",
         "The operation has no implementation for this platform, type, or transformation.",
         "Use an equivalent operation, another platform (JAX_PLATFORMS=cpu), or a newer release; search the issues of "
@@ -774,7 +777,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"\bnans?\b|\binf(?:inity|s)?\b|non-?finite|\bdivision by zero",
     ),
     _family(
-        "bg",
+        "bg",  # the library checks itself, so the program is not at fault
         "internal error",
         "A function of the library met a state that its authors excluded.",
         "Reduce the program, try a newer release, and report it with the traceback (JAX_TRACEBACK_FILTERING=off).",
@@ -782,7 +785,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"|impossible|inconsisten\w+|this is an error in",
     ),
     _family(
-        "ty",
+        "ty",  # last: most messages name a type
         "type of an argument",
         "A function takes arguments of certain Python types; arrays are numbers, not lists or texts.",
         "Look what was passed: a list in place of an array (jnp.asarray), None, a text, a tuple, or a function.",
@@ -803,6 +806,15 @@ GENERAL: Final = _family(
     r"(?!)",
 )
 """The family of messages that the index has, and of which no word tells more."""
+PYTHON: Final = _family(
+    "py",
+    "type of a value",
+    "An operation of Python needs a value of another type: the message is of Python, not of a compiler.",
+    "Print type(x) at the line of the traceback: often None that a function returns without `return`, a tuple in place "
+    "of an array, a float in place of a size, or the result of a function in place of the function.",
+    r"(?!)",
+)
+"""The family of Python's own exceptions."""
 FAMILY_OF: Final = {each.code: each for each in (*FAMILIES, GENERAL)}
 """The families by the code in the index."""
 _NOT_IMPLEMENTED: Final = lazy_regex(
@@ -814,6 +826,8 @@ def family_of(message: str) -> Family | None:
     """The family of a message by its words; None if they are of no family."""
     if _OF_TYPES.search(message) and "shape" not in message:
         return FAMILY_OF["tk"]
+    if _OF_OPTIONS.search(message):
+        return FAMILY_OF["op"]
     found = next((each for each in FAMILIES if each.words.search(message)), None)
     # what is not implemented may be about anything, and its family has no advice for that
     is_missing = _NOT_IMPLEMENTED.search(message) and (found is None or found.code not in _EVEN_IF_MISSING)
@@ -822,6 +836,10 @@ def family_of(message: str) -> Family | None:
 
 _OF_TYPES: Final = lazy_regex(r"\b(?:integ\w+|float\w*|bool\w*|complex|inexact|numeric)\b[^\n]{0,12}\bdtypes?\b")
 """The words about types that messages of all functions have, whatever else they name."""
+_OF_OPTIONS: Final = lazy_regex(
+    r"Error: (?:\w+: )?(?:[Ii]nvalid|[Uu]nknown|[Uu]nrecognized) (?:(?!axis|ax)[A-Za-z]\w* ){1,3}['\"`:=]"
+)
+"""A value in quotes that an option does not have."""
 _VAGUE: Final = ("ag", "ty", "ln", "op", "nm", "or", "tk")
 """Families whose words tell little."""
 _EVEN_IF_MISSING: Final = ("tc", "dv", "gr", "cd", "ry")
@@ -849,6 +867,16 @@ _OF_AN_OPERATION: Final = lazy_regex(
 """The words of jax.lax and jax.numpy, where a message names no system."""
 
 
+_OF_PYTHON: Final = lazy_regex(
+    r"(?:TypeError|AttributeError|ValueError|IndexError): (?:'[\w.]{1,60}' object (?:is not (?:callable|iterable"
+    r"|subscriptable)|cannot be interpreted as an integer|has no attribute|does not support)"
+    r"|\w{1,40} indices must be integers|'[<>=!]{1,2}' not supported between instances|unsupported operand type"
+    r"|can't multiply sequence by non-int|int\(\) argument must be|invalid literal for int"
+    r"|object of type '\w{1,60}' has"
+    r"|safe_\w+\(\) argument \d|data type '[^'\n]{1,40}' not understood|Cannot interpret '[^'\n]{1,60}' as a data type"
+    r"|must be real number, not|cannot unpack non-iterable|(?:not enough|too many) values to unpack)"
+)
+"""The words of Python's own exceptions, and of NumPy's types, in which calls with a wrong value end."""
 _OF_JAX: Final = lazy_regex(r"\b(?:jax|jnp|lax|flax|nnx|optax|orbax|pallas|pltpu|plgpu|shard_map|pjit|eqx|haiku)\b")
 
 
@@ -873,10 +901,13 @@ def family_messages(text: str, exceptions: Iterable[int], *, has_cause: bool = F
         if found is not None and (found.words > LEAST_WORDS or _OF_JAX.search(text)):
             family = FAMILY_OF[found.family]
             # a word that tells more may be the value of a hole
-            exact = (family_of(message) or family) if family.code in _VAGUE else family
+            is_vague = family.code in _VAGUE or (family.code == "un" and not _NOT_IMPLEMENTED.search(message))
+            exact = (family_of(message) or family) if is_vague else family
             return [_found(exact, start, message, found)]
     has_traceback = "Traceback (most recent call last)" in text and system_of(text) is not None
     for start, message in messages.items() if not has_cause else ():
+        if _OF_PYTHON.match(message.lstrip()):
+            return [_found(PYTHON, start, message, None)]
         is_of_a_system = has_traceback or _OF_AN_OPERATION.search(message) or _OF_JAX.search(message)
         by_words = family_of(message) if is_of_a_system and not _WARNING.match(message) else None
         if by_words is not None:
@@ -911,12 +942,11 @@ def _sentence(message: str) -> str:
     'unexpected tree structure. The argument to a VJP function has another one'
     """
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    found = sentence_of(lines[0]) if lines else ""
-    for line in lines[1:]:
-        if len(found) >= _LEAST and not lines[0].endswith(":"):
+    found = ""
+    for line in lines:
+        if len(found) >= _LEAST and found.endswith((".", ")", "]")):  # JAX wraps its messages at 80 columns
             break
-        found += f"{'' if found.endswith((':', ',')) else ': ' if lines[0].endswith(':') else '. '}{line}"
-        lines[0] = ""
+        found = f"{found} {line}".strip()
     return sentence_of(found)
 
 

@@ -574,7 +574,8 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            rf"Shapes must be 1D sequences of concrete values of integer type, got (?P<shape>[^\n]{{1,300}})(?:{_LONG}"
+            rf"Shapes must be 1D sequences of concrete values of integer type, got "
+            rf"(?P<shape>(?=[^\n]{{0,300}}[Tt]race)[^\n]{{1,300}})(?:{_LONG}"
             rf"while tracing the function (?P<function>\S++) at (?P<place>{_PLACE}))?(?:{_LONG}depends on the values? "
             r"of the arguments? (?P<argument>[\w.\[\]', ]{1,200}?)\.(?=\s|$))?"
         ),
