@@ -99,6 +99,10 @@ def _formatted(message: Message, call: ast.Call) -> Message:
     return found
 
 
+_DOCUMENTED = 200
+"""Characters of the docstring of a function that users call; helpers have a line or none."""
+
+
 class Messages(ast.NodeVisitor):
     """Collects what a module raises, warns of, and logs: exception, message, function."""
 
@@ -109,7 +113,8 @@ class Messages(ast.NodeVisitor):
         self.names: list[dict[str, list[Message]]] = [{}]
 
     def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        self.functions.append(node.name)
+        is_documented = len(ast.get_docstring(node) or "") >= _DOCUMENTED
+        self.functions.append(node.name if is_documented else f"_{node.name}")
         self.names.append(dict(self.names[-1]))
         for each in ast.walk(node):
             match each:

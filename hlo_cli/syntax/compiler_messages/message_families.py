@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice, pairwise
+from itertools import islice
 from math import prod
 from typing import Final
 
@@ -273,18 +273,25 @@ def kinds_of_types(message: str) -> str:
 
 
 def not_divided(message: str) -> str:
-    """What a size leaves over, and what to pad it to."""
-    if words := comparison_of(message):
-        return words
-    numbers = [int(each) for each in re.findall(r"(?<![\w.\-])\d{1,15}(?![\w.])", _plain(message))]
-    pairs = [(one, two) for one, two in pairwise(numbers) if min(one, two) > 1]
-    for one, two in pairs:
-        size, parts = max(one, two), min(one, two)
-        if size % parts:
-            return (
-                f"{size:,} = {size // parts:,} × {parts:,} + {size % parts:,}: pad it to {-(-size // parts) * parts:,}"
-            )
-    return ""
+    """What a size leaves over, and what to pad it to.
+
+    >>> not_divided("split_axis (3) has to be divisible by the size of the named axis x (4)")
+    '3 = 0 × 4 + 3: pad it to 4'
+    >>> not_divided("the product of sizes (4) does not evenly divide 6")
+    '6 = 1 × 4 + 2: pad it to 8'
+    """
+    message = _plain(message)
+    match = re.search(r"divisib\w+|multiple of|evenly divided|(?P<active>\bdivides?\b)", message)
+    before = re.findall(r"(?<![\w.\-])\d{1,15}(?![\w.])", message[: match.start()]) if match else []
+    after = re.search(r"(?<![\w.\-])\d{1,15}(?![\w]|\.\d)", message[match.end() :]) if match else None
+    if match is None or not before or after is None:
+        return comparison_of(message)
+    size, parts = int(before[-1]), int(after[0])
+    if match["active"]:  # the divisor is named first
+        size, parts = parts, size
+    if parts < 1 or not size % parts:
+        return ""
+    return f"{size:,} = {size // parts:,} × {parts:,} + {size % parts:,}: pad it to {-(-size // parts) * parts:,}"
 
 
 # --- advice ---
@@ -374,7 +381,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "Compare what the rules return with the types that the message names: sum over broadcast dimensions, cast to "
         "the "
         "argument's type, return a tuple, and None for arguments without a gradient.",
-        r"custom[ _](?:vjp|jvp|gradient|linear|root|transpose|vmap|batching|dce|partition)\w*|\b(?:bwd|fwd|def(?:vjp"
+        r"(?<!jax\.)custom[ _](?:vjp|jvp|gradient|linear|root|transpose|vmap|batching|dce|partition)\w*|\b(?:bwd|fwd"
+        r"|def(?:vjp"
         r"|jvp|fwd|bwd)\w*) ",
     ),
     _family(
@@ -386,6 +394,20 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"positional arguments?|keyword arguments?|required arguments?|\btakes (?:\d|from|no)"
         r"|number of (?:\w+ )?arguments"
         r"|\bargnums?\b|\bargnames?\b|(?:expected|got) \d+ (?:arguments|inputs|outputs)|keyword-only",
+    ),
+    _family(
+        "lp",  # HLO has one type for a carry, and one for the results of all branches: control_flow/loops.py
+        "loop or branch",
+        "The body of a loop returns its carry with the types that it gets (a scan: a pair of carry and output), a "
+        "condition "
+        "returns one truth value, and all branches return one structure.",
+        "Cast in the body, as in c.astype(x.dtype), or begin with the type that the body returns; return (carry, y) "
+        "from the "
+        "body of a scan, and the same containers from all branches.",
+        r"\b(?:scan|while_loop|fori_loop|cond|switch|associative_scan)\b[^\n]{0,300}?\b(?:body|carry|init|branch\w*"
+        r"|pred\w*"
+        r"|cond_fun\w*|body_fun\w*|output|pair|length|index|axis|operand|callable)|\bcarry\b|\bbranch(?:es)?\b"
+        r"|cond_fun|body_fun",
     ),
     _family(
         "pt",  # before gradients and loops, whose arguments are trees: tree_util.py of JAX
@@ -420,20 +442,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"\b(?:vmap|pmap|xmap)\b|in_axes|out_axes|axis_size|\bmapped (?:ax|arg|out)|\bbatching rule|\bbatched\b",
     ),
     # --- control flow ---
-    _family(
-        "lp",  # HLO has one type for a carry, and one for the results of all branches: control_flow/loops.py
-        "loop or branch",
-        "The body of a loop returns its carry with the types that it gets (a scan: a pair of carry and output), a "
-        "condition "
-        "returns one truth value, and all branches return one structure.",
-        "Cast in the body, as in c.astype(x.dtype), or begin with the type that the body returns; return (carry, y) "
-        "from the "
-        "body of a scan, and the same containers from all branches.",
-        r"\b(?:scan|while_loop|fori_loop|cond|switch|associative_scan)\b[^\n]{0,300}?\b(?:body|carry|init|branch\w*"
-        r"|pred\w*"
-        r"|cond_fun\w*|body_fun\w*|output|pair|length|index|axis|operand|callable)|\bcarry\b|\bbranch(?:es)?\b"
-        r"|cond_fun|body_fun",
-    ),
     # --- pytrees and functions ---
     _family(
         "fn",
@@ -580,7 +588,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "Write dimension_numbers=('NHWC', 'HWIO', 'NHWC') for the order of your arrays, and compare features, "
         "strides, and "
         "groups.",
-        r"\bconv\w*\b"
+        r"\bconv(?:olution\w*|_\w+)?\b"
         + _GOT
         + r"(?:dim|feature|group|rank|window|stride|padding|shape|kernel|lhs|rhs|rank)|window_strides"
         r"|feature_group_count|batch_group_count|dimension_numbers",
@@ -591,7 +599,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "dimensions of a product",
         "A product sums over dimensions of equal size, and pairs batch dimensions of equal size.",
         "Transpose one operand (x @ y.T), add a batch dimension, or name the dimensions with jnp.einsum.",
-        r"\btypes for (?:matmul|dot)|\b(?:dot\w*|matmul|vecdot|matvec|einsum|tensordot|contract\w*|ragged_dot)\b"
+        r"\btypes for (?:matmul|dot)|\bEinstein sum|\bsubscripts?\b|\b(?:dot\w*|matmul|vecdot|matvec|einsum"
+        r"|tensordot|contract\w*|ragged_dot)\b"
         + _GOT
         + r"(?:dim|shape|size|rank|ax[ei]s|subscript|types? for|operand|equal|same|length)|contract\w+ dim\w+",
         differing_sizes,
@@ -604,7 +613,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "vmap.",
         r"\bndim\b|\brank\b|number of dimensions|\b\d-?d(?:imensional)?\b|(?:one|two|three)[- ]dimension\w*"
         r"|\bscalars?\b|\bvectors?\b"
-        r"|\bmatri(?:x|ces)\b|dimensions? (?:array|input|must|of)|dimensional|0-d|too (?:many|few) (?:ind|dim)"
+        r"|\bmatri(?:x|ces)\b|dimensions? (?:array|input)|dimensional|0-d|too (?:many|few) (?:ind|dim)"
         r"|non-scalar",
         rank_found,
     ),
@@ -688,7 +697,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"\bboth\b|\bonly one of\b|\bexactly one\b|mutually exclusive|\beither\b"
         + _GOT
         + r"\bor\b|cannot (?:be )?(?:specify|specified|pass|set|used?|combine)"
-        r"|can ?not be (?:used|specified|combined|None)|must (?:be )?specif(?:y|ied)|\brequires?\b"
+        r"|can ?not be (?:used|specified|combined|None)|must (?:be )?(?:specify|specified)|\brequires?\b"
         + _GOT
         + r"\bto be (?:set|specified|given|True|False)"
         r"|\bif \w+ is\b|when \w+ is|together with|must not be (?:specified|set|None)|is (?:required|None)\b"
@@ -714,7 +723,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         r"|does ?n[o']t support|do not support|only supports?"
         r"|no (?:\w+ )?(?:rule|handler|implementation|lowering|evaluation)|is only (?:supported|implemented"
         r"|available)|only \w+ (?:are|is) supported"
-        r"|NotImplemented|not defined|missing (?:rule|lowering)|cannot (?:lower|handle|convert|interpret)|\bTODO\b"
+        r"|NotImplemented|missing (?:rule|lowering)|cannot (?:lower|handle|convert|interpret)|\bTODO\b"
         r"|can't (?:lower|handle)|only implemented",
     ),
     _family(
@@ -782,7 +791,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "A function of the library met a state that its authors excluded.",
         "Reduce the program, try a newer release, and report it with the traceback (JAX_TRACEBACK_FILTERING=off).",
         r"\binternal\b|\bbug\b|unreachable|should (?:not|never)|please (?:file|report|open)|\bunexpected\b|assert\w*"
-        r"|impossible|inconsisten\w+|this is an error in",
+        r"|impossible|(?:inconsistent|inconsistency)|this is an error in",
     ),
     _family(
         "ty",  # last: most messages name a type
@@ -837,7 +846,8 @@ def family_of(message: str) -> Family | None:
 _OF_TYPES: Final = lazy_regex(r"\b(?:integ\w+|float\w*|bool\w*|complex|inexact|numeric)\b[^\n]{0,12}\bdtypes?\b")
 """The words about types that messages of all functions have, whatever else they name."""
 _OF_OPTIONS: Final = lazy_regex(
-    r"Error: (?:\w+: )?(?:[Ii]nvalid|[Uu]nknown|[Uu]nrecognized) (?:(?!axis|ax)[A-Za-z]\w* ){1,3}['\"`:=]"
+    r"\benum value|must be (?:None or )?(?:one of|in) [\[({]['\"]|Error: (?:\w+: )?(?:[Ii]nvalid|(?:Unknown|unknown)"
+    r"|[Uu]nrecognized) (?:(?!axis|ax)[A-Za-z]\w* ){1,3}['\"`:=]"
 )
 """A value in quotes that an option does not have."""
 _VAGUE: Final = ("ag", "ty", "ln", "op", "nm", "or", "tk")
@@ -877,6 +887,8 @@ _OF_PYTHON: Final = lazy_regex(
     r"|must be real number, not|cannot unpack non-iterable|(?:not enough|too many) values to unpack)"
 )
 """The words of Python's own exceptions, and of NumPy's types, in which calls with a wrong value end."""
+_OF_NAMES: Final = lazy_regex(r"(?:NameError|KeyError|ImportError|ModuleNotFoundError|SyntaxError|AssertionError): ")
+"""Exceptions whose words are of the program that raises them."""
 _OF_JAX: Final = lazy_regex(r"\b(?:jax|jnp|lax|flax|nnx|optax|orbax|pallas|pltpu|plgpu|shard_map|pjit|eqx|haiku)\b")
 
 
@@ -904,6 +916,7 @@ def family_messages(text: str, exceptions: Iterable[int], *, has_cause: bool = F
             is_vague = family.code in _VAGUE or (family.code == "un" and not _NOT_IMPLEMENTED.search(message))
             exact = (family_of(message) or family) if is_vague else family
             return [_found(exact, start, message, found)]
+    messages = {start: message for start, message in messages.items() if not _OF_NAMES.match(message.lstrip())}
     has_traceback = "Traceback (most recent call last)" in text and system_of(text) is not None
     for start, message in messages.items() if not has_cause else ():
         if _OF_PYTHON.match(message.lstrip()):
