@@ -26,7 +26,7 @@ NO_DOCTESTS := -o testpaths=tests -o addopts="--ignore=tests/bench --strict-conf
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint oracle newest judge bench golden fuzz mutate dist clean
+.PHONY: help demo test check lint oracle newest judge bench golden fuzz hunt mutate dist clean
 
 help: ## list targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
@@ -68,8 +68,8 @@ golden: $(VENV)/.test ## regenerate golden files (review with git diff)
 fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
 
-hunt: $(VENV)/.oracle ## compile random programs pass by pass for SECONDS=600, and evaluate every dump (ARGS="--platform tpu")
-	@$(PY) tests/hunt.py --seconds $(SECONDS) $(ARGS)
+hunt: $(ORACLE)/.oracle ## compile random programs pass by pass for SECONDS=60, and evaluate every dump (ARGS="--platform tpu")
+	@$(ORACLE)/bin/python tests/hunt.py --seconds $(SECONDS) $(ARGS)
 
 mutate: $(VENV)/.dev ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/memory/heaps.py")
 	@$(PY) tests/mutate.py $(ARGS)
