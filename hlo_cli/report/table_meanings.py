@@ -216,6 +216,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "consumers": "consumers of the producer with their times",
             "dot_kernels": "dots with the kernel of Triton that XLA:GPU makes of each, and where it stops",
             "tiles": "tiles that XLA:GPU measures for the Triton kernel of each dot; the first is taken without a GPU",
+            "normalizations": "normalizations that XLA:GPU makes one Triton kernel or leaves, with tilings and times",
             "changed_kernels": "kernels that a change affects, with their predicted time",
             "chips": "chips with the fusions that XLA would make for each",
             "devices": "figures of the chips that XLA's model uses",

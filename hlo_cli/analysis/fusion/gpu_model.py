@@ -505,6 +505,8 @@ def overlapped(compute: int, memory: int) -> int:
 # Mirrors xla/service/gpu/model/gpu_performance_model.cc and gpu_performance_model_base.cc.
 
 
+TRITON: Final = "touches Triton: not modeled"
+"""Not a reason of XLA: its decision on some Triton fusions is not modeled."""
 LAUNCH: Final = TICKS_PER_MICROSECOND
 """`kKernelLaunchOverhead` in ticks."""
 _UNKNOWN_BYTES: Final = 4  # gpu_performance_model_base.cc takes 4 bytes for an operand that is not an array
@@ -603,6 +605,10 @@ class KernelModel:
     def time(self, node: Node) -> KernelTime:
         """Time of the kernel of a node (`EstimateRunTimeForInstruction`)."""
         return (self._kernels.get(node) or self._kernel(node)).time
+
+    def triton_reason(self, producer: Node, consumer: Node) -> str | None:
+        """The reason against fusing two of which Triton compiles one; None if there is none."""
+        return TRITON
 
     def fused_time(self, producer: Node, consumer: Node, *, keeps_producer: bool = False) -> KernelTime:
         """Time of the kernel of a producer fused into a consumer (`EstimateRunTimeForFusion`).

@@ -23,7 +23,7 @@ from hlo_cli.analysis.fusion.gpu_emitters import (
     moves_nothing,
     tiled_transpose_of,
 )
-from hlo_cli.analysis.fusion.gpu_model import KernelModel
+from hlo_cli.analysis.fusion.gpu_model import TRITON, KernelModel
 from hlo_cli.analysis.fusion.mutable_graph import Node, is_effective_scalar, is_elementwise, is_fusible
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -67,8 +67,8 @@ DYNAMIC_SLICE_INDEX: Final = "DUS and DS index mismatch"
 DYNAMIC_SLICE_SHARED: Final = "Fusing DS into DUS will also fuse another non-elementwise op with shared operand as DUS."
 UNRECOGNIZED: Final = "unrecognized inplace update non-elementwise output pair"
 
-TRITON: Final = "touches Triton: not modeled"
-"""Not a reason of XLA: its decision on Triton fusions is not modeled."""
+NO_TILING: Final = "No valid tilings found"
+"""The end of XLA's reason: no tile of a Triton fusion fits into the registers of a block."""
 
 MEANINGS: Final = MappingProxyType(
     {
@@ -98,7 +98,8 @@ MEANINGS: Final = MappingProxyType(
         DYNAMIC_SLICE_INDEX: "the producer's dynamic-slice and the in-place update have different indices",
         DYNAMIC_SLICE_SHARED: "another operation would read the buffer that is updated in place",
         UNRECOGNIZED: "the consumer updates a buffer in place, and the producer moves elements of it",
-        TRITON: "one of them is a Triton fusion; XLA's times for these are not modeled",
+        TRITON: "one of them is a Triton fusion; XLA's tiles of the other are not modeled",
+        NO_TILING: "no tile of both as one Triton kernel fits into the registers of a block",
     }
 )
 """What each reason means, in plain words."""
@@ -322,9 +323,9 @@ class GpuFusionRules:
             return PRODUCER_NOT_FUSIBLE
         if not can_be_fused(consumer):
             return CONSUMER_NOT_FUSIBLE
-        # XLA decides by symbolic tile analysis, which is not modeled; to say so is better than a guess.
+        # XLA asks for a tiling, and nothing else.
         if is_triton(producer) or is_triton(consumer):
-            return TRITON
+            return self._model.triton_reason(producer, consumer)
         if is_fusible_bitcast(consumer):
             return BITCAST_CONSUMER
         if (reason := scatter_reason(producer, consumer)) is not None:

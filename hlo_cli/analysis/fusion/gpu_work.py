@@ -251,6 +251,14 @@ class OperationWork:
             found = self._known[key] = Basic(self._flops(node), _utilization(node), _hands_groups_on(node))
         return found
 
+    def per_element(self, node: Node) -> int:
+        """Cycles for one element of the result, as the model of tiled kernels counts them."""
+        if node.opcode == opcodes.REDUCE:
+            called = node.instruction.called_computations
+            factor = elements_of(node.operands[0].shape) // max(1, elements_of(first_array(node.shape)))
+            return (factor - 1) * int(self._flops_of(called[0])) if called else 0
+        return self._cycles.get((node.opcode, type_of(node)), DEFAULT_CYCLES) if node.opcode in _COUNTED else 0
+
     def bytes_of(self, node: Node) -> tuple[list[float], float]:
         """Bytes that an operation reads of each operand, and writes."""
         reads: list[float] = [bytes_of(operand.shape) for operand in node.operands]

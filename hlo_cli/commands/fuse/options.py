@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PASSES: Final = (
     *("splitk-rewriter", "triton-gemm-rewriter", "hoist-fused-bitcasts", "gemm-fusion-swap-operands"),
-    *("priority-fusion", "multi_output_fusion"),
+    *("triton-softmax-rewriter", "priority-fusion", "multi_output_fusion"),
 )
 """Passes of XLA:GPU that --pass runs alone, in their order."""
 SWITCHES: Final = ("cpu", "multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")

@@ -9,7 +9,8 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS, costs_among
 from hlo_cli.analysis.fusion.cpu_rules import FusionRules
-from hlo_cli.analysis.fusion.gpu_rules import TRITON
+from hlo_cli.analysis.fusion.gpu_model import TRITON
+from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.hardware.gpu_devices import gpu_device
 from hlo_cli.analysis.hardware.target import target_of
@@ -44,6 +45,7 @@ from hlo_cli.transform.fusion.gpu_fusion import (
     gpu_kernel_times,
 )
 from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED
+from hlo_cli.transform.fusion.softmax_fusion import FusedSoftmax
 from hlo_cli.transform.in_place_hazards import copies_note
 
 # --- fusions of XLA:GPU ---
@@ -95,6 +97,8 @@ def _fusion_tables(fusion: GpuFusion, chip: str) -> Iterator[Table]:
         yield _dots_table(fusion)
         if fusion.tiles:
             yield _tiles_table(fusion.tiles, chip)
+    if fusion.softmaxes:
+        yield _softmax_table(fusion.softmaxes)
     steps = rows_from(parts, fusion.fused)
     yield Table("steps", parts, steps, noun="steps", main=False, person=False)
 
@@ -143,6 +147,27 @@ def _tiles_table(found: Sequence[DotTiles], chip: str) -> Table:
     return Table("tiles", columns, rows, noun="tiles", main=False, person=False)
 
 
+def _softmax_table(softmaxes: Sequence[FusedSoftmax]) -> Table:
+    """Each normalization: the kernel of Triton or why there is none, tilings, and XLA's times without launches."""
+    columns = (
+        Column("normalization", "normalization", "name", role="name", of=lambda each: each.root),
+        Column("reads_value", "reads", "name", of=lambda each: each.producer),
+        Column("triton_kernel", "Triton kernel", "name", of=lambda each: each.fusion or None),
+        Column("reason", "reason", of=lambda each: each.reason or None),
+        Column("tilings", "tilings", "count", of=lambda each: each.tilings or None),
+        Column("valid_tilings", "valid", "count", of=lambda each: each.valid if each.tilings else None),
+        Column("best_tile", "tile",
+               of=lambda each: "×".join(map(str, each.tiling.tile)) if each.tiling is not None else None),
+        Column("block_warps", "warps", "count", of=lambda each: each.tiling.warps if each.tiling is not None else None),
+        Column("fused_seconds", "fused", "seconds",
+               of=lambda each: each.tiling.ticks / TICKS_PER_SECOND if each.tiling is not None else None),
+        Column("unfused_seconds", "unfused", "seconds", like="fused_seconds",
+               of=lambda each: each.unfused_ticks / TICKS_PER_SECOND if each.unfused_ticks is not None else None),
+    )  # fmt: skip
+    rows = rows_from(columns, softmaxes)
+    return Table("normalizations", columns, rows, noun="normalizations", title="normalizations", main=False)
+
+
 def _stops_of(dot: FusedDot) -> str | None:
     """Where a kernel stopped, and why, in XLA's words.
 
@@ -160,6 +185,7 @@ PASSES: Final[dict[str, Pass]] = {
     "triton-gemm-rewriter": "gemm",
     "hoist-fused-bitcasts": "hoist",
     "gemm-fusion-swap-operands": "swap",
+    "triton-softmax-rewriter": "softmax",
     "priority-fusion": "priority",
     "multi_output_fusion": "multi-output",
 }
@@ -169,6 +195,8 @@ PASSES: Final[dict[str, Pass]] = {
 def _certainty_notes(fusion: GpuFusion, chip: str, one: str | None) -> Iterator[str]:
     """Notes on how certain the fusions are."""
     passes = f"only {one}" if one is not None else "priority fusion, then multi-output fusion"
+    if fusion.softmaxes and one is None:
+        passes = f"Triton kernels of normalizations, {passes}"
     if fusion.dots and one is None:
         passes = f"split-K, Triton kernels of dots, {passes}"
     yield f"fusions are those of XLA:GPU in jaxlib 0.10.2 for {chip}: {passes}"

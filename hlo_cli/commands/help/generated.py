@@ -10,6 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion import gpu_rules
 from hlo_cli.analysis.fusion.cpu_rules import PAIR_RULES
+from hlo_cli.analysis.fusion.gpu_model import TRITON
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chip_table import Chip
 from hlo_cli.analysis.hardware.chips import known_chips
@@ -99,7 +100,7 @@ def fusion_rules_markdown() -> str:
 _SHARED: Final = gpu_rules.SHARED_MEMORY.format(budget=49_152)
 _OMITTED: Final = frozenset(
     (
-        *(gpu_rules.NO_USERS, gpu_rules.ROOT, gpu_rules.BITCAST_CONSUMER, gpu_rules.TRITON, gpu_rules.IN_PLACE_TWICE),
+        *(gpu_rules.NO_USERS, gpu_rules.ROOT, gpu_rules.BITCAST_CONSUMER, TRITON, gpu_rules.IN_PLACE_TWICE),
         *(gpu_rules.SEVERAL_MOVES, gpu_rules.IN_PLACE_CONFLICT, gpu_rules.SEVERAL_UPDATES, gpu_rules.UNRECOGNIZED),
         *(gpu_rules.SLICE_SHAPE, gpu_rules.SLICE_INDEX, gpu_rules.SLICE_SHARED),
         *(gpu_rules.DYNAMIC_SLICE_SHAPE, gpu_rules.DYNAMIC_SLICE_INDEX, gpu_rules.DYNAMIC_SLICE_SHARED),

@@ -5,6 +5,7 @@ The passes change graphs of nodes. What they make has no instruction in the modu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -20,6 +21,7 @@ from hlo_cli.analysis.fusion.gemm_tiles import (
 )
 from hlo_cli.analysis.fusion.gpu_emitters import inverse, sizes_of, type_of
 from hlo_cli.analysis.fusion.mutable_graph import FusionBody, MutableGraph, Node, is_elementwise, users_first
+from hlo_cli.analysis.fusion.triton_model import Tiling
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.value_types import ArrayLiteral, Literal
@@ -135,6 +137,38 @@ class NodeMaker:
         made.instructions, made.parameters, made.root = (*parameters, root), tuple(parameters), root
         self.computations.append(made)
         return made
+
+
+def set_block_config(fusion: Node, tiling: Tiling, maker: NodeMaker) -> None:
+    """Writes the tile and the warps of a fusion of Triton into its backend_config."""
+    config = {
+        "fusion_backend_config": {
+            "kind": "__triton",
+            "block_level_fusion_config": {
+                "num_warps": str(tiling.warps),
+                "output_tiles": [{"sizes": [str(side) for side in tiling.tile]}],
+                "num_ctas": 1,
+                "num_stages": 1,
+                "is_tma_allowed": False,
+                "is_warp_specialization_allowed": False,
+                "waves_per_eu": 0,
+            },
+        }
+    }
+    text = json.dumps(config, separators=(",", ":"))
+    if fusion.instruction.opcode == opcodes.FUSION:
+        maker.set_attributes(fusion, {"backend_config": text}, _array(fusion))
+        return
+    # A fusion of an operation has no instruction of its own yet.
+    attributes = (Attribute("kind", fusion.kind), Attribute("calls", ""), *_metadata(fusion.instruction))
+    made = maker.instruction(
+        opcodes.FUSION,
+        fusion.shape,
+        fusion.instruction,
+        (*attributes, Attribute("backend_config", text)),
+        name=fusion.name,
+    )
+    fusion.instruction = made
 
 
 def array_shape(element: str, sizes: Sequence[int], minor_to_major: Sequence[int] | None = None) -> ArrayShape:

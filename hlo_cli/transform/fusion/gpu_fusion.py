@@ -9,10 +9,11 @@ from typing import Final, Literal, NamedTuple
 from hlo_cli.analysis.cost.cost_analysis import NO_KERNELS
 from hlo_cli.analysis.fusion.gemm_tiles import DotSizes, GemmTile, candidate_tiles, dot_sizes
 from hlo_cli.analysis.fusion.gpu_emitters import bits_of, bytes_of
-from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
-from hlo_cli.analysis.fusion.gpu_rules import TRITON, GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
+from hlo_cli.analysis.fusion.gpu_model import LAUNCH, TRITON, KernelModel, KernelTime
+from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, is_triton
 from hlo_cli.analysis.fusion.gpu_work import TICKS_PER_SECOND, microseconds
 from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, mutable_graph_of
+from hlo_cli.analysis.fusion.triton_model import TritonKernelModel
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice, gpu_device
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -32,6 +33,7 @@ from hlo_cli.transform.fusion.gemm_rewrites import (
 )
 from hlo_cli.transform.fusion.gpu_passes import GpuPasses
 from hlo_cli.transform.fusion.gpu_priority_fusion import UNDECIDED, PriorityFusion, identities_of
+from hlo_cli.transform.fusion.softmax_fusion import FusedSoftmax, fuse_softmax
 from hlo_cli.transform.rewriting import ModuleNames, check_rewritable
 from hlo_cli.transform.sugar import desugar
 
@@ -41,10 +43,11 @@ from hlo_cli.transform.sugar import desugar
 # Mirrors xla/service/gpu/fusion_pipeline.cc: priority fusion, merging of equal operations, and multi-output fusion.
 
 
-Pass = Literal["split-k", "gemm", "hoist", "swap", "priority", "multi-output"]
+Pass = Literal["split-k", "gemm", "hoist", "swap", "softmax", "priority", "multi-output"]
 MATMULS: Final[tuple[Pass, ...]] = ("split-k", "gemm", "hoist", "swap")
+TRITON_PASSES: Final[tuple[Pass, ...]] = (*MATMULS, "softmax")
 BOTH: Final[tuple[Pass, ...]] = ("priority", "multi-output")
-ALL: Final[tuple[Pass, ...]] = (*MATMULS, *BOTH)
+ALL: Final[tuple[Pass, ...]] = (*TRITON_PASSES, *BOTH)
 
 EXACT: Final = "exact"
 TIE: Final = "tie by names and order of the file"
@@ -85,7 +88,7 @@ class GpuFusion:
     All fusions of a computation are `UNDECIDED` if priority fusion was ended there, and may grow; `undecided` are the
     names of such computations. `times` is the time of all kernels in microseconds, each run once, before and after, by
     XLA's model. `splits`, `dots`, and `swapped` are what became of dots of a module from before the passes on them, and
-    `tiles` those that XLA tries for each kernel of a dot.
+    `tiles` those that XLA tries for each kernel of a dot; `softmaxes` are its normalizations.
     """
 
     module: Module
@@ -97,6 +100,7 @@ class GpuFusion:
     dots: tuple[FusedDot, ...] = ()
     swapped: tuple[str, ...] = ()
     tiles: tuple[DotTiles, ...] = ()
+    softmaxes: tuple[FusedSoftmax, ...] = ()
 
 
 class GpuDecision(NamedTuple):
@@ -151,7 +155,7 @@ def gpu_fuse(module: Module, chip: str, *, passes: tuple[Pass, ...] = ALL) -> Gp
     >>> print(fusion.module.entry.root, fusion.fused[0].producer, fusion.certainty)
     <fusion fusion> n {'fusion': 'exact'}
     """
-    model = KernelModel(gpu_device(chip))
+    model = TritonKernelModel(gpu_device(chip))
     with no_garbage_collection():
         check_rewritable(module)
         return _Pipeline(desugar(module), model, passes).run()
@@ -165,7 +169,7 @@ def gpu_fused_module(module: Module, chip: str) -> Module | None:
     >>> print(gpu_fused_module(parse_module(text), "h100").entry.root)
     <fusion fusion>
     """
-    model = KernelModel(gpu_device(chip))
+    model = TritonKernelModel(gpu_device(chip))
     with no_garbage_collection():
         check_rewritable(module)
         pipeline = _Pipeline(desugar(module), model, ALL)
@@ -176,7 +180,7 @@ def gpu_fused_module(module: Module, chip: str) -> Module | None:
 class _Pipeline:
     """The fusion passes over a module."""
 
-    def __init__(self, module: Module, model: KernelModel, passes: tuple[Pass, ...]) -> None:
+    def __init__(self, module: Module, model: TritonKernelModel, passes: tuple[Pass, ...]) -> None:
         self.module = module
         self.model = model
         self.passes = passes
@@ -186,46 +190,63 @@ class _Pipeline:
         self.dots: list[FusedDot] = []
         self.swapped: list[str] = []
         self.tiles: list[DotTiles] = []
-        if self._is_before_matmuls():
-            self.module = self._with_matmuls()
+        self.softmaxes: list[FusedSoftmax] = []
+        self.module = self._with_triton()
         self.run_passes = GpuPasses(
             self.module, model, is_priority="priority" in passes, is_multi_output="multi-output" in passes
         )
 
-    def _is_before_matmuls(self) -> bool:
-        """Whether passes on dots are to be run, and have not been."""
-        if set(MATMULS).isdisjoint(self.passes) or self.model.device.is_rocm:
-            return False
+    def _triton_passes(self) -> tuple[Pass, ...]:
+        """The passes that make kernels of Triton, as far as they are to be run and have not been."""
+        if self.model.device.is_rocm:
+            return ()
+        wanted = tuple(each for each in self.passes if each in TRITON_PASSES)
+        # What is asked for alone is run on whatever there is.
+        if len(self.passes) == 1:
+            return wanted
         made = (each for each in self.module.instructions if each.opcode in (opcodes.FUSION, opcodes.CUSTOM_CALL))
-        return not any(each.opcode == opcodes.FUSION or _is_of_cublas(each) for each in made) or self.passes[0] in (
-            "hoist",
-            "swap",
+        fusions = [each for each in made if each.opcode == opcodes.FUSION or _is_of_cublas(each)]
+        if not fusions:
+            return wanted
+        kinds = (each.attribute("backend_config") or "" for each in fusions)
+        is_early = all(
+            "__triton_gemm" in kind or _is_of_cublas(each) for each, kind in zip(fusions, kinds, strict=True)
         )
+        return tuple(each for each in wanted if each == "softmax" and is_early)
 
-    def _with_matmuls(self) -> Module:
-        """Runs the passes on dots on all computations."""
+    def _with_triton(self) -> Module:
+        """Runs the passes that make kernels of Triton on all computations."""
+        passes = self._triton_passes()
+        if not passes:
+            return self.module
         text, device = self.module.source.text, self.model.device
         maker = NodeMaker(ModuleNames(self.module))
         graphs = {each: mutable_graph_of(each, text) for each in gpu_computations(self.module)}
         for graph in graphs.values():
-            if "split-k" in self.passes:
+            if "split-k" in passes:
                 self.splits += split_dots(graph, device, maker)
-            if "gemm" in self.passes:
+            if "gemm" in passes:
                 self.dots += fuse_dots(graph, device, maker)
-            if "hoist" in self.passes:
+            if "hoist" in passes:
                 hoist_bitcasts(graph, maker)
-            if "swap" in self.passes:
+            if "swap" in passes:
                 self.swapped += swap_operands(graph, maker)
+            if "softmax" in passes:
+                self.softmaxes += fuse_softmax(graph, device, maker)
             self.tiles += (_tiles_of(node, device) for node in graph.nodes if is_dot_kernel(node))
         for dot in self.dots:
             operations = (name for name in dot.operations if dot.fusion and name != dot.dot)
             self.fused += (GpuFused(name, dot.dot, dot.fusion, "gemm") for name in operations)
-        if not (self.splits or self.swapped or "hoist" in self.passes or any(dot.fusion for dot in self.dots)):
+        if not (self._has_triton_kernels() or self.splits or self.swapped or passes == ("hoist",)):
             return self.module
         # A pass that is run alone leaves what it does not call, as XLA's own.
         kept = uncalled_names(self.module)
         module = replace(self.module, computations=(*maker.computations, *self.module.computations))
         return without_uncalled(rebuild(module, graphs), names=kept)
+
+    def _has_triton_kernels(self) -> bool:
+        """Whether the passes made kernels of Triton."""
+        return any(dot.fusion for dot in self.dots) or any(each.fusion for each in self.softmaxes)
 
     def fuse(self) -> dict[Computation, MutableGraph]:
         """Runs the passes on all computations."""
@@ -260,7 +281,7 @@ class _Pipeline:
                 continue
             ties = self.run_passes.ties(graph)
             # XLA normalizes types and layouts between the two.
-            is_whole = not any(dot.fusion for dot in self.dots)
+            is_whole = not self._has_triton_kernels()
             certainty.update((node.name, _certainty_of(node, ties) if is_whole else BETWEEN) for node in fusions)
         undecided = tuple(graph.computation.name for graph in graphs.values() if graph in self.run_passes.undecided)
         times = microseconds(self.before), microseconds(after)
@@ -274,11 +295,12 @@ class _Pipeline:
             tuple(self.dots),
             tuple(self.swapped),
             tuple(self.tiles),
+            tuple(self.softmaxes),
         )
 
     def _time(self, graph: MutableGraph) -> int:
         """Ticks of all kernels of a computation that the model knows."""
-        kernels = (node for node in graph.nodes if _is_kernel(node))
+        kernels = (node for node in graph.nodes if _is_kernel(node, self.model))
         return sum(LAUNCH + self.model.time(node).ticks for node in kernels)
 
 
@@ -310,7 +332,7 @@ def gpu_decisions(module: Module, chip: str) -> list[GpuDecision]:
     >>> [(each.names, each.reason) for each in gpu_decisions(parse_module(text), "h100")]
     [(('n', 's'), 'the consumer is not fusible')]
     """
-    model = KernelModel(gpu_device(chip))
+    model = TritonKernelModel(gpu_device(chip))
     decisions: list[GpuDecision] = []
     with no_garbage_collection():
         module = desugar(module)
@@ -362,10 +384,15 @@ def _apart(
             )
 
 
-def _is_kernel(node: Node) -> bool:
+def _has_time(node: Node, model: TritonKernelModel) -> bool:
+    """Whether the model knows a time: not of fusions for Triton with unknown tiles."""
+    return not is_triton(node) or model.tiling_of(node) is not None
+
+
+def _is_kernel(node: Node, model: TritonKernelModel) -> bool:
     """Whether a node is a kernel whose time the model knows."""
     free = (opcodes.CONSTANT, opcodes.BITCAST)
-    return can_be_fused(node) and node.opcode not in free and not is_triton(node)
+    return can_be_fused(node) and node.opcode not in free and _has_time(node, model)
 
 
 def _is_producer(node: Node) -> bool:
@@ -476,12 +503,12 @@ def gpu_kernel_times(module: Module, chip: str) -> GpuKernelTimes:
     >>> gpu_kernel_times(parse_module(text), "h100")
     GpuKernelTimes(seconds={'n': 1.00075e-06}, unknown=1)
     """
-    model = KernelModel(gpu_device(chip))
+    model = TritonKernelModel(gpu_device(chip))
     seconds: dict[str, float] = {}
     unknown = 0
     for computation in gpu_computations(module):
         for node in mutable_graph_of(computation, module.source.text).nodes:
-            if can_be_fused(node) and node.opcode not in _WITHOUT_KERNEL and not is_triton(node):
+            if can_be_fused(node) and node.opcode not in _WITHOUT_KERNEL and _has_time(node, model):
                 seconds[node.name] = (LAUNCH + model.time(node).ticks) / TICKS_PER_SECOND
             else:
                 unknown += node.opcode not in NO_KERNELS

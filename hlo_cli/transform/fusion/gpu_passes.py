@@ -690,7 +690,7 @@ class GpuPasses:
             self._merge_equal(graph)
         else:
             # The order of users after priority fusion is in no text, so it is made by running the pass again.
-            _restore_users(graph, KernelModel(self._model.device), self._other_names)
+            _restore_users(graph, type(self._model)(self._model.device), self._other_names)
         self._before[graph] = _copy_graph(graph) if self._may_repeat(graph) else None
         fusion = GpuMultiOutputFusion(graph, self._model, self._names)
         fusion.run()
@@ -724,7 +724,7 @@ class GpuPasses:
             for number in range(2):
                 remade = mutable_graph_of(graph.computation, text)
                 order = _identity_orders(remade)[number]
-                PriorityFusion(remade, KernelModel(self._model.device), self._other_names, order).run()
+                PriorityFusion(remade, type(self._model)(self._model.device), self._other_names, order).run()
                 without_dead(remade, self._effects)
                 if self._is_multi_output:
                     self._equal.merge_in(remade)
@@ -732,7 +732,7 @@ class GpuPasses:
                 yield remade
 
     def _merge_again(self, graph: MutableGraph) -> MutableGraph:
-        GpuMultiOutputFusion(graph, KernelModel(self._model.device), self._other_names).run()
+        GpuMultiOutputFusion(graph, type(self._model)(self._model.device), self._other_names).run()
         without_dead(graph, self._effects)
         return graph
 

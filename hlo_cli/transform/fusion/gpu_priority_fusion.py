@@ -15,13 +15,21 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.fusion import gpu_rules
 from hlo_cli.analysis.fusion.gpu_emitters import LOOP, elements_of
 from hlo_cli.analysis.fusion.gpu_model import LAUNCH, KernelModel, KernelTime
-from hlo_cli.analysis.fusion.gpu_rules import GpuFusionRules, can_be_fused, is_fusible_bitcast, scatter_reason
+from hlo_cli.analysis.fusion.gpu_rules import (
+    GpuFusionRules,
+    can_be_fused,
+    is_fusible_bitcast,
+    is_triton,
+    scatter_reason,
+)
 from hlo_cli.analysis.fusion.mutable_graph import MutableGraph, Node, Users, is_fusible
+from hlo_cli.analysis.fusion.triton_model import TritonKernelModel
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.transform.fusion.fused_nodes import create_fusion, merge_fusion, merge_producer
+from hlo_cli.transform.fusion.gemm_rewrites import NodeMaker, set_block_config
 from hlo_cli.transform.rewriting import ModuleNames
 
 # --- orders that no text has ---
@@ -187,6 +195,7 @@ class PriorityFusion:
     steps: int = 0
     is_decided: bool = True
     rules: GpuFusionRules = field(init=False)
+    _maker: NodeMaker = field(init=False)
     priorities: dict[Node, float] = field(default_factory=dict)
     _last_identity: int = 0
     _heap: list[tuple[float, int, int, Node]] = field(default_factory=list)
@@ -199,6 +208,7 @@ class PriorityFusion:
 
     def __post_init__(self) -> None:
         self.rules = GpuFusionRules(self.model, self.graph.root)
+        self._maker = NodeMaker(self.names)
         self._last_identity = max(self.identities.values(), default=0)
 
     def run(self) -> None:
@@ -269,10 +279,16 @@ class PriorityFusion:
         for constant in [node for node in self.graph.nodes if _is_small_constant(node)]:
             # XLA tests only the rule on scatters here.
             for user in list(constant.users):
-                if scatter_reason(constant, user) is None and can_be_fused(user) and user.kind != "kCustom":
+                if is_triton(user):
+                    # The tile stays: a scalar is in a register of each thread.
+                    merge_producer(self.graph, user, constant, self.names)
+                    self.model.forget(user)
+                elif scatter_reason(constant, user) is None and can_be_fused(user) and user.kind != "kCustom":
                     self.model.forget(self._fuse(constant, user))
 
     def _fuse(self, producer: Node, consumer: Node) -> Node:
+        if is_triton(producer) or is_triton(consumer):
+            return self._fuse_in_triton(producer, consumer)
         known = self._pairs.get(producer, {}).get(consumer)
         emitter = known.emitter if known is not None else self.model.merged_analysis(producer, consumer).emitter
         fusion = consumer
@@ -289,6 +305,27 @@ class PriorityFusion:
         self.steps += 1 if producer.body is None else len(producer.body.nodes) - len(producer.body.parameters)
         merge = merge_producer if producer.body is None else merge_fusion
         merge(self.graph, fusion, producer, self.names)
+        return fusion
+
+    def _fuse_in_triton(self, producer: Node, consumer: Node) -> Node:
+        """Fuses into a kernel of Triton, which gets its best tile."""
+        fusion = consumer
+        if consumer.body is None:
+            fusion = create_fusion(
+                self.graph, consumer, "kCustom", self.names, name=opcodes.FUSION, body_name="fused_computation"
+            )
+            self.rules.root = self.graph.root
+            self._last_identity += 1
+            self.identities[fusion] = self._last_identity
+        fusion.kind = "kCustom"
+        self.steps += 1 if producer.body is None else len(producer.body.nodes) - len(producer.body.parameters)
+        merge = merge_producer if producer.body is None else merge_fusion
+        merge(self.graph, fusion, producer, self.names)
+        self.model.forget(fusion)
+        assert isinstance(self.model, TritonKernelModel)  # no other model allows these
+        tiling = self.model.tiling_of(fusion)
+        if tiling is not None:
+            set_block_config(fusion, tiling, self._maker)
         return fusion
 
     def _note_fusion(self, producer: Node, consumer: Node, fusion: Node) -> None:
