@@ -105,6 +105,19 @@ def test_each_dot_says_why_it_stops_or_stays() -> None:
     assert (tiny.fusion, tiny.reason) == ("", TINY)
 
 
+@pytest.mark.parametrize(("opcode", "arguments"), [("add", 3), ("multiply", 2)])
+def test_a_product_of_two_matrices_does_not_join(opcode: str, arguments: int) -> None:
+    """As jaxlib 0.10.2 compiles `(a * c) @ b` and `(a + c) @ b` for an H100."""
+    text = f"""ENTRY e {{ a = f16[512,2048] parameter(0)  c = f16[512,2048] parameter(1)  b = f16[2048,128] parameter(2)
+    x = f16[512,2048] {opcode}(a, c)
+    ROOT d = f16[512,128] dot(x, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
+    module = parse_module(text)
+    graph = mutable_graph_of(module.entry, text)
+    fuse_dots(graph, gpu_device("h100"), NodeMaker(ModuleNames(module)))
+    assert graph.root is not None
+    assert len(graph.root.operands) == arguments
+
+
 def test_types_depend_on_the_chip() -> None:
     text = """ENTRY e { a = f8e4m3fn[64,64] parameter(0)  b = f8e4m3fn[64,64] parameter(1)
     ROOT d = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""

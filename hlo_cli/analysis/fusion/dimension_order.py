@@ -640,6 +640,9 @@ def _is_input_worth(node: Node) -> bool:
         return True
     if len(node.users) > 1:
         return False
+    # Of scales of parts of a dimension, which XLA joins by a flag that is off.
+    if node.opcode == "multiply":
+        return False
     are_given = all(operand.opcode in _GIVEN for operand in node.operands)
     if node.opcode == opcodes.SLICE and are_given:
         return True
