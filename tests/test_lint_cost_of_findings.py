@@ -169,6 +169,17 @@ def test_a_value_of_a_loop_is_not_named_while() -> None:
     assert "at m.py:7" in only.message
 
 
+def test_what_a_loop_carries_is_no_name_of_one_of_its_results() -> None:
+    text = """body { t = (s32[], f32[512,128]{1,0}) parameter(0)  ROOT r = (s32[], f32[512,128]{1,0}) tuple() }
+    condition { t = (s32[], f32[512,128]{1,0}) parameter(0)  ROOT c = pred[] constant(false) }
+    ENTRY e { x = (s32[], f32[512,128]{1,0}) parameter(0)
+      w = (s32[], f32[512,128]{1,0}) while(x), condition=condition, body=body, metadata={op_name="jit(f)/while"}
+      g = f32[512,128]{1,0} get-tuple-element(w), index=1, metadata={op_name="jit(f)/while"}
+      ROOT c = f32[512,128]{0,1} copy(g), metadata={op_name="jit(f)/while" source_file="m.py" source_line=7} }"""
+    [only] = copies(text)
+    assert only.message.startswith("the f32[512,128] value at m.py:7")
+
+
 def test_shares_are_of_time_if_it_is_known_and_of_what_the_program_can_change() -> None:
     fast = Finding("note", "", cost_bytes=30, seconds=1.0, cause=Cause("fast"))
     slow = Finding("note", "", cost_bytes=10, seconds=3.0, cause=Cause("slow"))

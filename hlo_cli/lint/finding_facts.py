@@ -22,7 +22,7 @@ from hlo_cli.ir.instruction import Instruction, Users
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS, BLOCK_MOVES, wrapped_opcode
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.findings import Cause
 from hlo_cli.report.numbers import format_bytes
@@ -89,8 +89,23 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
         # A lone opcode reads as a noun: the add at m.py:4.
         return f"the {operation}{place}" if place and "/" not in operation else operation + place
     made = _computing(instruction)
-    name = made.name if not is_loop and not is_plumbing(made) else f"the {made.shape.to_string(layout=False)} value"
+    name = made.name if not is_loop and not is_plumbing(made) else _unnamed(instruction, made)
     return name + place_of(origin)
+
+
+def _unnamed(instruction: Instruction, made: Instruction) -> str:
+    """A value by its shape. A tuple, such as all that a loop carries, has a shape of many lines that tells nothing.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = (f32[4], s32[]) parameter(0)  ROOT g = f32[4] get-tuple-element(p), index=0 }"
+    >>> entry = parse_module(text).entry
+    >>> _unnamed(entry.root, entry.instruction("p")), _unnamed(entry.instruction("p"), entry.instruction("p"))
+    ('the f32[4] value', 'the tuple')
+    """
+    for each in (made, instruction):
+        if not isinstance(each.shape, TupleShape) or len(each.shape.elements) == 1:
+            return f"the {each.shape.to_string(layout=False)} value"
+    return "the loop" if made.opcode == opcodes.WHILE else "the tuple"
 
 
 def sized(shape: Shape, name: str = "") -> str:
