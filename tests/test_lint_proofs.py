@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,22 @@ def test_a_copied_result_is_returned_in_the_layout_that_it_has() -> None:
     assert (proof.change, proof.measured_bytes) == ("the result in layout {1,0}", 2 * 512 * KIB)
 
 
-def test_other_hints_are_changes_of_the_source() -> None:
-    text = "HloModule m, is_scheduled=true ENTRY e { ROOT p = f32[8,1000]{0,1:T(8,128)} parameter(0) }"
+def test_what_is_not_applied_is_one_row_for_each_rule_and_reason() -> None:
+    text = """HloModule m, is_scheduled=true
+    ENTRY e {
+      p = f32[8,1000]{0,1:T(8,128)} parameter(0)
+      q = f32[8,1000]{0,1:T(8,128)} parameter(1)
+      ROOT t = (f32[8,1000]{0,1:T(8,128)}, f32[8,1000]{0,1:T(8,128)}) tuple(p, q)
+    }"""
     module = parse_module(text)
     settings = LintSettings(select=("HLO1",), min_padding_bytes=1)
-    for proof in proofs(module, lint_module(module, settings), settings):
-        assert (proof.verdict, proof.why, proof.measured_bytes) == ("not applied", "a change of the source", None)
+    found = lint_module(module, settings)
+    costs = [each.cost_bytes or 0 for each in found]
+    assert len(costs) > 1
+    for hint, why in ((found[0].hint, "a change of the source"), (None, "no hint to apply")):
+        (proof,) = proofs(module, [replace(each, hint=hint) for each in found], settings)
+        assert (proof.verdict, proof.why, proof.measured_bytes) == ("not applied", why, None)
+        assert (proof.promised_bytes, proof.count) == (sum(costs), len(costs))
 
 
 def test_a_hint_that_does_not_come_true_is_called_false() -> None:

@@ -39,7 +39,8 @@ from hlo_cli.transform.reduction.draft import Draft, draft_of
 class Proof:
     """A hint with what it promises, and what the change saves in our analyses and in XLA's compilation, in bytes.
 
-    `why` is why the hint is not applied, or not compiled, if it is not. `change` is what was done.
+    `why` is why the hint is not applied, or not compiled, if it is not. `change` is what was done. `count` findings of
+    a rule that are not applied for one reason are one proof, of the first.
     """
 
     finding: Finding
@@ -48,6 +49,7 @@ class Proof:
     measured_bytes: int | None = None
     compiled_bytes: int | None = None
     why: str = ""
+    count: int = 1
 
     @property
     def verdict(self) -> str:
@@ -72,23 +74,29 @@ _KEPT: Final = 0.9
 def proofs(
     module: Module, found: Sequence[Finding], settings: LintSettings, *, before: Module | None = None, python: str = ""
 ) -> tuple[Proof, ...]:
-    """A proof for each finding with a hint, those that are applied first; equal changes are made once.
+    """A proof for each hint that can be applied, then one for each rule and reason of the others with a known cost.
+
+    Equal changes are made once.
 
     `before` is the same program before optimizations, which XLA can compile, with the Python of an environment.
     """
     context = LintContext(module, settings)
     known: dict[object, Proof] = {}
     proven = []
+    others: dict[tuple[str | None, str], Proof] = {}
     for finding in found:
-        if finding.hint is None or finding.cost_bytes is None:
+        if finding.cost_bytes is None:
             continue
-        change = _change(context, finding)
+        change = "no hint to apply" if finding.hint is None else _change(context, finding)
         if isinstance(change, str):
-            proven.append(Proof(finding, promised_bytes=finding.cost_bytes, why=change))
+            before_it = others.get(key := (finding.code, change), Proof(finding, "", 0, why=change, count=0))
+            total = (before_it.promised_bytes or 0) + finding.cost_bytes
+            others[key] = replace(before_it, promised_bytes=total, count=before_it.count + 1)
             continue
         if change.words not in known:
             known[change.words] = _proof(context, change, finding, before, python)
         proven.append(replace(known[change.words], finding=finding))
+    proven += others.values()
     return tuple(sorted(proven, key=lambda proof: (proof.measured_bytes is None, -(proof.promised_bytes or 0))))
 
 
@@ -277,12 +285,32 @@ def proof_table(found: Sequence[Proof], *, is_compiled: bool) -> Table:
     """What each hint promises, and what it saves."""
     columns: tuple[Column[Proof], ...] = (
         Column("code", "rule", of=lambda proof: proof.finding.code),
-        Column("instruction", "instruction", "name", of=lambda proof: proof.finding.instruction),
+        Column("findings", "findings", "count", of=lambda proof: proof.count),
+        Column(
+            "instruction",
+            "instruction",
+            "name",
+            person=False,
+            of=lambda proof: proof.finding.instruction if proof.count == 1 else None,
+        ),
         Column("promised_bytes", "promised", "bytes", of=lambda proof: proof.promised_bytes),
-        Column("measured_bytes", "measured", "bytes", of=lambda proof: proof.measured_bytes),
-        Column("compiled_bytes", "compiled", "bytes", person=is_compiled, of=lambda proof: proof.compiled_bytes),
+        Column("measured_bytes", "measured", "bytes", like="promised_bytes", of=lambda proof: proof.measured_bytes),
+        Column(
+            "compiled_bytes",
+            "compiled",
+            "bytes",
+            like="promised_bytes",
+            person=is_compiled,
+            of=lambda proof: proof.compiled_bytes,
+        ),
         Column("verdict", "verdict", of=lambda proof: proof.verdict),
-        Column("change", "change", of=lambda proof: proof.change or None),
-        Column("reason", "reason", of=lambda proof: proof.why or None),
+        Column("change", "change", person=False, of=lambda proof: proof.change or None),
+        Column("reason", "reason", person=False, of=lambda proof: proof.why or None),
+        Column(
+            "how",
+            "change",
+            machine=False,
+            of=lambda proof: "; ".join(filter(None, (proof.change, proof.why))),
+        ),
     )
     return Table("proofs", columns, rows_from(columns, found), noun="hints", title="Proofs of hints", main=False)
