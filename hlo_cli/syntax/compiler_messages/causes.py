@@ -714,8 +714,21 @@ _PROGRAMS: Final = (
         ),
     ),
     (
+        r"IndexError: (?P<what>tuple|list|string|range object)(?: assignment)? index out of range",
+        _cause(  # words of CPython: a sequence has no dimensions
+            "index of a sequence",
+            "An index of a Python sequence is less than its length.",
+            "a {what} of Python has no element at the index.",
+            "The last line of the traceback names it: x.shape[1] where x has one dimension, or an element of "
+            f"arguments, axes, or results that are fewer than expected. {_NO_HLO}",
+            is_program=True,
+        ),
+    ),
+    (
         (
-            r"(?:[Ii]ndex|indices|IndexError)\b:?(?: [\w ]{0,20}?(?P<index>-?\d{1,12}))?[^\n]{0,60}? out of "
+            r"(?<!tuple.)(?<!list.)(?<!string.)(?<!object.)(?<!assignment.)"
+            r"(?:[Ii]ndex|indices|IndexError(?!: (?:tuple|list|string|range object) ))\b:?"
+            r"(?: [\w ]{0,20}?(?P<index>-?\d{1,12}))?[^\n]{0,60}? out of "
             r"(?:bounds|range)(?:[^\n]{0,60}?(?:size|with|\[0,) ?(?P<size>\d{1,12}))?"
         ),
         _cause(  # NumPy, PyTorch, and TensorFlow; JAX clamps instead

@@ -439,7 +439,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "mapped axes",
         "vmap, pmap, and scan take slices along one axis of each argument: the axis exists, and has one size in all.",
         "Give one entry of in_axes for each argument (None for those that are not mapped), and compare the sizes.",
-        r"\b(?:vmap|pmap|xmap)\b|in_axes|out_axes|axis_size|\bmapped (?:ax|arg|out)|\bbatching rule|\bbatched\b",
+        r"\b(?:vmap|pmap|xmap)\b|in_axes|out_axes|axis_size|\bmapped (?:ax|arg|out)|\bbatching rule"
+        r"|(?<!un-)\bbatched\b",
     ),
     # --- control flow ---
     # --- pytrees and functions ---
@@ -581,6 +582,17 @@ FAMILIES: Final[tuple[Family, ...]] = (
         not_broadcast,
     ),
     _family(
+        "dt",  # before convolutions, which have dimension_numbers, too
+        "dimensions of a product",
+        "A product sums over dimensions of equal size, and pairs batch dimensions of equal size.",
+        "Transpose one operand (x @ y.T), add a batch dimension, or name the dimensions with jnp.einsum.",
+        r"\btypes for (?:matmul|dot)|\bEinstein sum|\bsubscripts?\b|\b(?:dot\w*|matmul|vecdot|matvec|einsum"
+        r"|tensordot|contract\w*|ragged_dot)\b"
+        + _GOT
+        + r"(?:dim|shape|size|rank|ax[ei]s|subscript|types? for|operand|equal|same|length)|contract\w+ dim\w+",
+        differing_sizes,
+    ),
+    _family(
         "cv",  # lax/convolution.py: the three texts of dimension_numbers
         "convolution",
         "A convolution takes an input (batch, features, space), a kernel, and a result in the order of "
@@ -592,17 +604,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
         + _GOT
         + r"(?:dim|feature|group|rank|window|stride|padding|shape|kernel|lhs|rhs|rank)|window_strides"
         r"|feature_group_count|batch_group_count|dimension_numbers",
-        differing_sizes,
-    ),
-    _family(
-        "dt",
-        "dimensions of a product",
-        "A product sums over dimensions of equal size, and pairs batch dimensions of equal size.",
-        "Transpose one operand (x @ y.T), add a batch dimension, or name the dimensions with jnp.einsum.",
-        r"\btypes for (?:matmul|dot)|\bEinstein sum|\bsubscripts?\b|\b(?:dot\w*|matmul|vecdot|matvec|einsum"
-        r"|tensordot|contract\w*|ragged_dot)\b"
-        + _GOT
-        + r"(?:dim|shape|size|rank|ax[ei]s|subscript|types? for|operand|equal|same|length)|contract\w+ dim\w+",
         differing_sizes,
     ),
     _family(
