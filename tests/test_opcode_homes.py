@@ -28,8 +28,11 @@ HOMES = (
     "analysis/kernels/",
 )
 """Where opcodes are words: the table, and what reads other languages, whose operations have these names too."""
-TOPICS = ("commands/help/catalog.py", "commands/reduce/", "cli.py", "report/table_meanings.py")
-"""Where `fusion` is a page, and `reduce` a command."""
+TOPICS = (
+    *("commands/help/catalog.py", "commands/reduce/", "cli.py", "report/table_meanings.py"),
+    "syntax/compiler_messages/message_families.py",
+)
+"""Where `fusion` is a page, `reduce` a command, and `convolution` a kind of errors."""
 MOST_FILES = 12
 _NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 

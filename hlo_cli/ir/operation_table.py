@@ -39,6 +39,9 @@ Trait: TypeAlias = Literal[
     "side effect",  # does more than give a value, whatever its attributes (`HloInstruction::HasSideEffectNoRecurse`)
     "start",  # begins an async operation
     "transcendental",  # counted as transcendental by `HloCostAnalysis::HandleElementwiseOp`, not as flops
+    "triton",  # XLA:GPU's Triton kernels of dots compute it (support_legacy.cc of codegen/triton), but for predicates
+    "triton float",  # of floats alone
+    "triton pred",  # of predicates
     "update",  # goes on with what a start began
 ]
 """Properties of opcodes, besides their number of operands and their attributes."""
@@ -92,9 +95,9 @@ def _unary(opcode: str, does: str, about: str = _EACH, *traits: Trait) -> Operat
     return Operation(opcode, 1, does, about, ("elementwise", *traits))
 
 
-def _function(opcode: str, does: str, about: str = _EACH) -> Operation:
+def _function(opcode: str, does: str, about: str = _EACH, *traits: Trait) -> Operation:
     """A transcendental function, whose result accuracy can be set."""
-    return Operation(opcode, 1, does, about, ("elementwise", "transcendental"), optional=("result_accuracy",))
+    return Operation(opcode, 1, does, about, ("elementwise", "transcendental", *traits), optional=("result_accuracy",))
 
 
 def _binary(opcode: str, does: str, about: str = _BOTH, *traits: Trait) -> Operation:
@@ -102,11 +105,11 @@ def _binary(opcode: str, does: str, about: str = _BOTH, *traits: Trait) -> Opera
 
 
 ELEMENTWISE_ROWS: Final = (
-    _unary("abs", "Computes absolute values", "elementwise; the magnitude of complex numbers", "other type"),
+    _unary("abs", "Computes absolute values", "elementwise; the magnitude of complex numbers", "other type", "triton"),
     _function("acos", "Computes arccosines"),
     _function("acosh", "Computes inverse hyperbolic cosines"),
-    _binary("add", "Adds two arrays", _BOTH, "commutative"),
-    _binary("and", "Computes bitwise or logical AND", _BITS, "commutative"),
+    _binary("add", "Adds two arrays", _BOTH, "commutative", "triton"),
+    _binary("and", "Computes bitwise or logical AND", _BITS, "commutative", "triton pred"),
     _function("asin", "Computes arcsines"),
     _function("asinh", "Computes inverse hyperbolic sines"),
     _binary(
@@ -114,6 +117,7 @@ ELEMENTWISE_ROWS: Final = (
         "Computes atan2(y, x)",
         "elementwise; y is the first operand, x the second",
         "transcendental",
+        "triton float",
     ),
     _function("atanh", "Computes inverse hyperbolic tangents"),
     _unary(
@@ -123,21 +127,30 @@ ELEMENTWISE_ROWS: Final = (
         "other type",
         "needs shape",
     ),
-    _function("cbrt", "Computes cube roots"),
-    _unary("ceil", "Rounds up to integers"),
+    _function("cbrt", "Computes cube roots", _EACH, "triton float"),
+    _unary("ceil", "Rounds up to integers", _EACH, "triton float"),
     Operation(
         "clamp",
         3,
         "Clamps values to a range",
         "elementwise; operands: lower bound, values, upper bound",
-        ("elementwise",),
+        (
+            "elementwise",
+            "triton",
+            "triton pred",
+        ),
     ),
     Operation(
         "compare",
         2,
         "Compares two arrays",
         "elementwise; the result is pred, direction selects the comparison",
-        ("elementwise", "other type"),
+        (
+            "elementwise",
+            "other type",
+            "triton",
+            "triton pred",
+        ),
         required=("direction",),
         optional=("order", "type"),
     ),
@@ -148,15 +161,17 @@ ELEMENTWISE_ROWS: Final = (
         "elementwise; values are rounded or truncated to the new type",
         "other type",
         "needs shape",
+        "triton",
+        "triton pred",
     ),
-    _function("cosine", "Computes cosines"),
+    _function("cosine", "Computes cosines", _EACH, "triton float"),
     _function("cosh", "Computes hyperbolic cosines"),
     _unary("count-leading-zeros", "Counts leading zero bits"),
-    _binary("divide", "Divides two arrays", f"{_BOTH}; integer division rounds toward zero"),
-    _function("erf", "Computes the error function"),
-    _function("exponential", "Computes exponentials", f"{_EACH}; e to the power of x"),
-    _function("exponential-minus-one", "Computes exp(x) - 1", f"{_EACH}; accurate near zero"),
-    _unary("floor", "Rounds down to integers"),
+    _binary("divide", "Divides two arrays", f"{_BOTH}; integer division rounds toward zero", "triton float"),
+    _function("erf", "Computes the error function", _EACH, "triton float"),
+    _function("exponential", "Computes exponentials", f"{_EACH}; e to the power of x", "triton float"),
+    _function("exponential-minus-one", "Computes exp(x) - 1", f"{_EACH}; accurate near zero", "triton float"),
+    _unary("floor", "Rounds down to integers", _EACH, "triton float"),
     _unary("imag", "Extracts imaginary parts", "elementwise; the result is real", "other type"),
     _unary(
         "is-finite",
@@ -164,26 +179,27 @@ ELEMENTWISE_ROWS: Final = (
         "elementwise; the result is pred, false for infinities and NaN",
         "other type",
     ),
-    _function("log", "Computes natural logarithms"),
-    _function("log-plus-one", "Computes log(1 + x)", f"{_EACH}; accurate near zero"),
+    _function("log", "Computes natural logarithms", _EACH, "triton float"),
+    _function("log-plus-one", "Computes log(1 + x)", f"{_EACH}; accurate near zero", "triton float"),
     _function("logistic", "Computes the sigmoid", f"{_EACH}; the logistic function 1 / (1 + exp(-x))"),
-    _binary("maximum", "Computes the elementwise maximum", f"{_BOTH}; NaN propagates", "commutative"),
-    _binary("minimum", "Computes the elementwise minimum", f"{_BOTH}; NaN propagates", "commutative"),
+    _binary("maximum", "Computes the elementwise maximum", f"{_BOTH}; NaN propagates", "commutative", "triton"),
+    _binary("minimum", "Computes the elementwise minimum", f"{_BOTH}; NaN propagates", "commutative", "triton"),
     _binary(
         "mulhi",
         "Computes the high bits of integer products",
         "elementwise; the upper half of each double-width product",
     ),
-    _binary("multiply", "Multiplies two arrays", _BOTH, "commutative"),
-    _unary("negate", "Negates values"),
-    _unary("not", "Inverts bits", _BITS),
-    _binary("or", "Computes bitwise or logical OR", _BITS, "commutative"),
+    _binary("multiply", "Multiplies two arrays", _BOTH, "commutative", "triton"),
+    _unary("negate", "Negates values", _EACH, "triton"),
+    _unary("not", "Inverts bits", _BITS, "triton pred"),
+    _binary("or", "Computes bitwise or logical OR", _BITS, "commutative", "triton pred"),
     _unary("popcnt", "Counts set bits"),
     _binary(
         "power",
         "Raises values to powers",
         "elementwise; the first operand to the power of the second",
         "transcendental",
+        "triton float",
     ),
     _unary("real", "Extracts real parts", "elementwise; the result is real", "other type"),
     Operation(
@@ -196,22 +212,26 @@ ELEMENTWISE_ROWS: Final = (
     ),
     _binary("remainder", "Computes remainders", f"{_BOTH}; the sign is that of the dividend"),
     _unary("round-nearest-afz", "Rounds to the nearest integers", f"{_EACH}; ties round away from zero"),
-    _unary("round-nearest-even", "Rounds to the nearest integers", f"{_EACH}; ties round to even"),
-    _function("rsqrt", "Computes reciprocal square roots", f"{_EACH}; 1 / sqrt(x)"),
+    _unary("round-nearest-even", "Rounds to the nearest integers", f"{_EACH}; ties round to even", "triton float"),
+    _function("rsqrt", "Computes reciprocal square roots", f"{_EACH}; 1 / sqrt(x)", "triton float"),
     Operation(
         "select",
         3,
         "Selects from two arrays by a predicate",
         "elementwise; the second operand where the first is true, else the third",
-        ("elementwise",),
+        (
+            "elementwise",
+            "triton",
+            "triton pred",
+        ),
     ),
     _binary("shift-left", "Shifts bits left", f"{_BOTH}; fills with zeros"),
     _binary("shift-right-arithmetic", "Shifts bits right", f"{_BOTH}; fills with the sign bit"),
     _binary("shift-right-logical", "Shifts bits right", f"{_BOTH}; fills with zeros"),
     _unary("sign", "Computes signs", "elementwise; -1, 0, or 1 for real numbers, x / |x| for complex numbers"),
-    _function("sine", "Computes sines"),
+    _function("sine", "Computes sines", _EACH, "triton float"),
     _function("sinh", "Computes hyperbolic sines"),
-    _function("sqrt", "Computes square roots"),
+    _function("sqrt", "Computes square roots", _EACH, "triton float"),
     _binary(
         "stochastic-convert",
         "Converts with stochastic rounding",
@@ -219,10 +239,10 @@ ELEMENTWISE_ROWS: Final = (
         "other type",
         "needs shape",
     ),
-    _binary("subtract", "Subtracts two arrays"),
-    _function("tan", "Computes tangents"),
-    _function("tanh", "Computes hyperbolic tangents"),
-    _binary("xor", "Computes bitwise or logical XOR", _BITS, "commutative"),
+    _binary("subtract", "Subtracts two arrays", _BOTH, "triton"),
+    _function("tan", "Computes tangents", _EACH, "triton float"),
+    _function("tanh", "Computes hyperbolic tangents", _EACH, "triton float"),
+    _binary("xor", "Computes bitwise or logical XOR", _BITS, "commutative", "triton pred"),
 )
 
 

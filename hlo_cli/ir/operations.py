@@ -94,6 +94,9 @@ OWN_KERNELS: Final = having("own kernel")
 RANDOM_STATE: Final = having("random state")
 SIDE_EFFECTS: Final = having("side effect")
 TRANSCENDENTAL: Final = having("transcendental")
+TRITON: Final = having("triton")
+TRITON_OF_FLOATS: Final = having("triton float")
+TRITON_OF_PREDICATES: Final = having("triton pred")
 
 # As libtpu prints them; XLA's public sources have no such targets.
 ASYNC_COLLECTIVE_START: Final = "AsyncCollectiveStart"

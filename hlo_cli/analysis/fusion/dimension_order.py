@@ -15,7 +15,7 @@ from hlo_cli.analysis.fusion.gpu_emitters import bytes_of, inverse, sizes_of, ty
 from hlo_cli.analysis.fusion.mutable_graph import Node, is_effective_scalar, is_elementwise
 from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.shape import ArrayShape
 
 # --- the order of dimensions ---
@@ -491,12 +491,6 @@ _TYPES: Final = frozenset(("f16", "f32", "bf16", "s32", "pred", "s8", "s16"))
 _SINCE: Final = {"f8e5m2": 80, "f8e4m3fn": 90}
 """Types that need a compute capability."""
 _FLOATS: Final = ("f16", "bf16", "f32", "f64")
-_OF_ALL: Final = frozenset("convert abs negate add subtract multiply maximum minimum compare select clamp".split())
-_OF_FLOATS: Final = frozenset(
-    "cosine exponential exponential-minus-one floor ceil log log-plus-one rsqrt sine sqrt cbrt tan tanh erf atan2 power"
-    " divide round-nearest-even".split()
-)
-_OF_PREDICATES: Final = frozenset("convert not and or xor compare select clamp".split())
 _WITHOUT_ORDER: Final = frozenset(
     (
         *_RESHAPES,
@@ -518,11 +512,11 @@ def is_elementwise_in_triton(opcode: str, element: str) -> bool:
     (True, False)
     """
     if element == "pred":
-        return opcode in _OF_PREDICATES
-    if opcode in _OF_ALL:
+        return opcode in operations.TRITON_OF_PREDICATES
+    if opcode in operations.TRITON:
         return True
     # support_legacy.cc leaves out quotients of halves.
-    return element in _FLOATS and opcode in _OF_FLOATS and not (opcode == "divide" and element == "f16")
+    return element in _FLOATS and opcode in operations.TRITON_OF_FLOATS and (opcode, element) != ("divide", "f16")
 
 
 def has_type(element: str, device: GpuDevice) -> bool:

@@ -155,7 +155,7 @@ class TritonModel:
         >>> root = mutable_graph_of(parse_module("r = f32[9,8192] negate(f32[9,8192] a)").entry).root
         >>> found = TritonModel(gpu_device("h100")).tilings(TritonTiles(View(Part(root))))
         >>> len(found), found.count(None)
-        (70, 4)
+        (70, 6)
         """
         found = []
         for tile in tiles.tilings():

@@ -106,6 +106,7 @@ class FailingCommand:
     def verdict(self, outcome: Outcome) -> bool | None:
         """Whether a command that ended so has failed in the same way; None if it says that it cannot tell.
 
+        >>> from hlo_cli.commands.reduce.checks import scratch
         >>> with scratch() as place:
         ...     failure = FailingCommand(Command("false", 9, 1 << 32, place), None, Outcome(1))
         >>> [failure.verdict(Outcome(code)) for code in (1, 0, 2, 125)]

@@ -686,7 +686,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "An option takes one of a few values, which its function lists.",
         "Compare it with the values in the message or in help() of the function; names change between releases.",
         r"\bunknown\b|unrecognized|not recognized|one of\b|\bvalid (?:values|options|choices|modes?)|not a valid"
-        r"|invalid (?:value|option|mode|method|choice)"
+        r"|invalid (?:value(?![^\n]{0,40} encountered)|option|mode|method|choice)"  # NaN, in words of NumPy
         r"|expected (?:either|one)|is invalid|\boptions? (?:are|is)|\bnot among\b|must be (?:either )?['\"`]"
         r"|\bmode\b|supported (?:values|modes|options)|\bmethod\b",
     ),
