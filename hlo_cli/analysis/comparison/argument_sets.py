@@ -413,9 +413,9 @@ class _Evidence:
         self._modules = compared.setting.modules
         self._ran: list[set[Computation]] = [set(), set()]
         self._met: list[set[Instruction]] = [set(), set()]
+        self._met_with_nan: list[set[Instruction]] = [set(), set()]
         self._left: dict[ShapeIndex, Array] = {}
         self._shapes = compared.shapes
-        self._is_nan_kept = False
         self.endless: tuple[Side, Choice] | None = None
         self._pairs: list[tuple[Instruction, Instruction]] | None = None
         self.is_infinite = any(
@@ -450,10 +450,12 @@ class _Evidence:
         if not is_widened:
             return
         self.argument_sets += 1
-        if not (self._is_nan_kept or self._add_compared(runs)):
-            is_proof = False
-        for met, ended, before in zip(self._met, runs, known_before, strict=True):
-            met |= {one for one in ended.met if is_proof and one.computation not in before}
+        is_compared = self._add_compared(runs)
+        for met, met_with_nan, ended, before in zip(self._met, self._met_with_nan, runs, known_before, strict=True):
+            found = {one for one in ended.met if is_proof and one.computation not in before}
+            met_with_nan |= found
+            if is_compared:
+                met |= found
 
     def _add_compared(self, runs: tuple[Run, Run]) -> bool:
         """Adds the elements of results that are compared; returns whether all are."""
@@ -480,9 +482,10 @@ class _Evidence:
         return executed + self._first[0] // 2 <= most[0] and operations + self._first[1] / 2 <= most[1]
 
     def keep_nan(self) -> None:
-        """Takes NaN for numbers like others, as they are those of constants."""
-        self._left.clear()
-        self._is_nan_kept = True
+        """Takes NaN for numbers like others, as they are those of constants, but for results that are nothing else."""
+        self._left = {index: left for index, left in self._left.items() if left.all()}
+        if not self._left:
+            self._met = self._met_with_nan
 
     @property
     def coverage(self) -> Coverage:
@@ -541,12 +544,20 @@ def cover(compared: ComparedRuns) -> tuple[ComparedRuns | None, Coverage]:
     """
     evidence, setting = _Evidence(compared), compared.setting
     is_known = verdict_of(compared.distances) in AGREEING
-    # NaN of constants is there with any arguments; others may be numbers with other arguments.
+    # Given arguments are not to be changed, and without parameters there is nothing to change.
+    if is_known and setting.args is None and setting.modules[0].entry.parameters:
+        other = _vary(compared, evidence)
+        if other is not None:
+            return other, evidence.coverage
+    # NaN of constants that no arguments replace by a number is as good as one, unless there is nothing else.
     if evidence.uncompared and _has_constant_nan(setting):
         evidence.keep_nan()
-    # Given arguments are not to be changed, and without parameters there is nothing to change.
-    if not is_known or setting.args is not None or not setting.modules[0].entry.parameters:
-        return None, evidence.coverage
+    return None, evidence.coverage
+
+
+def _vary(compared: ComparedRuns, evidence: _Evidence) -> ComparedRuns | None:
+    """Adds runs with other arguments; returns the first ones with which results differ, None without any."""
+    setting = compared.setting
     executed = max(each.executed for each in compared.widened)
     finite = _finite(setting, executed)
     further = choices(
@@ -570,10 +581,10 @@ def cover(compared: ComparedRuns) -> tuple[ComparedRuns | None, Coverage]:
             other = compared_runs(chosen, compared.shapes, compared.is_rewrite, compared.expected)
             if verdict_of(other.distances) not in AGREEING:
                 evidence.add(runs, is_proof=False)
-                return other, evidence.coverage
+                return other
         # A changed trip count or branch changes what conditions meet, hence only computations that are new count.
         evidence.add(runs, is_proof=agrees, is_revealing=bool(choice.deciding) and choice.sums is None)
-    return None, evidence.coverage
+    return None
 
 
 def _has_constant_nan(setting: RunSetting) -> bool:

@@ -126,7 +126,8 @@ def _other_results(reference: Module, module: Module, name: str, options: Bisect
         reference, module, given, seed=options.seed, limits=options.limits, allow_uncovered=True
     )
     if compared.verdict not in WRONG:
-        raise NoFailureError(f"{noun} computes the same as {name}")
+        same = "computes the same as" if compared.coverage.is_whole else "agrees, as far as it was compared, with"
+        raise NoFailureError(f"{noun} {same} {name}")
     return OtherResults(reference, name, given, options.seed, compared.choice, options.limits)
 
 

@@ -646,16 +646,17 @@ def report_of_passes(
     changes = _changes(arguments[0], reading, options, quiet=quiet)
     cause, count = changes.cause, changes.dumps - len(changes.refused)
     missing = changes.coverage.missing
+    left = _never_compared(missing, changes.coverage.uncompared)
     return Report(
         "run",
-        _passes_answer(count, changes, missing, is_allowed=options.allow_uncovered),
+        _passes_answer(count, changes, left, is_allowed=options.allow_uncovered),
         version=1,
         numbers={
             "dumps": count,
             "skipped": len(changes.refused),
             "changing": sum(change.verdict != "unknown" for change in changes.passes),
             "same": all(change.verdict in ("identical", "rounding") for change in changes.passes)
-            and (options.allow_uncovered or not missing),
+            and (options.allow_uncovered or not left),
             "argument_sets": 1 + len(changes.coverage.choices),
             "not_run": changes.coverage.missing,
             **(_difference_numbers(None, None) if cause is None else _difference_numbers(cause.difference, cause.new)),
@@ -823,6 +824,8 @@ class _Coverage:
         self.ranges: Ranges = {}
         self._options = options
         self._ran: dict[Module, frozenset[Computation]] = {}
+        self.uncompared = 0
+        """The most results of a dump with elements that no arguments compared with those of the dump before."""
 
     def begin(self, first: Module) -> Module:
         """The first dump, whose needs decide on the arguments of all."""
@@ -839,6 +842,11 @@ class _Coverage:
                 module, ran, seed=self._options.seed, limits=self._options.limits, before=runs[1].executed
             )
         self.also(module, ran)
+
+    def compared(self, sets: Sequence[Sequence[Distance]]) -> None:
+        """Adds the distances of a dump to the one before, for each set of arguments."""
+        left = sum(all(distance.uncompared for distance in result) for result in zip(*sets, strict=False))
+        self.uncompared = max(self.uncompared, left)
 
     def also(self, module: Module, ran: frozenset[Computation]) -> None:
         """Adds what ran of a dump with other arguments."""
@@ -871,7 +879,7 @@ def _compared(
     if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
         raise HloError(f"the number of results changes between {before[2]} and the next dump")
     (exact, widened), (new_exact, new_widened) = before[1], runs
-    distances: list[Distance] = []
+    distances: list[Sequence[Distance]] = []
     for choice in (None, *coverage.choices):
         try:
             compared, ran = compare_once(
@@ -892,25 +900,39 @@ def _compared(
             if choice is None:
                 raise
             continue  # a loop that ends in the first dump may be too long in this one
-        distances += compared
+        distances.append(compared)
         for dump_module, its in zip((before[0], module), ran, strict=True):
             coverage.also(dump_module, its)
-    return tuple(distances)
+    coverage.compared(distances)
+    return tuple(distance for each in distances for distance in each)
 
 
-def _passes_answer(count: int, changes: _Changes, missing: Sequence[str], *, is_allowed: bool) -> str:
+def _never_compared(missing: Sequence[str], uncompared: int) -> str:
+    """What no arguments compared: computations by name, or elements of results; empty if there is nothing.
+
+    >>> _never_compared(("f", "g"), 1), _never_compared((), 1)
+    ('f, g never ran', '1 result has elements that are NaN with all arguments')
+    """
+    if missing:
+        more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
+        return f"{', '.join(missing[:_LISTED])}{more} never ran"
+    if not uncompared:
+        return ""
+    has = verb(uncompared, "has", "have")
+    return f"{format_count(uncompared, 'results')} {has} elements that are NaN with all arguments"
+
+
+def _passes_answer(count: int, changes: _Changes, left: str, *, is_allowed: bool) -> str:
     dumps, passes, verdicts, cause = (
         format_count(count, "pass dumps"),
         changes.passes,
         [pass_.verdict for pass_ in changes.passes],
         changes.cause,
     )
-    if missing and all(verdict in ("identical", "rounding") for verdict in verdicts):
-        more = f" and {len(missing) - _LISTED} others" if len(missing) > _LISTED else ""
-        never = f"{', '.join(missing[:_LISTED])}{more} never ran"
+    if left and all(verdict in ("identical", "rounding") for verdict in verdicts):
         if is_allowed:
-            return f"{dumps} agree as far as they were compared, but {never}"
-        return f"Not fully compared: {dumps} agree, but {never}"
+            return f"{dumps} agree as far as they were compared, but {left}"
+        return f"Not fully compared: {dumps} agree, but {left}"
     if not passes:
         return f"{dumps} have identical results"
     different = next((change for change in passes if change.verdict not in _SAME), None)
