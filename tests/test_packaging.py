@@ -16,7 +16,7 @@ from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.help.catalog import TOPICS
 
 ROOT = Path(__file__).parent.parent
-ENDS = ("py", "pyi", "md", "js", "css", "csv")
+ENDS = ("py", "pyi", "md", "js", "css", "csv", "txt")
 
 pytestmark = pytest.mark.slow
 

@@ -127,7 +127,9 @@ def test_a_slow_first_step_is_named_and_omitted(folder: Path, capsys: pytest.Cap
     answer = document["answer"]
     assert answer["steps"] == 7
     assert any("step 0" in each["message"] and "warm-up" in each["message"] for each in document["notes"])
-    assert answer["seconds"] < 0.2  # the first step alone slept for longer
+    main(["profile", str(path), "--skip-steps", "0", "--format", "json"], standalone=False)
+    with_first = json.loads(capsys.readouterr().out)["answer"]
+    assert answer["seconds"] + 0.2 < with_first["seconds"]  # the first step alone slept for as long
     mean = sum(row["seconds"] for row in document["tables"]["step_parts"]["rows"])
     assert mean < 2 * answer["step_seconds"]  # the mean and the median of a step do not contradict each other
 
