@@ -13,7 +13,7 @@ import pytest
 from compiled_programs import SHARE, compiled
 from dumps import FIXTURES, Dump, compiled_dumps
 from fusion_values import fusions_of, kernels_of
-from hlo_cli import parse_module
+from hlo_cli import cli, parse_module
 from hlo_cli.analysis.fusion.cpu_rules import ALL, FusionRules
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
 from hlo_cli.analysis.fusion.kernels import kernels_of as launched
@@ -260,3 +260,11 @@ def test_a_pass_that_takes_too_many_steps_is_ended_and_says_so(monkeypatch: pyte
     assert "fusion of e is not decided within " in output
     output, _, _ = run(["schedule", str(path), "--chip", "v5e", "--json"], folder=tmp_path, settings={})
     assert json.loads(output)["answer"], "a time is predicted of the module as it is"
+
+
+def test_a_pass_of_a_gpu_needs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.hlo").write_text("ENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] negate(p) }")
+    arguments = ["fuse", str(tmp_path / "m.hlo"), "--run-pass", "--pass", "splitk-rewriter"]
+    assert cli.main(arguments, standalone=False) == 2
+    assert "add --chip GPU" in capsys.readouterr().err
+    assert cli.main([*arguments, "--chip", "h100"], standalone=False) == 0

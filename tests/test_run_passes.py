@@ -55,3 +55,17 @@ def test_an_error_if_no_dump_can_be_evaluated(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "module_0000.m.0001.pipeline.after_b.before_c.txt").write_text(UNKNOWN)
     assert cli.main(["run", str(tmp_path), "--passes"], standalone=False) == 2
     assert "my_op is unknown" in capsys.readouterr().err
+
+
+def test_results_that_are_nan_with_all_arguments_are_not_called_identical(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """ENTRY e { p = f32[4] parameter(0)  m = f32[4] multiply(p, p)  n = f32[4] negate(m)
+      l = f32[4] log(n)  ROOT t = (f32[4], f32[4]) tuple(l, p) }"""
+    for at, each in enumerate(
+        (text, text.replace("tuple(l, p)", "tuple(sine, p)").replace("ROOT", "sine = f32[4] sine(l)  ROOT"))
+    ):
+        (tmp_path / f"module_0000.m.{at:04}.pipeline.after_a{at}.before_a{at + 1}.txt").write_text(each)
+    assert cli.main(["run", str(tmp_path), "--passes", "--format", "json"], standalone=False) == 1
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    assert (answer["same"], answer["uncompared_results"], answer["not_run"]) == (False, ["0"], [])

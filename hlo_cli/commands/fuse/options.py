@@ -93,6 +93,8 @@ class RefusionOptions:
             raise unknown_choice_error("pass", self.only, PASSES)
         if self.only is not None and self.switches:
             raise conflict_error("--fusion-rules", "--pass", hint="remove --fusion-rules: it is for CPU")
+        if self.only is not None and self.gpu is None:
+            raise HloError("--pass is for the passes of XLA:GPU", hint="add --chip GPU, such as --chip h100")
 
 
 _LIST_CALLS: Final = "run `hlo fuse DUMP --custom-calls --where EXPR` to list calls"

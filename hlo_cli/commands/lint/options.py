@@ -164,7 +164,7 @@ class LintOptions:
     prove: bool = flag(
         "--prove",
         group="Proofs",
-        help="Apply each hint to the module, and show the bytes that this saves.",
+        help="Apply hints to the module where possible, and show the bytes that this saves.",
         excludes=("--statistics", "--by", "--each", "--write-baseline"),
     )
     python: str | None = option(

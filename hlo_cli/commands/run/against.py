@@ -39,7 +39,7 @@ from hlo_cli.ir.attributes.sharding import AnySharding
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count, verb
@@ -646,7 +646,7 @@ def report_of_passes(
     changes = _changes(arguments[0], reading, options, quiet=quiet)
     cause, count = changes.cause, changes.dumps - len(changes.refused)
     missing = changes.coverage.missing
-    left = _never_compared(missing, changes.coverage.uncompared)
+    left = _never_compared(missing, len(changes.coverage.uncompared))
     return Report(
         "run",
         _passes_answer(count, changes, left, is_allowed=options.allow_uncovered),
@@ -659,6 +659,7 @@ def report_of_passes(
             and (options.allow_uncovered or not left),
             "argument_sets": 1 + len(changes.coverage.choices),
             "not_run": changes.coverage.missing,
+            "uncompared_results": tuple(map(result_label, changes.coverage.uncompared)),
             **(_difference_numbers(None, None) if cause is None else _difference_numbers(cause.difference, cause.new)),
         },
         parts=(
@@ -824,8 +825,8 @@ class _Coverage:
         self.ranges: Ranges = {}
         self._options = options
         self._ran: dict[Module, frozenset[Computation]] = {}
-        self.uncompared = 0
-        """The most results of a dump with elements that no arguments compared with those of the dump before."""
+        self.uncompared: tuple[ShapeIndex, ...] = ()
+        """The results with elements that no arguments compared with those of the dump before; of the dump with most."""
 
     def begin(self, first: Module) -> Module:
         """The first dump, whose needs decide on the arguments of all."""
@@ -845,8 +846,8 @@ class _Coverage:
 
     def compared(self, sets: Sequence[Sequence[Distance]]) -> None:
         """Adds the distances of a dump to the one before, for each set of arguments."""
-        left = sum(all(distance.uncompared for distance in result) for result in zip(*sets, strict=False))
-        self.uncompared = max(self.uncompared, left)
+        results = [each for each in zip(*sets, strict=True) if all(distance.uncompared for distance in each)]
+        self.uncompared = max(self.uncompared, tuple(each[0].index for each in results), key=len)
 
     def also(self, module: Module, ran: frozenset[Computation]) -> None:
         """Adds what ran of a dump with other arguments."""
