@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hlo_cli.analysis.fusion.gpu_emitters import bits_of, sizes_of, type_of
 from hlo_cli.analysis.fusion.mutable_graph import Node, is_elementwise
-from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
+from hlo_cli.analysis.hardware.gpu_devices import BLOCK_REGISTERS, GpuDevice
 from hlo_cli.ir.shape import ArrayShape
 
 if TYPE_CHECKING:
@@ -146,14 +146,12 @@ def split_costs(dot: Node, device: GpuDevice) -> list[SplitCost]:
     return costs
 
 
-def split_of(dot: Node, device: GpuDevice, forced: int = 0) -> int:
-    """Number of parts that a dot is split into, 1 if it stays; `forced` is xla_gpu_experimental_force_split_k."""
+def split_of(dot: Node, device: GpuDevice) -> int:
+    """Number of parts that a dot is split into, 1 if it stays."""
     contracting = [operand_dimensions(dot, number).contracting for number in (0, 1)]
     # The rewriter leaves dots that contract several dimensions, and s32, which no library multiplies.
     if any(len(each) != 1 for each in contracting) or any(type_of(each) == "s32" for each in dot.operands[:2]):
         return 1
-    if forced > 0:
-        return forced
     # The first of equal costs, as std::min_element.
     return min(split_costs(dot, device), key=lambda each: each.cost).parts
 
@@ -204,7 +202,6 @@ def _accumulator_bits(dot: Node) -> int:
 # a file of the folder default_configs there.
 
 
-_REGISTERS: Final = 65_536  # registers of 32 bits that a block can have, on all chips with a list
 _REGISTER_BITS: Final = 32  # dot_search_space.cc: `kRegisterSizeInBits`
 _MAX_BLOCK_WARPS: Final = 32  # a block has at most 1,024 threads
 _SCHEDULERS: Final = 4  # dot_search_space.cc: of a core
@@ -354,7 +351,7 @@ class _TileSpace:
         return tile._replace(rows=rows, columns=columns, contracted=contracted)
 
     def _largest(self) -> tuple[int, int]:
-        area = _REGISTERS * _REGISTER_BITS // self.result_bits
+        area = BLOCK_REGISTERS * _REGISTER_BITS // self.result_bits
         rows = _power_below(isqrt(area))
         columns = _power_below(area // rows)
         most_rows, most_columns = _power_above(self.sizes.rows), _power_above(self.sizes.columns)

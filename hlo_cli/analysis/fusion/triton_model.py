@@ -16,7 +16,7 @@ from hlo_cli.analysis.fusion.gpu_model import TRITON, DeviceTime, KernelModel, K
 from hlo_cli.analysis.fusion.gpu_rules import NO_TILING, is_triton
 from hlo_cli.analysis.fusion.gpu_work import OperationWork, seconds
 from hlo_cli.analysis.fusion.mutable_graph import Node, is_elementwise
-from hlo_cli.analysis.hardware.gpu_devices import GpuDevice
+from hlo_cli.analysis.hardware.gpu_devices import BLOCK_REGISTERS, GpuDevice
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
@@ -116,7 +116,6 @@ def _reshaped_tile(
 # xla/service/gpu/model/coalescing_analysis.cc.
 
 
-_REGISTERS: Final = 65_536  # registers of 32 bits that a block can have, on all chips that XLA compiles for
 _KEPT: Final = 0.4  # `DoesComputationFitInRegisters`: the share of registers that a tile may take
 _MAX_TILE: Final = 1_048_576  # Triton's own limit on elements of a tensor
 _TRANSACTION: Final = 64  # bytes that are read at least, as of a sector pair
@@ -219,7 +218,7 @@ class _Concrete:
 
 def _fits(sides: tuple[int, ...]) -> bool:
     """Whether the registers of a block hold a tile."""
-    return _padded(sides) <= _KEPT * _REGISTERS
+    return _padded(sides) <= _KEPT * BLOCK_REGISTERS
 
 
 def _concrete(sides: tuple[Side, ...], tile: tuple[int, ...]) -> tuple[int, ...]:

@@ -15,6 +15,8 @@ from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.source import HloError
 
 _NO_CAPABILITY: Final = "xe"  # XLA has no compute capability for these
+BLOCK_REGISTERS: Final = 65_536
+"""Registers of 32 bits that a block can have, on all NVIDIA GPUs that XLA compiles for."""
 
 
 class GpuDevice(NamedTuple):

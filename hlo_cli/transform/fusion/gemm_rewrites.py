@@ -211,8 +211,8 @@ class SplitDot(NamedTuple):
     contracted: int
 
 
-def split_dots(graph: MutableGraph, device: GpuDevice, maker: NodeMaker, *, forced: int = 0) -> list[SplitDot]:
-    """Splits the dots of a graph that XLA splits; `forced` is the number of parts by a flag, 0 without.
+def split_dots(graph: MutableGraph, device: GpuDevice, maker: NodeMaker) -> list[SplitDot]:
+    """Splits the dots of a graph that XLA splits.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.mutable_graph import mutable_graph_of
@@ -229,7 +229,7 @@ def split_dots(graph: MutableGraph, device: GpuDevice, maker: NodeMaker, *, forc
     """
     found = []
     for dot in [node for node in graph.sorted_nodes() if node.opcode == opcodes.DOT]:
-        parts = split_of(dot, device, forced)
+        parts = split_of(dot, device)
         if parts > 1:
             size = padded_contraction(dot, parts)
             found.append(SplitDot(dot.name, _split(graph, dot, parts, size, maker), parts, size))
