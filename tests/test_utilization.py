@@ -262,8 +262,13 @@ def test_a_real_program_has_the_flops_of_the_count_by_hand(tmp_path: Path) -> No
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
     subprocess.run([sys.executable, "-c", REAL, str(tmp_path)], env=environment, check=True, timeout=200)
     found = profile(tmp_path)
-    used = utilization_of(found, step_budget(found), lambda kind: 1e12)
+    budget = step_budget(found)
+    assert budget is not None
+    # On a busy machine, the profiler may lose events of a step, which then is not whole and does not count.
+    steps = len(budget.steps)
+    assert 1 <= steps <= 4
+    used = utilization_of(found, budget, lambda kind: 1e12)
     assert used is not None
     weights, rows = 3 * 2 * 64 * 64, 32
-    assert used.model_flops == 4 * 6 * weights * rows
-    assert used.hardware_flops == 4 * 8 * weights * rows
+    assert used.model_flops == steps * 6 * weights * rows
+    assert used.hardware_flops == steps * 8 * weights * rows
