@@ -42,6 +42,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "buffer_values": "values of a buffer assignment with their uses",
             "program_memory": "kinds of memory of a program that a text states",
             "allocator_statistics": "statistics of an allocator, in the order of the text",
+            "chunk_sizes": "sizes of an allocator's chunks in use, the size with the most bytes first",
+            "communicators": "communicators of NCCL with the number of ranks that began and that are complete",
             "named_arguments": "arguments that a message names",
             "spilling_kernels": "kernels that spill registers, the worst first",
             "placed_arguments": "arguments and the devices that hold them",

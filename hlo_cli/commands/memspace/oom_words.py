@@ -524,9 +524,20 @@ def _availability(message: OutOfMemory) -> str:
 def _in_use(message: OutOfMemory) -> str:
     """How much of the memory of an allocator was free when it failed."""
     stats, free = message.allocator, free_bytes(message)
-    if stats is None or stats.limit_bytes is None or free is None or message.limit_meaning == "free":
+    if stats is None or stats.limit_bytes is None or free is None:
         return ""
-    return f"; {format_bytes(free)} of {format_bytes(stats.limit_bytes)} is free"
+    if message.limit_meaning == "free":  # the sentence has it
+        return _in_pieces(message, free)
+    return f"; {format_bytes(free)} of {format_bytes(stats.limit_bytes)} is free{_in_pieces(message, free)}"
+
+
+def _in_pieces(message: OutOfMemory, free: int) -> str:
+    """The largest free piece, if that is why a request failed."""
+    largest = message.allocator.largest_free_block_bytes if message.allocator is not None else None
+    requested = message.used_bytes
+    if not largest or largest >= free or requested is None or largest >= requested:
+        return ""
+    return f", the largest piece {format_bytes(largest)}"
 
 
 def _program_total(message: OutOfMemory) -> str:

@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.envelopes import PastedText
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import program_frame
-from hlo_cli.ir.out_of_memory import KERNEL_SPACES, SpaceUsage, UsageRow
+from hlo_cli.ir.out_of_memory import KERNEL_SPACES, ChunkGroup, SpaceUsage, UsageRow
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
@@ -26,6 +26,7 @@ from hlo_cli.report.table import Cell, Column, Table, rows_from, rows_from_tuple
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.byte_sizes import SIZE, size_of
 from hlo_cli.syntax.compiler_files.usage_report import parse_memory_usage_report, stated_total
+from hlo_cli.syntax.out_of_memory.allocations import allocator_stats, chunk_groups, details_of
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
 from hlo_cli.syntax.traces.device_memory import BUFFER, HeldMemory, read_memory_profile
 
@@ -456,7 +457,8 @@ def _bytes_of(shape: str | None) -> int | None:
 # --- statistics of programs and allocators ---
 
 _FIELD: Final = lazy_regex(
-    r"\b((?:host_)?(?:generated_code|argument|output|alias|temp)_size_in_bytes|peak_memory_in_bytes)['\"]?\s*[=:]\s*(\d{1,18})"
+    r"\b((?:host_)?(?:generated_code|argument|output|alias|temp)_size_in_bytes"
+    r"|peak_memory_in_bytes)['\"]?\s*[=:]\s*(\d{1,18})"
 )
 _PARTS: Final = (("argument", "arguments"), ("output", "results"), ("alias", "aliased"), ("temp", "temporaries"))
 
@@ -547,8 +549,8 @@ def allocator_statistics_report(pasted: PastedText) -> Report | None:
         devices[-1][name] = size_of(match[2])
         listed.append((match[1].strip(), name, devices[-1][name]))
     devices = [each for each in devices if "in_use" in each]
-    if not devices:
-        return None
+    if not devices or _CHUNK.search(pasted.text) is not None:
+        return _chunks_report(pasted)
     fullest = max(devices, key=lambda each: each["in_use"] / (each.get("limit") or 1))
 
     columns = (
@@ -564,6 +566,71 @@ def allocator_statistics_report(pasted: PastedText) -> Report | None:
         tables=(Table("allocator_statistics", columns, rows, noun="statistics"),),
         numbers=dict(fullest.items()),
         notes=[f"the text has {len(devices)} devices; this is the fullest"] if len(devices) > 1 else [],
+        next=("hlo help memory",),
+    )
+
+
+_CHUNK: Final = lazy_regex(r"(?:InUse|Free) {1,2}at (?:0x)?[0-9a-f]{1,16} of size \d")
+_BIN: Final = lazy_regex(
+    r"Bin \((?P<least>\d{1,19})\):\s{1,4}Total Chunks: (?P<chunks>\d{1,9}), Chunks in use: (?P<used>\d{1,9})\. "
+    rf"(?P<size>{SIZE}) allocated for chunks\. (?P<in_use>{SIZE}) in use in bin"
+)
+_ROUNDED_REQUEST: Final = lazy_regex(rf"(?:rounded request|Bin for) (?P<size>{SIZE})")
+_CHUNK_SIZES: Final[tuple[Column[ChunkGroup], ...]] = (
+    Column("chunk_bytes", "size", "bytes", of=lambda group: group.size_bytes),
+    Column("count", "in use", "count", of=lambda group: group.count),
+    Column("bytes", "total", "bytes", total="sum", of=lambda group: group.count * group.size_bytes),
+)
+
+
+def _chunks_report(pasted: PastedText) -> Report | None:
+    """The report on the chunks of a best-fit allocator without a message on a failure; None if there are none.
+
+    Mirrors `BFCAllocator::DumpMemoryLog` of xla/tsl/framework/bfc_allocator.cc.
+    """
+    details = details_of(pasted.text)
+    stats, groups = allocator_stats(details), chunk_groups(details)
+    request = _ROUNDED_REQUEST.search(pasted.text)
+    requested = size_of(request["size"]) if request else None
+    if stats is None or stats.in_use_bytes is None:
+        return _bins_report(pasted)
+    found = {"in_use": stats.in_use_bytes, "limit": stats.limit_bytes, "largest_free": stats.largest_free_block_bytes}
+    known = {name: size for name, size in found.items() if size}
+    known.setdefault("in_use", 0)
+    asked = f"; {format_bytes(requested)} was requested" if requested else ""
+    groups = tuple(sorted(groups, key=lambda group: -group.count * group.size_bytes))
+    largest = (
+        (f"Most is in {groups[0].count:,} × {format_bytes(groups[0].size_bytes)}.",)
+        if groups and groups[0].count > 1
+        else ()
+    )
+    return text_report(
+        pasted,
+        f"Device memory: {_allocator_words(known)}{asked}",
+        means=(*_allocator_meaning(known), *largest),
+        tables=(Table("chunk_sizes", _CHUNK_SIZES, rows_from(_CHUNK_SIZES, groups), noun="sizes"),) if groups else (),
+        numbers={**known, **({"requested": requested} if requested else {})},
+        next=("hlo help memory",),
+    )
+
+
+def _bins_report(pasted: PastedText) -> Report | None:
+    """The report on the bins of an allocator, whose free chunks are those that are not in use."""
+    bins = list(_BIN.finditer(pasted.text))
+    total, used = (sum(size_of(each[name]) for each in bins) for name in ("size", "in_use"))
+    if not total:
+        return None
+    free = [each for each in bins if int(each["chunks"]) > int(each["used"])]
+    count = sum(int(each["chunks"]) - int(each["used"]) for each in free)
+    least = f", the largest in the bin from {format_bytes(int(free[-1]['least']))} on" if free else ""
+    return text_report(
+        pasted,
+        f"Device memory: {format_bytes(used)} of {format_bytes(total)} in arrays ({format_percent(used / total)}%); "
+        f"{format_bytes(total - used)} is free in {format_count(count, 'chunks')}{least}",
+        means=(
+            "A bin has chunks from its size to twice that, the last one also larger ones; an array needs one chunk.",
+        ),
+        numbers={"in_use": used, "limit": total, "free_chunks": count},
         next=("hlo help memory",),
     )
 

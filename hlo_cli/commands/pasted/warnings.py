@@ -35,7 +35,11 @@ from hlo_cli.syntax.scanning.shape_reader import parse_shape
 # --- donated arguments that no result can use ---
 
 _UNUSED: Final = lazy_regex(r"onated buffers were not usable:\s+((?:[^.]|\.(?=\S)){0,20000})", 0)
-_AVAL: Final = lazy_regex(r"(?:ShapedArray\()?\b((?:[a-z]\w*(?:<\w+>)?)\[[\d, ]*\])(?:\{[^{}]*\})?")
+_AVAL: Final = lazy_regex(
+    r"(?:ShapedArray\()?\b([a-z]\w*(?:<\w+>)?\[(?:\d+(?:@[\w.]+|@\([^()\]]*\))?(?:, ?)?)*\])(?:\{[^{}]*\})?"
+)
+_NOT_SIZE: Final = lazy_regex(r"(?<!key)<[a-z]\w{1,40}>|@(?:\([^()\]]*\)|[\w.]+)")
+"""The memory space and the mesh axes of a type of JAX, as in float32<host>[8@x]; key<fry> is a type."""
 _PLATFORM: Final = lazy_regex(r"onation is not implemented for ([^\n]{1,80}?)\.?(?=\n|$|  )")
 
 
@@ -46,7 +50,7 @@ def donation_report(pasted: PastedText) -> Report | None:
     if not avals and platform is None:
         return None
     counts = Counter(avals)
-    each = {aval: bytes_of_shape(aval.replace(" ", "")) for aval in counts}
+    each = {aval: bytes_of_shape(_without_places(aval)) for aval in counts}
     columns = (
         Column(
             "bytes",
@@ -61,7 +65,7 @@ def donation_report(pasted: PastedText) -> Report | None:
     )
     rows = rows_from_tuples(columns, counts.items())
     known = [size * count for aval, count in counts.items() if (size := each[aval]) is not None]
-    sizes = [size for aval in avals if (size := bytes_of_shape(aval.replace(" ", ""))) is not None]
+    sizes = [size for aval in avals if (size := each[aval]) is not None]
     listed = (
         f"{' and '.join(f'{size:,}' for size in sizes)} bytes" if len(sizes) <= 2 else f"{sum(sizes):,} bytes in all"
     )
@@ -94,11 +98,20 @@ def donation_report(pasted: PastedText) -> Report | None:
         tables=(Table("named_arguments", columns, rows, noun="shapes"),),
         advice=(
             fix,
-            *(_reasons_beside(pasted.name, tuple(counts)) or (_NO_NAMES,)),
+            *(_reasons_beside(pasted.name, tuple(map(_without_places, counts))) or (_NO_NAMES,)),
         ),
         numbers={"arguments": len(avals), "bytes": sum(known)},
         next=("hlo help memory",),
     )
+
+
+def _without_places(aval: str) -> str:
+    """A type of JAX without its memory space and mesh axes.
+
+    >>> _without_places("float32<host>[8@x, 4]"), _without_places("key<fry>[2]")
+    ('float32[8,4]', 'key<fry>[2]')
+    """
+    return _NOT_SIZE.sub("", aval).replace(" ", "")
 
 
 _NO_NAMES: Final = (
@@ -259,7 +272,9 @@ _UNSTUCK: Final = lazy_regex(
     r"is unstuck waiting for `(?P<name>[^`]*)` after (?P<time>[\d.]+ ?(?:ms|us|s|m|h)?(?:[\d.]+s)?)"
 )
 _ARRIVED: Final = lazy_regex(r"Expected (\d{1,18}) threads to join the rendezvous, but only (\d{1,18}) of them")
-_THREAD: Final = lazy_regex(r"(?:[IWEF]\d{4,8} [\d:.]+ +|: [IWEF] +|^[IWEF] +)(\d{1,18})(?= [^\s\]]+\.cc:\d{1,18}\])")
+_THREAD: Final = lazy_regex(
+    r"(?:[IWEF]\d{4,8} [\d:.]+ +|: [IWEF] +|^[IWEF] +)(\d{1,18})(?= [^\s\]]+\.(?:cc|h):\d{1,18}\])"
+)
 _RUN: Final = lazy_regex(r"run_id=(?:RunId: ?)?(\d{1,18})|RunId: (\d{1,18})")
 _OPERATION: Final = lazy_regex(
     r"(all[- ]reduce|all[- ]gather|all[- ]to[- ]all|reduce[- ]scatter|collective[- ]permute|collective[- ]broadcast"
@@ -330,8 +345,25 @@ def stuck_report(pasted: PastedText) -> Report | None:
     )
 
 
+_OLD_WAITING: Final = lazy_regex(
+    r"has been waiting for (?P<time>\d{1,18}ms) for and may be stuck: participant "
+    r"(?P<kind>[A-Za-z]{1,40}?)(?:Participant)?"
+    r"Data\{[\s\S]{0,8000}? waiting for all participants to arrive at rendezvous (?P<key>RendezvousKey\{[^}]{1,4000}\})"
+)
+_LOCAL: Final = lazy_regex(r"num_local_participants=(\d{1,9})")
+
+
+def _in_new_words(match: re.Match[str]) -> str:
+    """A warning of releases before 2024 (collective_ops_utils.h) in the words of those after: rendezvous.cc."""
+    count = _LOCAL.search(match["key"])
+    expected = f" Expected {count[1]} threads to join" if count else ""
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", match["kind"]).lower()
+    return f"has been waiting for `{kind} {match['key']}` for {match['time']} and may be stuck.{expected}"
+
+
 def _waits(text: str) -> Iterator[_Wait]:
     """The rendezvous that a log names, each once, in order."""
+    text = _OLD_WAITING.sub(_in_new_words, text)
     found: dict[str, dict[str, list[str]]] = {}
     for line in _entries(text):
         for kind, pattern in (("waiting", _WAITING), ("ended", _ENDED), ("unstuck", _UNSTUCK)):
@@ -439,6 +471,14 @@ def _stuck_advice(wait: _Wait) -> Iterator[str]:
             "(xla_gpu_executable_warn_stuck_timeout_seconds)."
         )
         return
+    if wait.all_joined:
+        yield (
+            "The leader of the threads is blocked in its own work: by a device (nvidia-smi, dmesg), for the network, "
+            "or for "
+            "the other processes. Look in their logs, and compare their programs: set XLA_FLAGS=--xla_dump_to=DIR in "
+            "each, and run `hlo diff DIR1 DIR2`."
+        )
+        return
     yield (
         "Look for what the missing devices do in place of it: another program, an exception in their "
         "thread, a slow host "
@@ -531,6 +571,84 @@ def _watchdog(pasted: PastedText) -> Report | None:
         ),
         numbers={"ranks": len(waits), "number": int(first["number"]), "seconds": seconds, "limit_seconds": limit},
     )
+
+
+# --- communicators of NCCL that start ---
+
+_COMMUNICATOR: Final = lazy_regex(
+    r"comm (?:0x)?[0-9a-f]{1,18} rank (?P<rank>\d{1,9}) n?[Rr]anks (?P<ranks>\d{1,9})(?P<rest>[^\n]{0,300}?) - "
+    r"(?P<what>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
+)
+_COMMUNICATOR_ID: Final = lazy_regex(r"commId (?P<id>0x[0-9a-f]{1,18})")
+_MOST_LISTED: Final = 8  # ranks in a sentence
+
+
+def nccl_report(pasted: PastedText) -> Report | None:
+    """The report on the communicators of an NCCL log that are not complete: which ranks are in each, and which not.
+
+    Mirrors `ncclCommInitRankFunc` of NCCL's src/init.cc.
+    """
+    found: dict[tuple[str, int], dict[str, set[int]]] = {}
+    for match in _COMMUNICATOR.finditer(pasted.text):
+        named = _COMMUNICATOR_ID.search(match["rest"])
+        ranks = found.setdefault((named["id"] if named else "", int(match["ranks"])), {"begun": set(), "ready": set()})
+        ranks["begun"].add(int(match["rank"]))
+        if match["what"] != "Init START":
+            ranks["ready"].add(int(match["rank"]))
+    if not found:
+        return None
+    # a rank completes only when all have begun, so lines of one host tell when nothing is missing
+    waiting = [(key, ranks) for key, ranks in found.items() if ranks["begun"] != ranks["ready"]]
+    if not waiting:
+        return None
+    (name, size), first = waiting[0]
+    subject = f"NCCL communicator{f' {name}' if name else ''} of {format_count(size, 'ranks')}"
+    absent = [rank for rank in range(size) if rank not in first["begun"]]
+    late = sorted(first["begun"] - first["ready"])
+    if absent and not first["ready"]:
+        answer = f"{subject}: {len(first['begun'])} began, and the log has no line of {_rank_list(absent)}"
+    else:
+        answer = f"{subject}: all began, and {_rank_list(late)} {verb(len(late), 'is', 'are')} not complete"
+    columns = (
+        Column("communicator", "communicator", of=lambda key, ranks: key[0] or None),
+        Column("ranks", "ranks", "count", of=lambda key, ranks: key[1]),
+        Column("begun", "begun", "count", of=lambda key, ranks: len(ranks["begun"])),
+        Column("ready", "complete", "count", of=lambda key, ranks: len(ranks["ready"])),
+    )
+    return text_report(
+        pasted,
+        answer,
+        means=("A communicator is complete when all its ranks have begun; until then, those that began are blocked.",),
+        tables=(
+            Table(
+                "communicators",
+                columns,
+                rows_from_tuples(columns, found.items()),
+                noun="communicators",
+                person=len(found) > 1,
+            ),
+        ),
+        advice=(
+            (
+                "Look in the logs of the ranks without a line: they failed, were not started, or run another program. "
+                "If the log is of one host only, put those of all hosts together first."
+            ),
+        )
+        if absent and not first["ready"]
+        else ("Nothing failed in these lines: look at the first line with NCCL WARN of any rank.",),
+        numbers={
+            "communicators": len(found),
+            "ranks": size,
+            "begun": len(first["begun"]),
+            "ready": len(first["ready"]),
+        },
+    )
+
+
+def _rank_list(ranks: Sequence[int]) -> str:
+    listed = ", ".join(map(str, ranks[:_MOST_LISTED]))
+    more = f" and {len(ranks) - _MOST_LISTED:,} more" if len(ranks) > _MOST_LISTED else ""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed}{more}"
 
 
 # --- computation on the host ---

@@ -57,9 +57,10 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         "allocator-stats",
         "memory statistics of a device",
         "pasted.memory.allocator_statistics_report",
-        ("AllocatorStats", "In Use:", "InUse:", "bytes_in_use"),
+        ("AllocatorStats", "In Use:", "InUse:", "bytes_in_use", "InUse at ", "Allocator memory summary", "Bin ("),
         words(
-            r"^ *AllocatorStats|^(?:Num ?Allocs|Peak ?In ?Use|In ?Use|Reservable Limit|Largest Free "
+            r"^ *AllocatorStats|\bInUse at [0-9a-fx]+ of size \d|Allocator memory summary: rounded request"
+            r"|Bin \(\d+\):\s{1,4}Total Chunks: \d|^(?:Num ?Allocs|Peak ?In ?Use|In ?Use|Reservable Limit|Largest Free "
             r"Block): +[\d.]|['\"]?bytes_in_use['\"]?\s*[:=]"
         ),
         is_document=True,

@@ -32,6 +32,7 @@ PastedKind = Literal[
     "nan",
     "unknown-flag",
     "stuck-collective",
+    "nccl-log",
     "slow-operation",
     "resharding",
     "memory-report",

@@ -529,6 +529,14 @@ GENERAL_MESSAGES: Final[tuple[Envelope, ...]] = (
         is_beside_hlo=True,
     ),
     Envelope(
+        "nccl-log",
+        "an NCCL log",
+        "pasted.warnings.nccl_report",
+        ("Init START", "Init COMPLETE"),
+        words(r"\brank \d{1,9} n?[Rr]anks \d{1,9}[^\n]{0,300} - Init (?:START|COMPLETE)"),
+        is_beside_hlo=True,
+    ),
+    Envelope(
         "kv-cache",
         "lines on the cache of a server",
         "prints.runtime_prints.cache_report",

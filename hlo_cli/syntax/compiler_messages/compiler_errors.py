@@ -769,6 +769,8 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
     """
     if tasks := re.findall(r"task:([0-9]{1,9})", fields.get("tasks", "")):
         return {"missing": f"task{'s' if len(tasks) > 1 else ''} {', '.join(sorted(tasks, key=int))}"}
+    if processes := re.findall(r"local_topology/\w+/([0-9]{1,9})", fields.get("announced", "")):
+        return {"missing": f"process{'es' if len(processes) > 1 else ''} {', '.join(sorted(processes, key=int))}"}
     if mesh := fields.get("mesh"):
         return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
     if "multiple" in fields and "block" in fields:

@@ -403,7 +403,7 @@ FRAMEWORK_RULES: Final = (
     (
         (
             r"Unable to initialize backend '(?P<backend>\w++)': (?:[A-Z_]{4,30}: "
-            r")?+(?P<why>[^\n(]{1,300}?)\.?(?=\s*(?:\(|\n|$))"
+            r")?+(?P<why>[^\n]{1,300}?)\.?(?=\s*(?:\((?:set|you may) |\n|$))"
         ),
         ErrorRule(
             "platform",

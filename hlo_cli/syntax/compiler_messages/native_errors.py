@@ -28,6 +28,21 @@ _HALT_FIX: Final = (
     "'opcode == custom-call'`."
 )
 
+_DIES: Final = "The processes of a job watch each other; if one ends, the others end too."
+_DEAD_LOG: Final = (
+    "The cause is in the log of that process: an exception, the out-of-memory killer, or preemption. This log shows "
+    "only "
+    "what followed."
+)
+_MISSING_LOG: Final = (
+    "Look in the logs of the missing processes: they were not started, crashed, or do not reach the coordinator's "
+    "address. Compare num_processes of jax.distributed.initialize with the number that was started."
+)
+_RANK_LOG: Final = (
+    "Look in the log of the named rank for its first error: one that failed, is slow, or took another branch never "
+    "comes."
+)
+
 NATIVE_RULES: Final = (
     # --- TPUs ---
     (
@@ -52,6 +67,58 @@ NATIVE_RULES: Final = (
             "Command {number}[[ of run {run}]] has no handler in this process.",
             "The callback is of another version of jaxlib than libtpu, or the program was loaded from a cache: update "
             "both (pip install -U 'jax[tpu]'), clear the compilation cache, or avoid the callback.",
+        ),
+    ),
+    (
+        (
+            r"(?:open\((?P<device>/dev/(?:vfio/|accel)\w{0,8})\): (?P<why>Operation not permitted|Permission denied"
+            r"|No such file or directory)"
+            r"|(?<!busy;[ ])Couldn't open (?:iommu group|device:?) (?P<group>/dev/\S{1,40}?)[;.]?(?=\s|$))"
+        ),
+        _rule(  # a device that is busy has a rule of its own, which names how to find its owner
+            "device of the TPU",
+            "libtpu opens each chip of the host as a device of the kernel: /dev/accel* or /dev/vfio/*.",
+            "{device}{group} cannot be opened[[: {why}]].",
+            "`ls -l /dev/accel* /dev/vfio/*` shows what exists and whose it is: run as that group or as root, start a "
+            "container with --privileged (or --device), and end the process that has it (`sudo lsof -w DEVICE`). "
+            "Without any, the machine has no TPU: JAX_PLATFORMS=cpu.",
+        ),
+    ),
+    (
+        (
+            r"Could not find SliceBuilder port (?P<port>\d{1,5}) in any of the (?P<count>\d{1,4}) ports provided in "
+            r"`tpu_process_addresses`=\"(?P<addresses>[^\"\n]{0,200})\""
+        ),
+        _rule(  # written at each start on one host, where nothing connects
+            "hosts of a TPU slice",
+            "The hosts of a slice connect through the ports that TPU_PROCESS_ADDRESSES lists.",
+            "Port {port} is not one of the {count} in '{addresses}'.",
+            "On one host it is harmless: only a server of metrics does not start. On several, set "
+            "TPU_PROCESS_ADDRESSES to host:port of each process, and TPU_PROCESS_PORT to that of this one.",
+        ),
+    ),
+    (
+        r"GetChip\(i\)->location\(\)\.index_on_host\(\) == i \((?P<found>\d{1,4}) vs\. (?P<wanted>\d{1,4})\)",
+        _rule(  # the driver lists the chips of a host in the order of their place on the board
+            "chips of a host",
+            "libtpu numbers the chips of a host in the order in which the driver lists them.",
+            "The chip in place {wanted} has the number {found}: a chip before it is missing or listed twice.",
+            "Compare TPU_VISIBLE_CHIPS and the devices that a container gets (`ls /dev/accel* /dev/vfio/*`) with all "
+            "chips of the machine; if all are there, the machine is faulty: create it anew.",
+        ),
+    ),
+    (
+        (
+            r"(?:Failed to get global TPU topology|No accelerator found on this host|No ba16c7433 device found"
+            r"|No TPU (?:devices?|chips?) (?:were )?found)(?P<rest>)"
+        ),
+        _rule(  # the name is that of the first TPU that the driver was for
+            "chips of a host",
+            "libtpu looks for the chips of the host at its start.",
+            "It found none.",
+            "`ls /dev/accel* /dev/vfio/*` shows whether the machine and the container have any; another process that "
+            "has them hides them, too. A machine without a TPU runs with JAX_PLATFORMS=cpu (PJRT_DEVICE=CPU for "
+            "PyTorch/XLA).",
         ),
     ),
     (
@@ -135,6 +202,16 @@ NATIVE_RULES: Final = (
             "Shard or shrink the arguments, donate those that are replaced (donate_argnums), or raise "
             "XLA_PYTHON_CLIENT_MEM_FRACTION.",
             is_about_hlo=True,
+        ),
+    ),
+    (
+        r"Garbage collection: deallocate free memory regions",
+        _rule(  # bfc_allocator.cc: a pool that may grow has several regions, and one array fits in one of them only
+            "memory of the device",
+            "An allocator returns whole free regions and reserves a larger one, if its memory is in too small pieces.",
+            "memory is nearly full, or in small pieces.",
+            "It is only slow unless an error follows: use smaller batches, free arrays, or reserve the memory at once "
+            "(in JAX, XLA_PYTHON_CLIENT_PREALLOCATE=true; in TensorFlow, no TF_FORCE_GPU_ALLOW_GROWTH).",
         ),
     ),
     (
@@ -223,6 +300,48 @@ NATIVE_RULES: Final = (
     ),
     # --- PyTorch/XLA ---
     (
+        r"(?:\$?PJRT_DEVICE is not set|Missing XLA configuration)",
+        _rule(  # runtime.cc of torch_xla; its releases before 2.0 had XRT, whose settings are other ones
+            "platform",
+            "PyTorch/XLA runs on the platform that PJRT_DEVICE names.",
+            "No platform is named.",
+            "Set PJRT_DEVICE to TPU, CUDA, or CPU before torch_xla is imported; XRT_TPU_CONFIG was for releases "
+            "before 2.0.",
+        ),
+    ),
+    (
+        (
+            r"(?:Runtime is already initialized\. Do not use the XLA runtime before calling xmp\.spawn"
+            r"|!g_computation_client_initialized)"
+        ),
+        _rule(  # torch_xla/_internal/pjrt.py, torch_xla/csrc/runtime/runtime.cc
+            "start of the runtime",
+            "Each process of torch_xla.launch (xmp.spawn) starts the runtime itself, so the parent must not have one.",
+            "The runtime runs already in this process.",
+            "Move what uses a device (xm.xla_device(), tensors.to(device), xm.get_ordinal(), printing a tensor) into "
+            "the function that is spawned; in a notebook, restart the kernel.",
+        ),
+    ),
+    (
+        r"Expecting scope to be empty but it is (?P<scope>[\w.\-/]{1,120})",
+        _rule(  # torch_xla/csrc/ir.cpp checks it when a graph ends
+            "named scope",
+            "A graph ends outside of all named scopes (xp.Trace), so that its operations have their names.",
+            "The graph ends within {scope}.",
+            "Call torch_xla.sync() (xm.mark_step()) and read values (.item(), print) outside of `with xp.Trace(...)`.",
+        ),
+    ),
+    (
+        r"Bad StatusOr access: (?P<status>[A-Z_]{4,30}): Error code: (?P<code>\d{1,3})\b",
+        _rule(  # a plugin may return a PJRT_Error without a text
+            "error of a plugin",
+            "A PJRT plugin returns a code with a text; PyTorch/XLA shows both.",
+            "The plugin returned code {code} ({status}) without a text.",
+            "The plugin's own log above has the reason: memory and unsupported operations are usual. Set "
+            "TF_CPP_MIN_LOG_LEVEL=0 and the plugin's log level, and run the failing step alone.",
+        ),
+    ),
+    (
         r"(?:Check failed: xtensor\b[\s\S]{0,2000}?)?Input tensor is not an XLA tensor: (?P<type>[\w.]{1,60})",
         _rule(  # bridge.cpp of torch_xla
             "device of a tensor",
@@ -300,6 +419,211 @@ NATIVE_RULES: Final = (
         ),
     ),
     # --- jobs of several processes ---
+    # --- jobs with several processes: the coordination service ---
+    (
+        r"Stopping coordination service as heartbeat has timed out for (?P<tasks>/job:\S{1,80}/task:\d{1,6})",
+        _rule(  # coordination_service.cc: without connections to the clients, it cannot tell them
+            "dead process",
+            _DIES,
+            "{missing} sent no heartbeat in time, so the service ends the job.",
+            _DEAD_LOG,
+        ),
+    ),
+    (
+        (
+            r"Waiting for (?P<pending>\d{1,9})/(?P<all>\d{1,9}) tasks to connect\."
+            r"(?:[\s\S]{0,200}?Example stragglers:(?P<tasks>(?:\s*/job:\S{1,80}/task:\d{1,6}){1,64}))?"
+        ),
+        _rule(  # coordination_service.cc; it is no error yet
+            "start of a job with several processes",
+            "A job starts when all its processes have connected to the coordination service.",
+            "{pending} of {all} are not connected[[: {missing}]].",
+            _MISSING_LOG,
+        ),
+    ),
+    (
+        (
+            r"waited too long for some tasks to show up\.?"
+            r"(?:[\s\S]{0,60}?Timed out task names:(?P<tasks>(?:\s*/job:\S{1,80}/task:\d{1,6}){1,64}))?"
+        ),
+        _rule(  # the client's words before 2024
+            "start of a job with several processes",
+            "A job starts when all its processes have connected to the coordination service.",
+            "[[{missing} did not come|some processes did not come]].",
+            _MISSING_LOG,
+        ),
+    ),
+    (
+        (
+            r"(?P<announced>(?:Getting local topologies failed: )?(?:[\s\S]{0,20}?GetKeyValue\(\) timed out with key: "
+            r"\S{0,80}?local_topology/\w{1,40}/\d{1,9} and duration: [\w.]{1,20}){1,256})"
+        ),
+        _rule(  # xla/pjrt/distributed/topology_util.cc: each process announces its devices under its number
+            "start of a job with several processes",
+            "Each process announces its devices in the coordination service, and reads those of all others.",
+            "{missing} did not announce devices.",
+            "Look in the logs of these processes: they crashed, were not started, or are slow to start their devices. "
+            "Compare num_processes of jax.distributed.initialize with the number that was started.",
+        ),
+    ),
+    (
+        (
+            r"GetKeyValue\(\) timed out with key: \S{0,80}?(?P<what>global_topology|nccl|clique"
+            r"|unique_id)\S{0,200} and "
+            r"duration: (?P<limit>[\w.]{1,20})"
+        ),
+        _rule(  # process 0 builds the global topology; rank 0 of a clique writes the id of its communicator
+            "start of a job with several processes",
+            "The first process gathers what all announce (devices, NCCL identifiers) and writes it for the others.",
+            "The first process wrote no {what} within {limit}.",
+            "Look in the log of process 0 (of the group's first rank for NCCL): it failed, runs "
+            "another program, or is blocked by another process.",
+        ),
+    ),
+    (
+        (
+            r"(?:Coordination service has stopped\. (?P<call>\w{1,40})\(\)(?: from task: (?P<tasks>/job:\S{1,80}))?"
+            r"|Barrier failed because service is shutting down\. Barrier_id: (?P<barrier>\S{1,200})"
+            r"|Barrier (?P<late>\S{1,200}) requested after coordination service has shut down)"
+        ),
+        _rule(  # coordination_service.cc: its process ended first
+            "end of a job with several processes",
+            "The coordination service runs in process 0, and ends with it.",
+            "It had ended[[ when {missing} called]][[ {call}]][[ before all processes reached {barrier}]]"
+            "[[ when {late} was asked for]].",
+            "Look in the log of process 0: an exception, or an end before the others were done. "
+            "jax.experimental.multihost_utils.sync_global_devices('end') at the end of the program lets all end "
+            "together.",
+        ),
+    ),
+    (
+        (
+            r"Barrier \((?P<barrier>\S{1,200}?)(?:::(?P<number>\d{1,9}))?\) is (?:invoked|cancel{1,2}ed) by "
+            r"(?:the )?task, but the service thinks it is the (?P<service>\d{1,9})-th instance"
+        ),
+        _rule(  # FailBarrierWithCounterMismatch
+            "barrier",
+            "All processes of a job reach the same barriers in the same order.",
+            "A process is at number {number} of {barrier}, the others are at {service}.",
+            "One process restarted, or passed a barrier more or fewer times than the others: look for a loop or a "
+            "branch whose length differs between processes, such as the number of batches.",
+        ),
+    ),
+    # --- jobs with several processes: torch.distributed ---
+    (
+        (r"Ranks? (?P<ranks>\d{1,9}(?:, \d{1,9}){0,1000}) failed to pass monitoredBarrier in (?P<limit>\d{1,12}) ms"),
+        _rule(  # ProcessGroupGloo.cpp; rank 0 collects the others
+            "barrier",
+            "All processes of a job reach a barrier, or it times out.",
+            "missing after {limit} ms: rank {ranks}.",
+            f"{_RANK_LOG} The connection that is named after it is only how rank 0 noticed.",
+        ),
+    ),
+    (
+        (
+            r"Rank (?P<rank>\d{1,9}) successfully reached monitoredBarrier, but received errors while waiting "
+            r"(?:for send/recv from|to be unblocked by) rank (?P<other>\d{1,9})"
+        ),
+        _rule(
+            "barrier",
+            "All processes of a job reach a barrier, or it times out.",
+            "Rank {rank} was there, rank {other} did not answer.",
+            _RANK_LOG,
+        ),
+    ),
+    (
+        (
+            r"Timed out after (?P<limit>\d{1,9}) seconds waiting for clients\. (?P<here>\d{1,9})/(?P<all>\d{1,9}) "
+            r"clients "
+            r"joined"
+        ),
+        _rule(  # TCPStore.cpp
+            "start of a job with several processes",
+            "The processes of torch.distributed meet in the store of rank 0.",
+            "{here} of {all} came within {limit} s.",
+            "Compare world_size with the number of processes that were started, and look in the logs of those that "
+            "are missing: MASTER_ADDR, MASTER_PORT, and the firewall if they wait, an exception if they ended.",
+        ),
+    ),
+    (
+        (
+            r"NCCL communicator was aborted on rank (?P<rank>\d{1,9})\.(?: Original reason for failure was: "
+            r"(?P<why>[^\n]{1,200}?))?(?=\n|$)"
+        ),
+        _rule(  # NCCLUtils.hpp; the watchdog aborts what hangs or has an error
+            "collective at run time",
+            "The watchdog of torch.distributed ends the communicators of a process when a collective fails or hangs.",
+            "the communicators of rank {rank} were ended[[: {why}]].",
+            f"{_RANK_LOG} NCCL_DEBUG=INFO names the call that failed.",
+        ),
+    ),
+    (
+        (
+            r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d{1,9}) is running collective: "
+            r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d{1,18}), )?OpType=(?P<one>\w{1,40})"
+            r"(?:, TensorShape=(?P<shape>\[[\d, ]{0,200}\]))?[\s\S]{0,300}?but Rank (?P<other_rank>\d{1,9}) is running "
+            r"collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<other_number>\d{1,18}), )?OpType="
+            r"(?P<other>\w{1,40})(?:, TensorShape=(?P<other_shape>\[[\d, ]{0,200}\]))?"
+        ),
+        _rule(  # ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL
+            "different collectives",
+            "All ranks of a group run the same collectives in the same order, with equal shapes and types.",
+            "rank {rank} runs {one}[[ {shape}]][[ (number {number})]], rank {other_rank} runs {other}"
+            "[[ {other_shape}]][[ (number {other_number})]].",
+            "Look for a branch, a loop length, or an uneven last batch that differs between the two ranks.",
+        ),
+    ),
+    (
+        r"wait timeout after (?P<limit>\d{1,12})ms, keys: (?P<key>/\S{1,200})",
+        _rule(  # TCPStore.cpp; the key of a group is <group>/<sequence>//cuda//<first rank>
+            "start of a group of processes",
+            "The first rank of a group writes the identifier of its communicator into the store, where the others read "
+            "for it.",
+            "{key} was not written within {limit} ms.",
+            "The first rank of that group (the last number of the key) failed, is slow, or made another group: look in "
+            "its log. All ranks call new_group and the first collective of a group in the same order.",
+        ),
+    ),
+    (
+        r"(?:\[(?:PG [^\]\n]{1,80} )?Rank (?P<rank>\d{1,9})\] )?(?:\[[^\]\n]{1,60}\] )?Heartbeat monitor timed out!",
+        _rule(  # ProcessGroupNCCL.cpp: TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC
+            "collective at run time",
+            "A monitor ends a process of torch.distributed whose watchdog itself is blocked: in a call of "
+            "CUDA or "
+            "NCCL, or for the lock of Python.",
+            "the watchdog[[ of rank {rank}]] stopped.",
+            "Look for the collective that timed out before it, in this log and in those of the other ranks; "
+            "`py-spy dump` of the next run shows what holds the lock. TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC gives it "
+            "longer.",
+        ),
+    ),
+    # --- collectives of GPUs ---
+    (
+        (
+            r"(?:Error while creating shared memory segment (?P<file>/dev/shm/\S{1,80}) \(size "
+            r"(?P<size_bytes>\d{1,18})\)"
+            r"|failed to extend (?P<other_file>/dev/shm/\S{1,80}) to (?P<needed_bytes>\d{1,18}) bytes)"
+        ),
+        _rule(  # misc/shmutils.cc of NCCL
+            "files in /dev/shm",
+            "NCCL connects the GPUs of a host through files in /dev/shm; a container has 64 MB of it by default.",
+            "[[{size_bytes} for {file}]][[{needed_bytes} for {other_file}]] did not fit.",
+            "Enlarge it: docker run --shm-size=1g (or --ipc=host), in Kubernetes an emptyDir with medium: Memory; "
+            "remove "
+            "files /dev/shm/nccl-* that an ended job left. NCCL_SHM_DISABLE=1 does without, but is slower.",
+        ),
+    ),
+    (
+        r"NCCL WARN Cuda failure (?:\d{1,4} )?'(?P<why>[^'\n]{1,120})'",
+        _rule(  # checks.h of NCCL
+            "collective at run time",
+            "NCCL allocates memory of its own on each GPU, outside of the pool of the framework.",
+            "A call of CUDA failed inside of NCCL: {why}.",
+            "If memory is full, leave more of it: XLA_PYTHON_CLIENT_MEM_FRACTION=0.85, or another process has the GPU "
+            "(nvidia-smi). For other errors, look at the first one of any rank, which the others follow.",
+        ),
+    ),
+    # --- jobs with several processes, other words ---
     (
         (
             r"(?P<task>/job:\S{1,60}/task:\d{1,6}|[Tt]ask \S{1,60}) unexpectedly tried to connect with a different "

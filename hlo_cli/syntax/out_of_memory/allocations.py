@@ -23,7 +23,7 @@ from hlo_cli.ir.out_of_memory import (
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
-from hlo_cli.syntax.byte_sizes import BYTES, byte_number
+from hlo_cli.syntax.byte_sizes import BYTES, SIZE, byte_number, size_of
 from hlo_cli.syntax.compiler_files.memory_files import INDEX, NUMBER, Places, Shapes, stretches
 from hlo_cli.syntax.out_of_memory.message_heads import Squeezed, one_line, squeeze
 from hlo_cli.syntax.scanning.shape_reader import parse_shape
@@ -367,22 +367,75 @@ def chunk_groups(details: Details) -> tuple[ChunkGroup, ...]:
         count = _COUNT_AT_END.search(details.squeezed.source, max(0, end - _COUNT_BEFORE), end)
         if count is not None:
             groups.append(ChunkGroup(int(count[1]), int(match[1])))
-    return tuple(groups) or tuple(_histogram(details.source))
+    if groups:
+        return tuple(groups)
+    listed = Counter(size for is_used, size in _listed_chunks(details.source) if is_used)
+    return tuple(ChunkGroup(listed[size], size) for size in sorted(listed)) or tuple(_histogram(details.source))
 
 
 def allocator_stats(details: Details) -> AllocatorStats | None:
     """The statistics of an allocator; the first table of a text.
 
+    What the table lacks comes from the list of chunks, which is the only one with the size of the largest free piece:
+    the table has 0 for it in most releases.
+
     >>> allocator_stats(details_of("Stats: \\nLimit:    64\\nInUse:    32\\n")).in_use_bytes
     32
+    >>> chunks = "Free  at 7f00 of size 8 next 2\\nInUse at 7f08 of size 16 next 3\\nFree  at 7f18 of size 4 next 9"
+    >>> stats = allocator_stats(details_of(chunks))
+    >>> stats.in_use_bytes, stats.largest_free_block_bytes, stats.limit_bytes
+    (16, 8, 28)
     """
     counts: dict[str, int] = {}
     for match in _ALLOCATOR_FIELD.finditer(details.source):
         counts.setdefault(_ALLOCATOR[match[1]], int(match[2]))
+    counts = {**_pool(details.source), **{name: size for name, size in counts.items() if size or name != _LARGEST_FREE}}
     if cuda := details.search(_CUDA_FREE):
-        counts["largest_free_block_bytes"] = int(cuda[1])
+        counts[_LARGEST_FREE] = int(cuda[1])
         counts["limit_bytes"] = int(cuda[2])
     return AllocatorStats(**counts) if counts.keys() & {"limit_bytes", "in_use_bytes"} else None
+
+
+_LARGEST_FREE: Final = "largest_free_block_bytes"
+_CHUNK_LINE = re.compile(r"(InUse|Free) {1,2}at (?:0x)?[0-9a-f]{1,16} of size ([0-9]{1,19})(?![0-9])")
+_FREE_IN_BIN = re.compile(rf"\bSize: ({SIZE}) \| Requested Size: {SIZE} \| in_use: 0\b")
+_POOL = re.compile(r"Total bytes in pool: ([0-9]{1,19}) memory_limit_: ([0-9]{1,19})\b")
+_IN_USE = re.compile(rf"Sum Total of in-use chunks: ({SIZE})")
+_SUMMARY = re.compile(
+    rf"total free in pool ({SIZE}), largest free chunk usable by \w{{1,20}} end ({SIZE}), unallocated bytes ({SIZE}), "
+    rf"pool size ({SIZE}), pool limit ({SIZE})"
+)
+
+
+def _listed_chunks(source: str) -> Iterator[tuple[bool, int]]:
+    """The chunks of all regions, as whether each is in use and its size: `BFCAllocator::DumpMemoryLog`."""
+    return ((match[1] == "InUse", int(match[2])) for match in _CHUNK_LINE.finditer(source))
+
+
+def _pool(source: str) -> dict[str, int]:
+    """What the dump of a best-fit allocator has besides its statistics; its own sums are rounded, chunks are exact.
+
+    Mirrors `BFCAllocator::DumpMemoryLog` of xla/tsl/framework/bfc_allocator.cc.
+    """
+    found: dict[str, int] = {}
+    chunks = list(_listed_chunks(source))
+    if summary := _SUMMARY.search(source):
+        free, largest, unused, pool, limit = (size_of(each) for each in summary.groups())
+        found |= {"limit_bytes": limit, "in_use_bytes": pool - free, _LARGEST_FREE: max(largest, unused)}
+    if used := _IN_USE.search(source):
+        found["in_use_bytes"] = size_of(used[1])
+    if pool_line := _POOL.search(source):
+        found["limit_bytes"] = int(pool_line[2])
+    # A request fails if no bin above its own has a free chunk: the largest one is in this bin, if it has any.
+    in_bin = [size_of(match[1]) for match in _FREE_IN_BIN.finditer(source)]
+    if in_bin:
+        found[_LARGEST_FREE] = max(in_bin)
+    if chunks:
+        found["in_use_bytes"] = sum(size for is_used, size in chunks if is_used)
+        found.setdefault("limit_bytes", sum(size for _, size in chunks))
+        if largest := max((size for is_used, size in chunks if not is_used), default=0):
+            found[_LARGEST_FREE] = largest
+    return found
 
 
 def free_bytes(details: Details) -> int | None:
