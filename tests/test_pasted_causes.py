@@ -237,7 +237,7 @@ def test_no_cause_is_slow_on_a_long_line(word: str) -> None:
                 "TypeError: cond branches must have equal output types but they differ.\n\nThe output of branch 0 at path "
                 "['c'] has type bfloat16[8] but the corresponding output of branch 1 has type float32[8], so"
             ),
-            "['c'] is bfloat16[8] in branch 0, float32[8] in branch 1",
+            "['c'] of branch 0 returns bfloat16[8], branch 1 returns float32[8]",
         ),
     ],
 )

@@ -130,6 +130,11 @@ def nccl(rank: int, ranks: int, what: str = "START", name: str = " commId 0x9a5"
             "/dev/accel2 cannot be opened: Operation not permitted",
         ),
         ("RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13", "code 13 (INTERNAL) without a text"),
+        (
+            "ValueError: The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the "
+            "mesh. Got spec=P(None, ('m', 'd')) and mesh=Mesh('d': 4, 'm': 2, axis_types=(Auto, Explicit))",
+            "P(None, ('m', 'd')) names m (Explicit)",
+        ),
         ("RuntimeError: Expecting scope to be empty but it is fit.2", "the graph ends within fit.2"),
     ],
 )

@@ -229,7 +229,7 @@ def _answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
         return f"{title}: {name} has {_float_types(found[0])} values"
     if violated := _violated(error):
         return f"{title}: {violated[0].lower() if _is_sentence(violated) else violated[0]}{violated[1:]}"
-    return f"{title}: {name}" if name else f"{title}: {error.message[:_LONGEST_ANSWER]}"
+    return f"{title}: {name or sentence_of(error.message)}"
 
 
 def _float_types(found: FoundInstruction) -> str:

@@ -85,20 +85,44 @@ CALL_RULES: Final = (
             "Return the same containers with the same keys, such as a dict for a dict.",
         ),
     ),
+    # --- branches ---
     (
         (
-            r"(?P<branch>switch|cond) branches must have equal output types but they differ"
-            rf"{_LONG}The output of (?P<one>branch ?\d{{1,4}}|\w{{1,40}}) has type (?P<first>{_TYPE}) but the "
-            "corresponding "
-            rf"output of (?P<other>branch ?\d{{1,4}}|\w{{1,40}}) has type (?P<second>{_TYPE}), so "
-            rf"(?P<why>[^\n]{{1,120}}?)"
-            r"\.(?=\s|$)"
+            r"[Tt]he output of (?P<one>branch ?\d{1,4}|\w{1,40})(?: at path (?P<path>\S{1,200}?))? has type "
+            rf"(?P<first>{_TYPE}(?:\{{[^}}\n]{{0,80}}\}})?) (?:but|and|while) (?:the )?(?:corresponding )?output of "
+            rf"(?P<other>branch ?\d{{1,4}}|\w{{1,40}}) has type (?P<second>{_TYPE}(?:\{{[^}}\n]{{0,80}}\}})?)"
+            r"(?:, so (?P<why>[^\n]{1,200}?)\.(?=\s|$))?"
+        ),
+        _rule(  # conditionals.py of jax.lax, and functions of libraries with branches of their own
+            "branches of a cond",
+            "All branches of jax.lax.cond and switch return the same types: HLO has one type for the result.",
+            "[[{path} of ]]{one} returns {first}, {other} returns {second}[[: {why}]].",
+            "Cast, pad, or slice one of them, as in y.astype(x.dtype).",
+        ),
+    ),
+    (
+        (
+            r"(?<!\w)(?P<one>\w++)(?: output)? and (?P<other>\w++)(?: output)? must have identical types, got "
+            r"(?:DIFFERENT )?(?P<first>ShapedArray\([^()\n]{1,200}\))\s*+(?:vs\.|and)\s*+"
+            r"(?P<second>ShapedArray\([^()\n]{1,200}\))"
         ),
         _rule(
-            "branches of a conditional",
+            "branches of a cond",
             "All branches of jax.lax.cond and switch return the same types: HLO has one type for the result.",
-            "{one} returns {first}, {other} returns {second}: {why}.",
-            "Cast, pad, or slice one of them, as in y.astype(x.dtype).",
+            "{one} returns {first}, {other} returns {second}.",
+            "Cast one of them, as in y.astype(x.dtype).",
+        ),
+    ),
+    (
+        (
+            r"outputs must have the same pytree structure, but they differ:[\s\S]{0,600}?[\s*]{1,80}"
+            r"(?P<why>(?![*\s])[^\n]{1,120}? output is [^\n]{1,300}?)\.?(?=\n|$)"
+        ),
+        _rule(
+            "branches of a cond",
+            "All branches of jax.lax.cond and switch return one structure (pytree) with the same types.",
+            "{why}.",
+            "Return the same containers from all branches.",
         ),
     ),
     (

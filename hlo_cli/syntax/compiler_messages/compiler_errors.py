@@ -771,6 +771,8 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
         return {"missing": f"task{'s' if len(tasks) > 1 else ''} {', '.join(sorted(tasks, key=int))}"}
     if processes := re.findall(r"local_topology/\w+/([0-9]{1,9})", fields.get("announced", "")):
         return {"missing": f"process{'es' if len(processes) > 1 else ''} {', '.join(sorted(processes, key=int))}"}
+    if explicit := _explicit_axes(fields):
+        return {"explicit": explicit}
     if mesh := fields.get("mesh"):
         return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
     if "multiple" in fields and "block" in fields:
@@ -789,6 +791,18 @@ def _computed(fields: Mapping[str, str]) -> dict[str, str]:
         if fields.get(one, "")[:1] in _OPENING and fields.get(other):
             return {"difference": size_difference(f"{fields[one]} {fields[other]}", along=-1)}
     return {}
+
+
+def _explicit_axes(fields: Mapping[str, str]) -> str:
+    """The axes of a spec that are not Auto in a mesh, with their types.
+
+    >>> _explicit_axes({"spec": "P('a', 'b')", "mesh_axes": "'a': 4, 'b': 2", "axis_types": "Explicit, Auto"})
+    'a (Explicit)'
+    """
+    axes = re.findall(r"'(\w{1,60})'", fields.get("mesh_axes", ""))
+    types = dict(zip(axes, fields.get("axis_types", "").split(", "), strict=False))
+    named = dict.fromkeys(re.findall(r"'(\w{1,60})'", fields.get("spec", "")))
+    return ", ".join(f"{axis} ({types[axis]})" for axis in named if types.get(axis, "Auto") != "Auto")
 
 
 def _too_large(part: str, whole: str) -> str:

@@ -47,6 +47,23 @@ FRAMEWORK_RULES: Final = (
     ),
     (
         (
+            r"Axes mentioned in `?manual_axis_type`? field of ShapedArray should be of type `?Manual`?\. Got "
+            r"[^\n]{0,400}? "
+            r"with axis: (?P<axis>\w{1,60}) of type (?:AxisType\.)?(?P<kind>\w{1,20})"
+        ),
+        ErrorRule(  # a sharding of the mesh outside of shard_map meets an array inside of it
+            "axes of a mesh",
+            "Inside of shard_map, the axes that it maps are Manual, also in the shardings that are used there.",
+            "axis {axis} is mapped by shard_map, and {kind} in the mesh of the sharding.",
+            "Pass the PartitionSpec alone, without the mapped axes, or use jax.sharding.get_abstract_mesh() for "
+            "the mesh; "
+            "along mapped axes, each device has its own part already.",
+            is_program=True,
+            is_about_hlo=False,
+        ),
+    ),
+    (
+        (
             rf"(?P<loop>scan|while_loop|fori_loop) body function carry input and carry output must have equal "
             rf"types{_LONG}"
             rf"[Tt]he input carry (?P<name>[^\n]{{1,120}}?) has type (?P<expected>{_TYPE}) but the corresponding "
@@ -93,11 +110,14 @@ FRAMEWORK_RULES: Final = (
         ),
     ),
     (
-        r"can only refer to Auto axes of the mesh",
+        (
+            r"can only refer to Auto axes of the mesh(?:\. Got spec=(?P<spec>P(?:artitionSpec)?\([^\n]{0,200}?\)) and "
+            r"mesh=\w{0,12}Mesh\((?P<mesh_axes>[^\n]{1,400}?), axis_types=\((?P<axis_types>[\w, .]{1,400})\))?"
+        ),
         ErrorRule(
             "axes of a mesh",
             "A sharding constraint names axes of the type Auto; shardings along Explicit axes are part of the type.",
-            "",
+            "[[{spec} names {explicit}|the spec names an axis that is not Auto]].",
             "Use jax.sharding.reshard for Explicit axes, or create the mesh with AxisType.Auto. No HLO is involved.",
             is_program=True,
             is_about_hlo=False,
@@ -180,24 +200,6 @@ FRAMEWORK_RULES: Final = (
             "A kernel fits in the shared memory of a multiprocessor.",
             "The kernel needs {used} bytes of {limit}.",
             "Use smaller blocks or fewer pipeline stages (max_concurrent_steps).",
-            is_program=True,
-            is_about_hlo=False,
-        ),
-    ),
-    (
-        (
-            r"(?P<what>cond|switch|custom_\w{3,20}) branch(?:es)? (?:outputs? )?must have (?:equal|the same) "
-            r"(?:output )?types?"
-            r"[\s\S]{0,300}?[Tt]he output of branch (?P<first_branch>\d{1,4})(?: at path (?P<path>\S{1,200}?))? has "
-            r"type "
-            r"(?P<one_type>\w{1,20}\[[\d, ]{0,200}\])[\s\S]{0,60}?output of branch (?P<second_branch>\d{1,4}) has type "
-            r"(?P<other_type>\w{1,20}\[[\d, ]{0,200}\])"
-        ),
-        ErrorRule(
-            "branches",
-            "All branches of a cond return the same structure, sizes, and types: HLO has one result for all.",
-            "{path} is {one_type} in branch {first_branch}, {other_type} in branch {second_branch}.",
-            "Cast or reshape the result of one branch, as in y.astype(x.dtype).",
             is_program=True,
             is_about_hlo=False,
         ),

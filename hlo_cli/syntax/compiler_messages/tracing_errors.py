@@ -251,31 +251,6 @@ TRACING_RULES: Final = (
     ),
     (
         (
-            r"The output of (?P<one>\w++) has type (?P<first>[^\n]{1,200}?) but the corresponding output of "
-            r"(?P<other>\w++) has type (?P<second>[^\n]{1,200}?), so (?P<why>[^\n]{1,200}?)\.(?=\s|$)"
-        ),
-        _rule(
-            "branches of a cond",
-            "All branches of jax.lax.cond and switch return the same types: HLO has one type for the result.",
-            "{one} returns {first}, {other} returns {second}: {why}.",
-            "Cast one of them, as in y.astype(x.dtype).",
-        ),
-    ),
-    (
-        (
-            r"(?<!\w)(?P<one>\w++)(?: output)? and (?P<other>\w++)(?: output)? must have identical types, got "
-            r"(?:DIFFERENT )?(?P<first>ShapedArray\([^()\n]{1,200}\))\s*+(?:vs\.|and)\s*+"
-            r"(?P<second>ShapedArray\([^()\n]{1,200}\))"
-        ),
-        _rule(
-            "branches of a cond",
-            "All branches of jax.lax.cond and switch return the same types: HLO has one type for the result.",
-            "{one} returns {first}, {other} returns {second}.",
-            "Cast one of them, as in y.astype(x.dtype).",
-        ),
-    ),
-    (
-        (
             rf"Shape mismatch for (?P<place>[\w.\[\]'\"]{{1,200}}) \([^)\n]{{1,80}}\): expected "
             rf"(?P<wanted>{_SIZES}) and "
             rf"called with (?P<found>{_SIZES})"
@@ -532,18 +507,6 @@ TRACING_RULES: Final = (
             "The bwd function of a custom_vjp returns one cotangent for each argument.",
             "bwd returns {found}, the arguments are {wanted}.",
             "Return a tuple with one entry for each argument, and None for those without a gradient.",
-        ),
-    ),
-    (
-        (
-            r"outputs must have the same pytree structure, but they differ:[\s\S]{0,600}?"
-            r"(?P<why>[^\n]{1,120}? output is [^\n]{1,300}?)\.?(?=\n|$)"
-        ),
-        _rule(
-            "branches of a cond",
-            "All branches of jax.lax.cond and switch return one structure (pytree) with the same types.",
-            "{why}.",
-            "Return the same containers from all branches.",
         ),
     ),
     (
