@@ -79,7 +79,8 @@ def nccl(rank: int, ranks: int, what: str = "START", name: str = " commId 0x9a5"
                 "be stuck: "
                 "participant AllReduceParticipantData{rank=2, element_count=1, type=F32} waiting for all "
                 "participants to arrive "
-                "at rendezvous RendezvousKey{run_id=RunId: 7, global_devices=[0,1,2], num_local_participants=3, op_id=3}"
+                "at rendezvous RendezvousKey{run_id=RunId: 7, global_devices=[0,1,2], num_local_participants=3, "
+                "op_id=3}"
             ),
             "An all-reduce of run 7 is not complete: it needs 3 devices; 1 thread is in it here, 2 not",
         ),
@@ -91,7 +92,8 @@ def nccl(rank: int, ranks: int, what: str = "START", name: str = " commId 0x9a5"
         ),
         (
             (
-                "Getting local topologies failed: Error 1: GetKeyValue() timed out with key: cpu:local_topology/cpu/9 and "
+                "Getting local topologies failed: Error 1: GetKeyValue() timed out with key: "
+                "cpu:local_topology/cpu/9 and "
                 "duration: 2m\n\nError 2: GetKeyValue() timed out with key: cpu:local_topology/cpu/3 and duration: 2m"
             ),
             "processes 3, 9 did not announce devices",
@@ -124,15 +126,19 @@ def nccl(rank: int, ranks: int, what: str = "START", name: str = " commId 0x9a5"
         ),
         (
             (
-                "RuntimeError: Unable to initialize backend 'tpu': UNKNOWN: TPU initialization failed: open(/dev/accel2): "
+                "RuntimeError: Unable to initialize backend 'tpu': UNKNOWN: TPU initialization failed: "
+                "open(/dev/accel2): "
                 "Operation not permitted (set JAX_PLATFORMS='' to automatically choose an available backend)"
             ),
             "/dev/accel2 cannot be opened: Operation not permitted",
         ),
         ("RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13", "code 13 (INTERNAL) without a text"),
         (
-            "ValueError: The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the "
-            "mesh. Got spec=P(None, ('m', 'd')) and mesh=Mesh('d': 4, 'm': 2, axis_types=(Auto, Explicit))",
+            (
+                "ValueError: The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto "
+                "axes of the "
+                "mesh. Got spec=P(None, ('m', 'd')) and mesh=Mesh('d': 4, 'm': 2, axis_types=(Auto, Explicit))"
+            ),
             "P(None, ('m', 'd')) names m (Explicit)",
         ),
         ("RuntimeError: Expecting scope to be empty but it is fit.2", "the graph ends within fit.2"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
-from math import prod
 from typing import Final
 
 from hlo_cli.ir import opcodes
@@ -21,16 +20,16 @@ from hlo_cli.syntax.compiler_messages.framework_errors import FRAMEWORK_RULES
 from hlo_cli.syntax.compiler_messages.library_errors import LIBRARY_RULES
 from hlo_cli.syntax.compiler_messages.message_facts import (
     check_in_words,
-    code_meanings,
     comparison_of,
     sentence_of,
     telling_line,
 )
 from hlo_cli.syntax.compiler_messages.message_families import FoundMessage, family_messages
+from hlo_cli.syntax.compiler_messages.message_values import computed_fields
 from hlo_cli.syntax.compiler_messages.native_errors import NATIVE_RULES
 from hlo_cli.syntax.compiler_messages.python_errors import PYTHON_RULES
 from hlo_cli.syntax.compiler_messages.runtime_errors import RUNTIME_RULES
-from hlo_cli.syntax.compiler_messages.tracing_errors import TRACING_RULES, size_difference
+from hlo_cli.syntax.compiler_messages.tracing_errors import TRACING_RULES
 
 # --- rules of the verifier ---
 # The messages of XLA's verifier, shape inference, and parser, and the rules that they report.
@@ -420,7 +419,8 @@ SHAPE_RULES: Final = (
 
 
 _MLIR_PLACE: Final = (  # compilers and checkers of languages write places in the same form, before other words
-    r"(?<![\w./\-])(?![\w./\-]{1,200}\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|m|rs|go|java|js|jsx|ts|tsx|swift|kt|scala|py|pyi|tex|proto|ya?ml|sh|md|css)"
+    r"(?<![\w./\-])(?![\w./\-]{1,200}\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|m|rs|go|java|js|jsx|ts|tsx|swift|kt|scala|py"
+    r"|pyi|tex|proto|ya?ml|sh|md|css)"
     r":\d++:\d++:(?: error:)? (?!'[a-z_]++\.))[\w./\-]{1,200}:\d++:\d++"
 )
 PROGRAM_RULES: Final = (
@@ -695,7 +695,7 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     breaks = [match.start() for match in re.finditer(r"\n", text)]
     errors = dict[tuple[str, tuple[str, ...]], CompilerError]()
     for rule, start, end, fields in list(_matches(text)) or _general(text):
-        fields |= _computed(fields)
+        fields |= computed_fields(fields)
         error = _error(text, rule, start, end, fields, breaks)
         if check := fields.get("check"):
             fields |= _check_fields(check, error.raised_at, text[end : end + _BEFORE])
@@ -756,64 +756,6 @@ def _is_of_xla(raised_at: str, frames: list[str]) -> bool:
     if "/" in raised_at:
         return "xla/" in raised_at and "xla/pjrt" not in raised_at and "torch_xla" not in raised_at
     return not frames or any(each.startswith("xla::") for each in frames)
-
-
-_OPENING: Final = ("(", "[")
-
-
-def _computed(fields: Mapping[str, str]) -> dict[str, str]:
-    """What follows from the fields of a message: where shapes differ, and the devices of a mesh.
-
-    >>> _computed({"sizes": "(4, 8), (4, 16)"}), _computed({"mesh": "(4, 2)"})
-    ({'difference': 'dimension 1 is 8 and 16'}, {'product': '8'})
-    """
-    if tasks := re.findall(r"task:([0-9]{1,9})", fields.get("tasks", "")):
-        return {"missing": f"task{'s' if len(tasks) > 1 else ''} {', '.join(sorted(tasks, key=int))}"}
-    if processes := re.findall(r"local_topology/\w+/([0-9]{1,9})", fields.get("announced", "")):
-        return {"missing": f"process{'es' if len(processes) > 1 else ''} {', '.join(sorted(processes, key=int))}"}
-    if explicit := _explicit_axes(fields):
-        return {"explicit": explicit}
-    if mesh := fields.get("mesh"):
-        return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
-    if "multiple" in fields and "block" in fields:
-        sides = re.findall(r"([0-9]{1,9})x", fields["block"])
-        return {"elements": str(prod(int(each) for each in sides))} if sides else {}
-    if "rank" in fields and fields.get("dimensions"):
-        return {"sizes_of_proto": f"[{','.join(re.findall(r'[0-9]{1,12}', fields['dimensions']))}]"}
-    if meanings := code_meanings(fields):
-        return meanings
-    along = fields.get("along", "")
-    if sizes := fields.get("sizes"):
-        return {"difference": size_difference(sizes, along=int(along) if along.isdigit() else None)}
-    if "within" in fields and "part" in fields:
-        return {"difference": _too_large(fields["part"], fields["within"])}
-    for one, other in (("wanted", "stored"), ("from", "to")):
-        if fields.get(one, "")[:1] in _OPENING and fields.get(other):
-            return {"difference": size_difference(f"{fields[one]} {fields[other]}", along=-1)}
-    return {}
-
-
-def _explicit_axes(fields: Mapping[str, str]) -> str:
-    """The axes of a spec that are not Auto in a mesh, with their types.
-
-    >>> _explicit_axes({"spec": "P('a', 'b')", "mesh_axes": "'a': 4, 'b': 2", "axis_types": "Explicit, Auto"})
-    'a (Explicit)'
-    """
-    axes = re.findall(r"'(\w{1,60})'", fields.get("mesh_axes", ""))
-    types = dict(zip(axes, fields.get("axis_types", "").split(", "), strict=False))
-    named = dict.fromkeys(re.findall(r"'(\w{1,60})'", fields.get("spec", "")))
-    return ", ".join(f"{axis} ({types[axis]})" for axis in named if types.get(axis, "Auto") != "Auto")
-
-
-def _too_large(part: str, whole: str) -> str:
-    """The dimensions in which a part is larger than the whole.
-
-    >>> _too_large("(4, 16)", "(8, 8)")
-    'dimension 1 is 16, of 8'
-    """
-    sizes = [[int(each) for each in re.findall(r"[0-9]{1,18}", text)] for text in (part, whole)]
-    pairs = enumerate(zip(*sizes, strict=False))
-    return ", ".join(f"dimension {at} is {one}, of {other}" for at, (one, other) in pairs if one > other)
 
 
 def essential_text(text: str) -> str:

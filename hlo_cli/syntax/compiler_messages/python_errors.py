@@ -30,11 +30,230 @@ _SAME_TREE: Final = "Functions on several pytrees need the same containers, keys
 _EXPLICIT: Final = (
     "On a mesh with Explicit axes, the sharding of an array is part of its type, and operations check it."
 )
+_PASS_ARRAY: Final = (
+    "Pass an array or a number: jnp.asarray(x) for a list; None is usually a function without a return; texts "
+    "and objects "
+    "stay outside of the function (static_argnums), or are numbered first."
+)
 _NO_VALUES: Final = "jit takes and returns arrays, numbers, and containers of them."
 
 PYTHON_RULES: Final = (
     # messages of numpy, jnp, and lax differ in names alone, so a rule names the function as it is in the text
+    # --- values that are not arrays ---
+    (
+        (
+            r"Error interpreting argument to (?P<function>[\w.]{1,80}) as a JAX value\. The problematic value is "
+            r"of type "
+            r"<class '(?P<value_type>[^'\n]{1,100})'> and was passed to [\w.]{1,80} at position (?P<at>\d{1,4})"
+        ),
+        _rule(  # core.py: what an operation of jax.lax gets
+            "type of an argument",
+            "Operations take arrays and numbers, and convert no lists, texts, or None.",
+            "argument {at} of {function} is of type {value_type}[[: {kind_of_value}]].",
+            _PASS_ARRAY,
+        ),
+    ),
+    (
+        (
+            r"Shapes must be 1D sequences of concrete values of integer type, got (?P<shape>[^\n]{1,200}?)\.?"
+            r"(?: argument of '(?P<argument>\w{1,40})' (?P<function>[\w.]{1,60})\(\))?\.?(?=\n|$)"
+        ),
+        _rule(  # core.py; those with traced values have a rule of their own, which is asked first
+            "sizes of an array",
+            "The sizes of an array are whole numbers of Python.",
+            "[[{argument} of {function} is ]]{shape}: [[{odd_entries}|an entry]] is not a whole number.",
+            "Divide by // in place of /, round by int(x), and take sizes from x.shape; an array of one element "
+            "is not a "
+            "number of Python.",
+        ),
+    ),
+    (
+        (
+            r"(?:JAX only supports number, bool, and string dtypes, got dtype (?P<one>\S{1,80}) in "
+            r"(?P<function>\w{1,60})"
+            r"|data type '(?P<two>[^'\n]{1,80})' not understood|Cannot interpret '(?P<three>[^'\n]{1,80})' as a "
+            r"data type)"
+        ),
+        _rule(
+            "name of a type",
+            "A dtype is a type of NumPy or jax.numpy, or its name, such as jnp.float32 or 'bfloat16'.",
+            "{one}{two}{three} is not the name of a type[[ (in {function})]].",
+            "Look which argument is taken as the dtype: arguments in another order are usual; NumPy alone knows no "
+            "'bfloat16' (use jnp.bfloat16).",
+        ),
+    ),
+    (
+        r"error: unknown: invalid tensor dimension size",
+        _rule(  # MLIR checks the types that JAX makes of sizes
+            "sizes of an array",
+            "The sizes of an array are 0 or larger.",
+            "an array with a negative size was asked for.",
+            "Look how the size is computed at the line of the traceback: a difference of two sizes, or a -1 that only "
+            "reshape takes.",
+        ),
+    ),
+    (
+        (
+            r"(?:only integers, slices \(`:`\), ellipsis \(`\.\.\.`\), numpy\.newaxis \(`None`\) and integer or "
+            r"boolean "
+            r"arrays are valid indices|arrays used as indices must be of integer \(or boolean\) type)"
+        ),
+        _rule(  # NumPy, whose arrays and lists of sizes JAX indexes with the arguments of a call
+            "index",
+            "An index is an integer, a slice, None, Ellipsis, or an array of integers or truth values.",
+            "the index is a floating-point number, a text, or an array of another type.",
+            "Cast it: int(i), i.astype(jnp.int32), or // in place of /; an axis or a size that is 2.5 or "
+            "an array ends here, too.",
+        ),
+    ),
+    (
+        r"[Tt]he truth value of an array with more than one element is ambiguous",
+        _rule(
+            "truth value of an array",
+            "if, and, or, not, and `in` need one truth value, and an array has one for each element.",
+            "an array of several elements is used as a condition.",
+            "Write x.any() or x.all(), jnp.where for a choice of each element, & and | for `and` and `or`, or "
+            "x is None for a test of None. An array in place of a flag or a number ends here, too.",
+        ),
+    ),
+    (
+        (
+            r"'(?P<operator>[<>=!]{1,2})' not supported between instances of '(?P<left>[\w.]{1,60})' and "
+            r"'(?P<right>[\w.]{1,60})'"
+        ),
+        _rule(
+            "operands in Python",
+            "An operator takes operands of types that it knows.",
+            "{left} {operator} {right} is not defined.",
+            "Look where the value that is not a number comes from: a tuple in place of one size or axis, or None of an "
+            "argument that was not passed. No HLO is involved.",
+        ),
+    ),
+    (
+        r"(?P<function>[\w.]{1,60})(?:: |'s | )(?P<name>\w{1,40}) argument (?:should|must) be (?:a )?callable",
+        _rule(
+            "function as an argument",
+            "A transformation takes a function, and calls it itself.",
+            "{name} of {function} is not a function.",
+            "Pass the function itself, not what it returns: body, not body(c); compare the order of the arguments.",
+        ),
+    ),
+    (
+        r"cond_fun must return a boolean scalar, but got (?P<found>[^\n]{1,200}?)\.?(?=\n|$)",
+        _rule(  # loops.py of jax.lax
+            "condition of a loop",
+            "The condition of a while_loop returns one truth value: a bool[] in HLO.",
+            "it returns {found}.",
+            "Reduce it by jnp.any or jnp.all, compare (c < n) in place of returning a number, and return it at all: "
+            "PyTreeDef(None) is a function without a return.",
+        ),
+    ),
+    (
+        r"ZeroDivisionError: [^\n]{1,80}",
+        _rule(
+            "division by zero",
+            "Python divides sizes and counts while the program is traced.",
+            "a size or a count is 0.",
+            "Print the shapes at the line of the traceback: an empty batch, a dimension of 0, or a number of "
+            "steps that "
+            "was rounded down to 0. No HLO is involved.",
+        ),
+    ),
+    (
+        r"iteration over a 0-d array",
+        _rule(
+            "iteration",
+            "A loop, list(x), and `a, b = x` take the elements of the first dimension, and a number has none.",
+            "an array of no dimensions is iterated over.",
+            "Look where a number is given in place of a sequence: an axis or a shape that is an array, or a "
+            "result that "
+            "was summed already.",
+        ),
+    ),
     # --- arrays and their sizes ---
+    (
+        (
+            r"(?P<function>[\w.]{1,60}) requires (?P<name>\w{1,40})\.ndim (?P<relation>[<>=]{1,2}) (?P<least>\d{1,3}), "
+            r"got \w{1,40}\.ndim ==? (?P<found>\d{1,3})"
+        ),
+        _rule(
+            "number of dimensions",
+            "A function takes arrays of a certain number of dimensions.",
+            "{name} of {function} has {found}, required is {relation} {least}.",
+            "Add a dimension (x[None], jnp.atleast_1d(x)), or drop one (x[0], x.reshape(-1)).",
+        ),
+    ),
+    (
+        (
+            r"(?:to (?P<function>\w{1,60}) )?must have at least as many (?P<more>rows|columns) as "
+            r"(?P<fewer>rows|columns), got "
+            r"shape \((?:[\d, ]{0,80}, )?(?P<rows>\d{1,12}), (?P<columns>\d{1,12})\)"
+        ),
+        _rule(
+            "matrix",
+            "This function takes tall matrices (or wide ones): one of the last two dimensions is not the smaller one.",
+            "the matrix[[ of {function}]] has {rows} rows and {columns} columns.",
+            "Transpose it (x.mT), or take its first columns.",
+        ),
+    ),
+    (
+        (
+            r"inconsistent size for core dimension '(?P<name>\w{1,20})': (?P<one>\d{1,12}) vs (?P<other>\d{1,12})"
+            r"(?: on vectorized function with [^\n]{0,200}?signature='(?P<signature>[^'\n]{1,120})')?"
+        ),
+        _rule(  # vectorize.py of jax.numpy
+            "sizes that differ",
+            "A letter of a signature is one size in all arguments.",
+            "{name} is {one} in one argument and {other} in another[[, of the signature {signature}]].",
+            "Print the shapes of the arguments: their last dimensions are those of the signature.",
+        ),
+    ),
+    (
+        (
+            r"(?P<function>\w{1,60}) got inconsistent (?P<one>\w{1,40}) and (?P<other>\w{1,40}): got \w{1,40} "
+            rf"(?P<wanted>{_SIZES}) and \w{{1,40}} (?P<stored>{_SIZES})"
+        ),
+        _rule(  # windows.py and convolution.py of jax.lax
+            "length of a list",
+            "Lists that belong together have one entry for each dimension of the window.",
+            "{one} of {function} is {wanted}, {other} is {stored}.",
+            "Give both one entry for each dimension, 1 for those that have no stride or dilation.",
+        ),
+    ),
+    (
+        (
+            r"pad_width with n[d]=(?P<rank>\d{1,3}) has unsupported shape \((?P<found>\d{1,3})(?:, "
+            r"?(?P<each>\d{1,3}))?,?\)"
+        ),
+        _rule(
+            "padding",
+            "A padding has one pair (before, after) for each dimension, or one pair or number for all.",
+            "pad_width has {found} entries[[ of {each}]] for an array of {rank} dimensions.",
+            "Write ((before, after), …) with (0, 0) for the dimensions that are not padded.",
+        ),
+    ),
+    (
+        r"Unsupported block dimension type: <class '(?P<type>[\w.]{1,60})'>",
+        _rule(  # pallas/core.py
+            "block of a Pallas kernel",
+            "An entry of a block shape is a number, None, pl.Squeezed(), pl.Blocked(n), or pl.Element(n).",
+            "an entry is of type {type}.",
+            "Write one number for each dimension of the array, as in (8, 128).",
+        ),
+    ),
+    (
+        (
+            r"(?P<what>in_specs|out_specs) argument must refer to an axis marked as manual \((?:frozenset\()?\{?"
+            r"(?P<manual>[^(){}\n]{0,200})\}?\)?\), but: in_specs refers to (?P<axis>'[^'\n]{1,60}')"
+        ),
+        _rule(  # shard_map.py
+            "axes of a mesh",
+            "The specs of shard_map name axes of its mesh that it maps (axis_names).",
+            "{what} names {axis}; the mapped axes are {manual}.",
+            "Write one of them, or add the axis to the mesh or to axis_names.",
+        ),
+    ),
+    # --- arrays and their sizes, by one function each ---
     (
         (
             r"(?<!\w)(?P<operation>\w++) requires lhs and rhs ndim to be equal, got (?P<left>\d{1,3}+) and "
@@ -88,7 +307,8 @@ PYTHON_RULES: Final = (
     ),
     (
         (
-            r"Argument to (?P<function>\w++) must have shape (?P<wanted>\[[^\]\n]{1,40}\]), got (?P<found>\([\d, "
+            r"Argument to (?P<function>\w++)(?:\(\))? must have shape (?P<wanted>\[[^\]\n]{1,40}\]), got "
+            r"(?P<found>\([\d, "
             r"]{0,200}\))"
         ),
         _rule(
@@ -258,7 +478,8 @@ PYTHON_RULES: Final = (
     ),
     (
         (
-            r"(?<!\w)(?P<function>\w++) requires ndarray or scalar arguments, got (?P<type><class '[^'\n]{1,100}'>) "
+            r"(?<!\w)(?P<function>\w++) requires ndarray(?:,? scalar,?)?(?: or (?:scalar|None))? arguments?, got "
+            r"(?P<type><class '[^'\n]{1,100}'>) "
             r"at position (?P<position>\d{1,3}+)"
         ),
         _rule(

@@ -447,21 +447,35 @@ RUNTIME_RULES: Final = (
     ),
     (
         (
-            r"(?:Length of slice indices must match number of operand dimensions \((?P<count>\d{1,3}+) vs "
+            r"Length of slice indices must match number of operand dimensions \((?P<count>\d{1,3}+) vs "
             r"(?P<shape>\([\d, ]{0,200}\))\)"
-            r"|Jitted function has (?:invalid )?argnames (?P<names>\{[^}\n]{1,200}\}) in static_argnames"
-            r"|invalid PRNG key data: expected key_data to have ndim, shape, and dtype attributes\. Got "
-            r"(?P<key>[^\n]{1,80}))"
         ),
         _rule(
             "arguments of a call",
-            "The arguments of a function of JAX fit each other.",
-            "[[{count} starts are given for {shape}]][[{names} of static_argnames are not arguments of the function]]"
-            "[[the key is {key}, not a key]].",
-            (
-                "Give a start for each dimension; name only arguments of the function itself; create keys by "
-                "jax.random.key(seed)."
-            ),
+            "A dynamic slice has one start for each dimension of its array.",
+            "{count} starts are given for {shape}.",
+            "Give a start for each dimension, 0 for those that are taken whole.",
+        ),
+    ),
+    (
+        r"Jitted function has (?:invalid )?argnames (?P<names>\{[^}\n]{1,200}\}) in static_argnames",
+        _rule(
+            "arguments of a call",
+            "static_argnames names arguments of the function itself.",
+            "{names} of static_argnames are not arguments of the function.",
+            "Compare with the signature; those that a wrapper takes as **kwargs are not its own.",
+        ),
+    ),
+    (
+        (
+            r"invalid PRNG key data: expected key_data to have ndim, shape, and dtype attributes\. Got "
+            r"(?P<key>[^\n]{1,80})"
+        ),
+        _rule(
+            "arguments of a call",
+            "Random functions take a key of jax.random.key or jax.random.PRNGKey.",
+            "the key is {key}, not a key.",
+            "Create it by jax.random.key(seed), and compare the order of the arguments: the key is the first.",
         ),
     ),
     (

@@ -577,6 +577,21 @@ TRACING_RULES: Final = (
     ),
     (
         (
+            r"Error interpreting argument to [^\n]{1,300}? as an abstract array\. The problematic value "
+            r"is of type <class 'numpy\.ndarray'> and was passed to the function at path "
+            r"(?P<path>[^\s]{1,200}?)\.?(?=\s|$)"
+        ),
+        _rule(  # NumPy's arrays are refused for their element type alone
+            "type of an array",
+            "Arrays of JAX have elements of a number type.",
+            "{path} is an array of NumPy whose elements are no numbers: texts or objects.",
+            "Print {path}.dtype: object comes from lists of unequal lengths or from None in a list; keep texts "
+            "outside of "
+            "the function, or number them.",
+        ),
+    ),
+    (
+        (
             r"Error interpreting argument to (?P<function>[^\n]{1,300}?) as an abstract array\. The problematic value "
             r"is of type (?P<type><class '[^'\n]{1,100}'>) and was passed to the function at path "
             r"(?P<path>[^\s]{1,200}?)\.?(?=\s|$)"
