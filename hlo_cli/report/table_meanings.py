@@ -42,6 +42,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "buffer_values": "values of a buffer assignment with their uses",
             "program_memory": "kinds of memory of a program that a text states",
             "allocator_statistics": "statistics of an allocator, in the order of the text",
+            "listed_arrays": "arrays that lines with a shape and a type list, the largest first",
+            "series": "values of lines with the same keys: the first, the last, the least, and the most",
             "chunk_sizes": "sizes of an allocator's chunks in use, the size with the most bytes first",
             "communicators": "communicators of NCCL with the number of ranks that began and that are complete",
             "named_arguments": "arguments that a message names",

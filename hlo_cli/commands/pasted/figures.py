@@ -1,14 +1,22 @@
-"""What do the figures of a text without a known form say? Rows of a table, sizes with names, gaps of a log."""
+"""What do the figures of a text without a known form say? Arrays, rows of tables, sizes with names, shares of limits,
+meshes, numbers of parameters, series, and gaps of a log.
+
+Only what follows is computed: a shape has bytes if its type stands with it, axes have a product if they are those of
+a mesh. Numbers without such a meaning stay alone.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Final, NamedTuple
 
+from hlo_cli.commands.prints.shape_text import bytes_of_shape
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.inputs.pasted.envelopes import PastedText
+from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
@@ -18,8 +26,273 @@ _LONGEST: Final = 1 << 18  # a table or a log that is pasted is shorter; of a lo
 
 
 def figures_report(pasted: PastedText) -> Report | None:
-    """The report on a table, on sizes with names, or on the times of a log; None if the text has none of them."""
-    return _table_report(pasted) or _sizes_report(pasted) or _log_report(pasted)
+    """The report on the first kind of figures that a text has, the most certain kinds first; None if it has none."""
+    readers = (_arrays_report, _mesh_report, _shares_report, _table_report, _sizes_report, _parameters_report)
+    found = next((report for reader in readers if (report := reader(pasted)) is not None), None)
+    return found or _series_report(pasted) or _log_report(pasted)
+
+
+# --- arrays: a shape and a type on one line ---
+
+_LISTED_SHAPE: Final = lazy_regex(
+    r"(?:Size\(|[Ss]hape ?[=:]? ?|(?<![\w)\]]))[(\[](?P<sizes>\d{1,12}(?:, ?\d{1,12}){0,8}),?[)\]]"
+)
+_LISTED_TYPE: Final = lazy_regex(
+    r"(?<![\w.])(?:(?:torch|np|numpy|jnp|tf|dtype)[.(]{1,2}['\"]?)?"
+    r"(?P<type>b?float\d{1,2}(?:_e\dm\d\w{0,4})?|u?int\d{1,2}|bool|complex\d{2,3}|bf16|f(?:16|32|64)|[su](?:8|16"
+    r"|32|64)|pred)"
+    r"(?![\w\[.])"
+)
+_LINE_NAME: Final = lazy_regex(r"[ \t|*\-]{0,12}(?P<name>[A-Za-z_][\w./\[\]'\-]{0,120})")
+
+
+class _Array(NamedTuple):
+    """An array of a list: its name, if it has one, and its shape."""
+
+    name: str
+    shape: str
+    bytes: int
+
+
+def _arrays_report(pasted: PastedText) -> Report | None:
+    """The report on lines that have one shape and one type each."""
+    lines = (pasted.given or pasted.text)[:_LONGEST].split("\n")
+    arrays = [array for line in lines if (array := _array_on(line)) is not None]
+    if not arrays or sum(bool(line.strip()) for line in lines) > _MOST_OTHER_LINES + 2 * len(arrays):
+        return None
+    total = sum(array.bytes for array in arrays)
+    largest = max(arrays, key=lambda array: array.bytes)
+    columns = (
+        Column("bytes", "size", "bytes", total="sum", of=lambda array: array.bytes),
+        Column("shape", "shape", "shape", of=lambda array: array.shape),
+        Column("name", "array", "name", role="name", of=lambda array: array.name or None),
+    )
+    words = f"the largest is {f'{largest.name} {largest.shape}'.strip()}, {format_bytes(largest.bytes)}"
+    return text_report(
+        pasted,
+        f"{format_count(len(arrays), 'arrays')}, {format_bytes(total)}"
+        + (
+            f": {words}"
+            if len(arrays) > 1
+            else f": {largest.name} is {largest.shape}"
+            if largest.name
+            else f": {largest.shape}"
+        ),
+        tables=(
+            Table("listed_arrays", columns, rows_from(columns, sorted(arrays, key=_by_size)), noun="arrays", limit=20),
+        )
+        if len(arrays) > 1
+        else (),
+        advice=("The sizes are without padding: `hlo layout SHAPE` shows what a TPU adds.",),
+        numbers={"arrays": len(arrays), "bytes": total},
+        next=(f"hlo layout '{largest.shape}'",),
+    )
+
+
+_MOST_OTHER_LINES: Final = 6  # a head and a total; a program that has a shape in a comment has more lines
+
+
+def _by_size(array: _Array) -> int:
+    return -array.bytes
+
+
+def _array_on(line: str) -> _Array | None:
+    """The array that a line is about; None if it has several shapes, several types, or none.
+
+    >>> _array_on("| wk | (4096, 1024) | bfloat16 |")
+    _Array(name='wk', shape='bf16[4096,1024]', bytes=8388608)
+    >>> _array_on("torch.Size([2, 8]) torch.float32"), _array_on("(2, 3) and (4, 5) of float32")
+    (_Array(name='', shape='f32[2,8]', bytes=64), None)
+    """
+    shapes, types = list(_LISTED_SHAPE.finditer(line)), list(_LISTED_TYPE.finditer(line))
+    if len(shapes) != 1 or len({match["type"] for match in types}) != 1 or len(line) > _LONGEST_LINE:
+        return None
+    element = xla_type(types[0]["type"]) or types[0]["type"]
+    shape = f"{element}[{shapes[0]['sizes'].replace(' ', '')}]"
+    size = bytes_of_shape(shape)
+    if size is None:
+        return None
+    before = line[: min(shapes[0].start(), types[0].start())]
+    name = _LINE_NAME.match(before)
+    words = name["name"].rstrip(".") if name else ""
+    return _Array("" if words.lower() in _NO_ARRAYS else words, shape, size)
+
+
+_LONGEST_LINE: Final = 300  # prose has longer ones
+_NO_ARRAYS: Final = frozenset(("shape", "torch.size", "torch", "tensor", "array", "dtype", "tensor.shape", "a", "the"))
+
+
+# --- axes of a mesh ---
+
+_MESH_AXIS: Final = lazy_regex(
+    r"\b(?P<name>(?:ici|dcn)_\w{1,30}_parallelism|(?:tensor|pipeline|data|expert|context"
+    r"|sequence)(?:_model)?[_\-]parallel"
+    r"[_\-]size|--(?:tp|pp|dp|ep)(?:-size)?)\b['\"]?\s{0,3}[:= ]\s{0,3}(?P<size>-?\d{1,6})\b"
+)
+_MESH_BLOCK: Final = lazy_regex(
+    r"^[ \t]{0,12}['\"]?(?:\w{1,20}_)?mesh(?:_shape|_config"
+    r"|_axes)?['\"]?\s{0,3}[:=]\s{0,3}\{?\s*(?P<axes>(?:['\"]?[a-z]\w{0,20}['\"]?\s{0,3}"
+    r"[:=]\s{0,3}\d{1,6}[,\s]{1,20}){1,11}['\"]?[a-z]\w{0,20}['\"]?\s{0,3}[:=]\s{0,3}\d{1,6})\s*\}?",
+    re.MULTILINE,
+)
+_AXIS_SIZE: Final = lazy_regex(r"['\"]?(?P<name>[a-z]\w{0,20})['\"]?\s{0,3}[:=]\s{0,3}(?P<size>\d{1,6})")
+
+
+def _mesh_report(pasted: PastedText) -> Report | None:
+    """The report on the axes of a mesh in a configuration, whose product is the number of devices."""
+    text = pasted.text[:_LONGEST]
+    block = _MESH_BLOCK.search(text)
+    found = list(_AXIS_SIZE.finditer(block["axes"])) if block is not None else list(_MESH_AXIS.finditer(text))
+    axes = {match["name"].lstrip("-"): int(match["size"]) for match in found}
+    if len(axes) < 2 or (block is None and len(axes) > _MOST_AXES):
+        return None
+    product = prod(size for size in axes.values() if size > 0)
+    rest = [name for name, size in axes.items() if size < 0]
+    listed = ", ".join(f"{name} {size}" for name, size in axes.items() if size > 1) or "all axes are 1"
+    words = (
+        f"a multiple of {product:,} devices; {' and '.join(rest)} takes the rest"
+        if rest
+        else format_count(product, "devices")
+    )
+    return text_report(
+        pasted,
+        f"A mesh of {words}: {listed}",
+        means=("A dimension that is sharded along axes is divided by the product of their sizes.",),
+        advice=("`hlo shard SHAPE --mesh AXIS=SIZE,… --sharding SPEC` shows what each device holds of an array.",),
+        numbers={"axes": len(axes), "devices": product},
+        next=("hlo help sharding",),
+    )
+
+
+_MOST_AXES: Final = 24  # MaxText has two lists of a dozen
+
+
+# --- shares of a limit ---
+
+_SHARE: Final = lazy_regex(
+    r"(?P<name>[A-Za-z][\w.\-]{0,40}(?: [A-Za-z]\w{0,20}){0,3}?)[\s:='\"]{1,4}(?P<used>\d{1,9}(?:\.\d{1,6})?) "
+    r"?(?P<unit>[KMGT]i?B)?"
+    r" ?(?:/|out of|of) ?(?P<limit>\d{1,9}(?:\.\d{1,6})?) ?(?P<limit_unit>[KMGT]i?B)(?![\w/])"
+)
+
+
+def _shares_report(pasted: PastedText) -> Report | None:
+    """The report on a size of a limit, such as mem=71.2GiB/80GiB; of a log, on the largest."""
+    found = [
+        (
+            match["name"].strip(),
+            _sized(match["used"], match["unit"] or match["limit_unit"]),
+            _sized(match["limit"], match["limit_unit"]),
+        )
+        for match in _SHARE.finditer(pasted.text[:_LONGEST])
+    ]
+    found = [each for each in found if each[1] > 0 and each[2]]
+    if not found:
+        return None
+    name, used, limit = max(found, key=lambda each: each[1] / each[2])
+    same = [each[1] for each in found if each[0] == name]
+    values = f"; {len(same)} values from {format_bytes(min(same))} on" if len(same) > 1 else ""
+    left = f"{format_bytes(limit - used)} free" if used <= limit else f"{format_bytes(used - limit)} over"
+    return text_report(
+        pasted,
+        f"{name} is {'at most ' if len(same) > 1 else ''}{format_bytes(used)} of {format_bytes(limit)} "
+        f"({format_percent(used / limit)}%), {left}{values}",
+        advice=("With a dump, `hlo memspace DUMP` shows which arrays need this memory, and when.",),
+        numbers={"used_bytes": used, "limit_bytes": limit, "values": len(same)},
+        next=("hlo help memory",),
+    )
+
+
+def _sized(number: str, unit: str) -> int:
+    return int(float(number) * _UNIT.get(unit, 1.0))
+
+
+# --- numbers of parameters ---
+
+_PARAMETERS: Final = lazy_regex(
+    r"(?<![\w.])(?P<count>\d{1,6}(?:\.\d{1,4})?) ?(?P<unit>[BM]|[bm]illion)(?: \w{1,20}){0,2} param(?:eter)?s?\b"
+)
+_STATED_TYPE: Final = lazy_regex(
+    r"\b(?:in|as|dtype|of)\b[ =:]{1,3}(?P<type>bf16|bfloat16|fp?16|float16|fp?32|float32|fp?8|int8|int4)\b"
+)
+_WIDTHS: Final = {"32": 32, "16": 16, "8": 8, "4": 4}
+
+
+def _parameters_report(pasted: PastedText) -> Report | None:
+    """The report on a number of parameters in a short text: what they need in the type that the text names."""
+    text = pasted.text
+    match = _PARAMETERS.search(text)
+    if match is None or len(text) > _SHORT_TEXT:
+        return None
+    count = float(match["count"]) * (1e9 if match["unit"].lower().startswith("b") else 1e6)
+    stated = _STATED_TYPE.search(text)
+    types = [stated["type"]] if stated else ["f32", "bf16"]
+    needs = [f"{format_bytes(int(count * _WIDTHS[re.findall(r'[0-9]+', each)[0]] / 8))} in {each}" for each in types]
+    return text_report(
+        pasted,
+        f"{match['count']}{match['unit'][0].upper()} parameters need {' and '.join(needs)}",
+        means=(
+            "Training needs more: gradients of the same size, and with Adam two more values a parameter, usually f32.",
+        ),
+        advice=("With a dump, `hlo memspace DUMP` shows what the program needs on each device.",),
+        numbers={"parameters": int(count)},
+        next=("hlo help memory",),
+    )
+
+
+_SHORT_TEXT: Final = 2000  # a sentence or a summary; of a longer text the number is not what it is about
+
+
+# --- series: the same keys in several lines ---
+
+_KEY_VALUE: Final = lazy_regex(
+    r"(?<![\w./])(?P<key>[A-Za-z][\w/.\-]{0,40})['\"]?\s?[=:]\s?"
+    r"(?P<value>-?\d[\d,]*(?:\.\d+)?(?:[eE][+\-]?\d{1,3})?)(?![\w.:\-/])"
+)
+_LEAST_KEYS: Final = 2  # one key is a word with a colon before a number
+_COUNTERS: Final = frozenset(("step", "iter", "iteration", "epoch", "global_step", "batch", "it"))
+
+
+def _series_report(pasted: PastedText) -> Report | None:
+    """The report on lines with the same keys: how each value went from the first line to the last."""
+    lines = (pasted.given or pasted.text)[:_LONGEST].split("\n")
+    rows = [
+        dict(pairs)
+        for line in lines
+        if len(pairs := [(m["key"], m["value"]) for m in _KEY_VALUE.finditer(line)]) >= _LEAST_KEYS
+    ]
+    if len(rows) < _FEWEST_ROWS:
+        return None
+    keys = [key for key in rows[0] if all(key in row for row in rows)]
+    values = {key: [float(row[key].replace(",", "")) for row in rows] for key in keys}
+    counter = next((key for key in keys if key.lower() in _COUNTERS), None)
+    if counter is None or len(keys) < _LEAST_KEYS:
+        return None
+    changed = [key for key in keys if key != counter and len(set(values[key])) > 1]
+    if not changed:
+        return None
+    columns = (
+        Column("key", "value", "name", role="name", of=lambda key: key),
+        Column("first", "first", of=lambda key: rows[0][key]),
+        Column("last", "last", of=lambda key: rows[-1][key]),
+        Column("least", "least", of=lambda key: _extreme(rows, key, least=True)),
+        Column("most", "most", of=lambda key: _extreme(rows, key, least=False)),
+    )
+    listed = ", ".join(f"{key} {rows[0][key]} → {rows[-1][key]}" for key in changed[:4])
+    return text_report(
+        pasted,
+        f"{format_count(len(rows), 'lines')}, {counter} {rows[0][counter]} to {rows[-1][counter]}: {listed}",
+        tables=(Table("series", columns, rows_from(columns, [key for key in keys if key != counter]), noun="values"),),
+        advice=(
+            "Times of steps are compared by `hlo profile TRACE`; a log with step times is answered with their median.",
+        ),
+        numbers={"lines": len(rows), "keys": len(keys)},
+    )
+
+
+def _extreme(rows: Sequence[dict[str, str]], key: str, *, least: bool) -> str:
+    ordered = sorted((row[key] for row in rows), key=lambda text: float(text.replace(",", "")))
+    return ordered[0 if least else -1]
 
 
 # --- tables ---
@@ -101,11 +374,19 @@ def _table_report(pasted: PastedText) -> Report | None:
     )
 
 
+_OF_PROGRAMS: Final = lazy_regex(
+    r"bytes|memory|\bmem\b|[mg]i?b\b|flop|param|hbm|kernel|\bop\b|op_name|instruction", re.IGNORECASE
+)
+"""Heads of tables of programs: values with commas may be a table of anything."""
+
+
 def _table(lines: Sequence[str]) -> tuple[list[str], list[list[str]]] | None:
     """The head and the rows of the first table: lines with the same number of cells, one of which is a number."""
     for at, line in enumerate(lines[:-_FEWEST_ROWS]):
         head = _cells(line)
         if len(head) < 2 or any(_number(cell) is not None for cell in head):
+            continue
+        if "," in line and len(head) == line.count(",") + 1 and not _OF_PROGRAMS.search(line):
             continue
         rows = list[list[str]]()
         for each in lines[at + 1 :]:
@@ -120,8 +401,13 @@ def _table(lines: Sequence[str]) -> tuple[list[str], list[list[str]]] | None:
     return None
 
 
+_COMMAS: Final = lazy_regex(r"[\w.%#/ ()\-]{1,60}(?:,[\w.%#/ ()\-+]{0,80}){1,40}")
+
+
 def _cells(line: str) -> list[str]:
     line = line.strip()
+    if _COMMAS.fullmatch(line) and ", " not in line and "  " not in line:
+        return [cell.strip() for cell in line.split(",")]
     if line.count("|") > 1 or line.count("│") > 1:
         return [cell.strip() for cell in re.split(r"[|│]", line.strip("|│"))]
     return [cell.strip() for cell in re.split(r" {2,}|\t+", line)]
@@ -157,9 +443,14 @@ def _column_of_numbers(head: Sequence[str], rows: Sequence[Sequence[str]], names
 # --- sizes with names ---
 
 _NAMED_SIZE: Final = lazy_regex(
-    r"(?P<name>[A-Za-z][\w\-./]{0,60}(?: [A-Za-z][\w\-./]{0,40}){0,5}?) *+(?:[:=]|\bis\b|\bof\b)? *+"
+    r"(?P<name>[A-Za-z][\w\-./]{0,60}(?: [A-Za-z][\w\-./]{0,40}){0,5}?)['\"]? *+(?:[:=]|\bis\b|\bof\b)? *+['\"]?"
     r"(?P<size>\d{1,12}(?:[.,]\d{1,6})*) ?(?P<unit>[KMGT]i?B|bytes|B)(?![\w/])"
 )
+_SIZE_WITH_NAME: Final = lazy_regex(
+    r"(?<![\w.,=:])(?<![=:] )(?P<size>\d{1,12}(?:[.,]\d{1,6})*) ?(?P<unit>[KMGT]i?B) "
+    r"(?P<name>used|free|available|reserved|allocated|in use)\b"
+)
+"""A size before its word, as in 3.6 GB free."""
 _WHOLE: Final = lazy_regex(r"\b(?:total|peak|limit|capacity|available|free|max(?:imum)?|budget)\b", re.IGNORECASE)
 _MOST_SIZES: Final = 40  # a log repeats its sizes
 _NEAR: Final = 0.02  # sizes in logs are rounded to two or three digits
@@ -201,7 +492,14 @@ def _sizes_report(pasted: PastedText) -> Report | None:
 
 
 def _sizes(text: str) -> Iterator[_Size]:
+    after = {match.start("size"): match for match in _SIZE_WITH_NAME.finditer(text)}
+    for match in after.values():
+        yield _Size(match["name"].lower(), _sized(match["size"].replace(",", ""), match["unit"]))
     for match in _NAMED_SIZE.finditer(text):
+        if match.start("size") in after or any(
+            each.start() < match.end() and match.start() < each.end() for each in after.values()
+        ):
+            continue
         name = match["name"].strip(" -_/").lower()
         if name and name not in _NO_NAMES:
             factor = _UNIT.get(match["unit"], 1.0)

@@ -160,6 +160,35 @@ PYTHON_RULES: Final = (
         ),
     ),
     (
+        (
+            r"struct\.error: (?:unpack(?:_from)? requires a buffer of (?:at least )?(?P<bytes>\d{1,12}) bytes"
+            r"|'(?P<format>\w)' format requires (?P<range>[^\n]{1,80}))"
+        ),
+        _rule(
+            "packed number",
+            "struct reads and writes numbers of a fixed number of bytes.",
+            "[[the format takes {bytes} bytes, and the data have fewer or more]][[a number is outside of {range} "
+            "of the "
+            "format '{format}']].",
+            "A file that is cut, or of another kind, gives too few bytes: compare its size, and read with "
+            "open(path, 'rb'). "
+            "No HLO is involved.",
+        ),
+    ),
+    (
+        (
+            r"RuntimeWarning: (?P<what>overflow|underflow|divide by zero|invalid value) encountered in "
+            r"(?P<function>[\w.]{1,60})"
+        ),
+        _rule(
+            "warning of NumPy",
+            "NumPy goes on with inf or nan, and warns; JAX does not warn of it.",
+            "{what} in {function}.",
+            "It is on the host, outside of compiled programs: np.seterr(all='raise') shows the place. Look for a type "
+            "that is too small (float16, int32), a log or a division of 0.",
+        ),
+    ),
+    (
         r"iteration over a 0-d array",
         _rule(
             "iteration",
