@@ -366,7 +366,11 @@ def test_actions_are_the_most_expensive_findings(page: Page) -> None:
     costs = page.locator(".actions li:has(.what a) .costs").all_inner_texts()
     # What stays in VMEM has no known time.
     expected = [
-        [format_bytes(row["cost_bytes"]), *([f"{format_seconds(row['seconds'])} est."] if row["seconds"] else [])]
+        [
+            format_bytes(row["cost_bytes"]),
+            *([f"{format_seconds(row['seconds'])} est."] if row["seconds"] else []),
+            "at least" if row["at_least"] else "at most",
+        ]
         for row in groups[:4]
     ]
     assert [text.split("\n") for text in costs[: len(expected)]] == expected

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.oracle
 
-DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "7x_transformer"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+DUMP = FIXTURES / "tpu" / "7x_transformer"
+SCAN = FIXTURES / "gpu" / "h100_scan"
 DRIVER = """
 globalThis.rows = [
   {name: "fusion.2", source: "a.py:9", bytes: 2048, seconds: 3e-5, note: null, op: "add"},
@@ -285,6 +287,29 @@ def test_kernels_have_the_numbers_of_the_command(report: Page) -> None:
     assert {row["kernel"]: row["flops"] for row in shown} == flops
 
 
+def test_kernels_of_loops_rank_by_all_launches(chromium: Browser, tmp_path: Path) -> None:
+    """As in every other table, costs are those of an execution; the cost of one launch stands beside."""
+    path = tmp_path / "report.html"
+    assert cli.main(["report", str(SCAN), "-q", "-o", str(path)], standalone=False) in (0, 1)
+    rows = [row for row in _answer("fuse", SCAN, ())["tables"]["kernels"]["rows"] if row["kernel_kind"] != "transfer"]
+    assert any(row["execution_count"] > 1 for row in rows)
+    for name in ("bytes", "flops"):
+        assert all(row[f"total_{name}"] == row[name] * row["execution_count"] for row in rows)
+    with opened(chromium, path) as found:
+        found.page.wait_for_selector('[data-table="kernels"] tbody tr')
+        shown = found.page.evaluate(
+            """() => { const table = document.querySelector('[data-table="kernels"] table');
+              const heads = [...table.tHead.rows[0].cells].map(head => (head.querySelector(".label") || head).textContent);
+              return [heads, ...[...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.innerText))]; }"""
+        )
+    heads, shown = shown[0], shown[1:]
+    assert {"accessed", "per launch", "launches"} <= set(heads)
+    of_all = sorted(rows, key=lambda row: -row["total_bytes"])
+    sizes = [row["total_bytes"] for row in of_all]
+    writing = writing_of(Column("bytes", "accessed", "bytes"), sizes)
+    assert [row[heads.index("accessed")] for row in shown] == [writing.text_of(size) for size in sizes[: len(shown)]]
+
+
 def test_an_address_brings_its_row_into_sight(chromium: Browser, report: Page) -> None:
     """The link of a kernel opens the page at its row, also if it is below the first ones."""
     link = report.locator('[data-table="kernels"] tbody tr').nth(40).locator("a.name")
@@ -300,11 +325,11 @@ def test_an_address_brings_its_row_into_sight(chromium: Browser, report: Page) -
 
 
 @cache
-def _answer(command: str) -> Any:
-    """The JSON of a command on the dump."""
+def _answer(command: str, dump: Path = DUMP, options: tuple[str, ...] = ("--chip", "v7x")) -> Any:
+    """The JSON of a command on a dump."""
     answer = io.StringIO()
     with redirect_stdout(answer):
-        cli.main([command, str(DUMP), "--chip", "v7x", "-q", "--json"], standalone=False)
+        cli.main([command, str(dump), *options, "-q", "--json"], standalone=False)
     return json.loads(answer.getvalue())
 
 

@@ -321,9 +321,23 @@ ENTRY e {
         )
         assert code == 0, err
         actions = json.loads(out)["overviews"]["overview"]["actions"]
-        said[name] = next(each["fix"] for each in actions if "--" in each["fix"])
-    assert "--reorder latency finds a better order: exposed time: " in said["free"]
-    assert "--reorder" not in said["bound"]
+        said[name] = [each["fix"] or "" for each in actions]
+    better = next(fix for fix in said["free"] if fix.startswith("Use a better order: exposed time: "))
+    assert better.endswith("(hlo schedule free.hlo --reorder latency).")
+    assert not any("hlo schedule" in fix or "DUMP" in fix for fix in said["bound"])
+
+
+@pytest.mark.parametrize("dump", ["tpu/v4_collectives", "gpu/h100_collectives"])
+def test_what_to_do_first_is_in_the_order_of_its_worth(dump: str) -> None:
+    """Each change has its cost and how sure that is saved; no command has a placeholder for the path."""
+    out, err, code = in_process.run(["report", str(FIXTURES / dump), "--json"], folder=FIXTURES, settings={})
+    assert code == 0, err
+    actions = json.loads(out)["overviews"]["overview"]["actions"]
+    assert actions
+    worth = [each["cost_bytes"] for each in actions]
+    assert worth == sorted(worth, reverse=True)
+    assert {each["certainty"] for each in actions} <= {"computed", "at most", "at least"}
+    assert not any("DUMP" in (each["fix"] or "") for each in actions)
 
 
 def test_what_to_do_first_has_no_row_that_is_a_sum_of_others(tmp_path: Path) -> None:

@@ -192,14 +192,24 @@ def rank_of(
     spent = -(measured or 0.0)
     if worst.severity == "error":
         return _CORRECTNESS["error"], spent, 0.0, 0.0
-    # Times are compared with bytes that only occupy memory as if these were written once.
-    bandwidth = _NOMINAL_VMEM_BANDWIDTH if worst.is_on_chip else _NOMINAL_BANDWIDTH
-    spent_there = (cost_bytes or 0) / bandwidth if seconds is None else seconds
+    spent_there = worth_seconds(cost_bytes, seconds, is_on_chip=worst.is_on_chip)
     weight = (-spent_there * worst.share, -(cost_bytes or 0) * worst.share)
     if is_of_library:
         return _OF_LIBRARY, spent, *weight
     # A group with a cost of its own has one cost for all of its members.
     return (_CORRECTNESS[worst.severity], spent, 0.0, 0.0) if worst.cost_bytes is None else (_COST, spent, *weight)
+
+
+def worth_seconds(cost_bytes: int | None, seconds: float | None, *, is_on_chip: bool = False) -> float:
+    """What a cost is ranked by: its time, or that of writing its bytes once at a nominal rate if no time is known.
+
+    So times are compared with bytes that only occupy memory.
+
+    >>> worth_seconds(4, 2e-6), worth_seconds(0, None), worth_seconds(1 << 20, None) < worth_seconds(1 << 30, None)
+    (2e-06, 0.0, True)
+    """
+    bandwidth = _NOMINAL_VMEM_BANDWIDTH if is_on_chip else _NOMINAL_BANDWIDTH
+    return (cost_bytes or 0) / bandwidth if seconds is None else seconds
 
 
 # --- groups with one cause ---

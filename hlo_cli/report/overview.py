@@ -10,6 +10,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.table import Cell
 
 Tone: TypeAlias = Literal["good", "warning", "bad", "neutral"]
+Certainty: TypeAlias = Literal["", "computed", "at most", "at least"]
+"""How sure it is that a change saves what it costs today; empty without a cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class Verdict:
 class Action:
     """One thing to do: what is wrong, the change that helps, and what it costs until then.
 
-    `seconds` is the time per execution, None if it is unknown, as without a chip; it is measured if `is_measured`. The
-    costs are lower bounds if `is_at_least`. `source` is the line of the program, `instruction` an example in the dump,
+    `seconds` is the time per execution, None if it is unknown, as without a chip; it is measured if `is_measured`.
+    `certainty` states how sure the saving is: computed with the change applied; at most the cost today, if the compiler
+    then has nothing to do instead; or at least that, if it is the cost of one iteration of a loop whose trip count is
+    unknown. `source` is the line of the program, `instruction` an example in the dump,
     and `code` the rule that found it.
 
     >>> Action("w is copied", cost_bytes=2048, seconds=2e-6).cost_bytes
@@ -64,7 +68,7 @@ class Action:
     cost_bytes: int | None = None
     seconds: float | None = None
     is_measured: bool = False
-    is_at_least: bool = False
+    certainty: Certainty = ""
     source: str = ""
     instruction: str = ""
     code: str = ""
@@ -143,7 +147,7 @@ def _action(action: Action) -> Mapping[str, Cell]:
         "cost_bytes": action.cost_bytes,
         "seconds": action.seconds,
         "is_measured": action.is_measured,
-        "at_least": action.is_at_least,
+        "certainty": action.certainty or None,
         "source": action.source or None,
         "instruction": action.instruction or None,
         "code": action.code or None,

@@ -417,6 +417,8 @@ def kernels_table(
                of=lambda row: UNKNOWN if row.kernel.times is None else row.kernel.times),
         Column("flops", "flops", "flops", of=lambda row: round(row.cost.flops)),
         Column("bytes", "accessed", "bytes", of=lambda row: round(row.cost.bytes_accessed)),
+        Column("total_flops", "flops", "flops", of=lambda row: round(row.cost.flops) * row.runs),
+        Column("total_bytes", "accessed", "bytes", of=lambda row: round(row.cost.bytes_accessed) * row.runs),
         *columns_of_part((*columns_for(timing), *_model_columns_for(timing)), lambda row: row.prediction),
         Column("read_bytes", "read", "bytes",
                of=lambda row: (
@@ -425,6 +427,8 @@ def kernels_table(
         Column("written_bytes", "written", "bytes", of=lambda row: row.written_bytes),
         Column("saved_bytes", "saved", "bytes",
                of=lambda row: row.fusion.saved_bytes if row.fusion is not None else None),
+        Column("total_saved_bytes", "saved", "bytes",
+               of=lambda row: row.fusion.saved_bytes * row.runs if row.fusion is not None else None),
         Column("fused", "fused operations",
                of=lambda row: fused_operations(row.fusion) if row.fusion is not None else None),
         Column("computation", "computation", "name", of=lambda row: row.kernel.instruction.computation.name),
@@ -464,6 +468,11 @@ class _KernelRow:
     fusion: Fusion | None
     location: SourceLocation | None
     origin: str
+
+    @property
+    def runs(self) -> int:
+        """How often its costs count in those of an execution; once an iteration of a loop of unknown trip count."""
+        return self.kernel.executions.count
 
     @property
     def written_bytes(self) -> int | None:

@@ -31,7 +31,7 @@ from hlo_cli.commands.report.sources import Sources, column_sum, describe_lines,
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import target_texts
 from hlo_cli.ir.module import Module
-from hlo_cli.report.findings import Findings, Group
+from hlo_cli.report.findings import Findings, Group, worth_seconds
 from hlo_cli.report.numbers import (
     format_bytes,
     format_count,
@@ -40,7 +40,7 @@ from hlo_cli.report.numbers import (
     format_seconds,
     format_seconds_range,
 )
-from hlo_cli.report.overview import Action, Gauge, Overview, Section, Tone, Verdict
+from hlo_cli.report.overview import Action, Certainty, Gauge, Overview, Section, Tone, Verdict
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Cell, Column, Table, number_of, rows_from
 from hlo_cli.report.text import line_of, plain_text
@@ -436,29 +436,39 @@ _RULES_OF: Final = {"Transfers": "HLO4", "Padding": "HLO1"}
 """How the codes of the rules begin that report single cases of what a verdict sums up."""
 
 
-def _actions_of(sources: Sources, verdicts: Sequence[Verdict]) -> tuple[Action, ...]:
-    """The most expensive first; those that lower the peak come before them only if memory is short."""
+def _actions_of(sources: Sources, verdicts: Sequence[Verdict], argument: str) -> tuple[Action, ...]:
+    """Changes that a user can make, those worth most first; those that lower the peak lead only if memory is short.
+
+    What only a library could change is none of them, nor is a verdict whose cause nothing is known to change.
+    """
     found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
     fixes = {} if found is None else {rule.code: rule.fix for rule in found.rules}
-    costly = [each for each in (() if found is None else found.groups) if each.severity == "error" or each.cost]
+    groups = () if found is None else found.groups
+    costly = [each for each in groups if (each.severity == "error" or each.cost) and not each.is_of_library]
     reordering = {each.code for each in costly if _REORDER in _first_sentence(fixes.get(each.code, ""))}
     if reordering:  # advice that leads to nothing is none
-        fixes |= dict.fromkeys(reordering, _fix_of_transfers(sources))
-    of_findings = [_action_of_group(each, fixes) for each in costly]
-    for action in _verdict_actions(sources, verdicts):
-        family = list(_cases_of(_RULES_OF[action.code], costly))
-        if _cost_of(action, family) < _COVERED * _cost_of(action, (action,)):
-            place = (
-                at for at, each in enumerate(of_findings) if _cost_of(action, (each,)) < _cost_of(action, (action,))
-            )
-            of_findings.insert(next(place, len(of_findings)), replace(action, code=""))
+        fixes |= dict.fromkeys(reordering, _fix_of_transfers(sources, argument))
     of_memory = list(_memory_actions(sources))
     if _suggests_donation(sources.memory):
         # The same arguments, and the bytes that donating all of them saves.
-        of_findings = [each for each in of_findings if each.code != _DONATION]
+        costly = [each for each in costly if each.code != _DONATION]
+    ranked = [(each.severity == "error", each.worst.is_on_chip, _action_of_group(each, fixes)) for each in costly]
+    for action in _verdict_actions(sources, verdicts, argument):
+        family = list(_cases_of(_RULES_OF[action.code], costly))
+        if _cost_of(action, family) < _COVERED * _cost_of(action, (action,)):
+            ranked.append((False, False, replace(action, code="")))
     is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
-    ordered = of_memory + of_findings if is_short else of_findings + of_memory
-    return tuple(ordered[:_MOST_ACTIONS])
+    if not is_short:
+        ranked += [(False, False, each) for each in of_memory]
+    ranked.sort(key=_rank_of)
+    actions = (*(of_memory if is_short else ()), *(action for _, _, action in ranked))
+    return actions[:_MOST_ACTIONS]
+
+
+def _rank_of(each: tuple[bool, bool, Action]) -> tuple[bool, float]:
+    """Errors first, then what is worth most, by the same measure as lint's groups."""
+    is_error, is_on_chip, action = each
+    return not is_error, -worth_seconds(action.cost_bytes, action.seconds, is_on_chip=is_on_chip)
 
 
 def _cases_of(rules: str, groups: Iterable[Group]) -> Iterator[Action]:
@@ -468,22 +478,25 @@ def _cases_of(rules: str, groups: Iterable[Group]) -> Iterator[Action]:
             yield _action_of_group(Group(members), {})
 
 
-def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict]) -> Iterator[Action]:
-    """What a verdict warns of, all transfers or all padding, with the title of the verdict as its code."""
+def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict], argument: str) -> Iterator[Action]:
+    """What a verdict warns of and a change would end, with the title of the verdict as its code."""
     for verdict in verdicts:
         if verdict.tone != "warning" or verdict.title not in _RULES_OF:
             continue
         if verdict.title == "Padding":
             size = round(_number(sources.padding.numbers, "saving_bytes"))
-            yield Action(verdict.sentence, cost_bytes=size, code=verdict.title)
+            fix = "Change the sizes of padded dimensions, or their order; the section Padding has the best one of each."
+            yield Action(verdict.sentence, fix, cost_bytes=size, certainty="computed", code=verdict.title)
             continue
         exposed = exposed_of(sources.schedule)
-        if exposed.unoverlapped_bytes >= _LEAST_ACTION_BYTES or exposed.seconds:
+        is_much = exposed.unoverlapped_bytes >= _LEAST_ACTION_BYTES or exposed.seconds
+        if is_much and (fix := _fix_of_transfers(sources, argument)):
             yield Action(
                 verdict.sentence,
-                _fix_of_transfers(sources),
+                fix,
                 cost_bytes=exposed.unoverlapped_bytes,
                 seconds=exposed.seconds,
+                certainty="at most",
                 code=verdict.title,
             )
 
@@ -494,14 +507,14 @@ _MOST_REORDERED: Final = 5_000
 """The most instructions of a module that a page reorders, to know what that gains."""
 
 
-def _fix_of_transfers(sources: Sources) -> str:
-    """The command to run next; another order gains nothing where all that is exposed is synchronous."""
-    numbers, by_source = sources.schedule.numbers, "hlo schedule DUMP --by source shows which lines transfer most."
+def _fix_of_transfers(sources: Sources, argument: str) -> str:
+    """The order that exposes less; empty where all that is exposed is synchronous, or no better order is found."""
+    numbers = sources.schedule.numbers
     if _count(numbers, "unoverlapped") <= _count(numbers, "synchronous"):
-        return by_source
+        return ""
     if sources.loaded.module.instruction_count > _MOST_REORDERED:
-        return f"hlo schedule DUMP {_REORDER} shows what another order of the program would gain."
-    return _fix_of_reordering(_reordered(sources)) or f"No better order of the program was found; {by_source}"
+        return ""
+    return _fix_of_reordering(_reordered(sources), argument)
 
 
 def _reordered(sources: Sources) -> Report:
@@ -523,14 +536,14 @@ def _reordered(sources: Sources) -> Report:
     )
 
 
-def _fix_of_reordering(reordered: Report) -> str:
-    """The command and what it gains; empty if it exposes no fewer seconds, or bytes if times are unknown.
+def _fix_of_reordering(reordered: Report, argument: str) -> str:
+    """The gain and the command; empty if it exposes no fewer seconds, or bytes if times are unknown.
 
     >>> numbers = {"moved_instructions": 2, "exposed_seconds_before": 2e-6, "exposed_seconds_after": 1e-6}
     >>> answer = "Exposed time: 2 µs → 1 µs; 2 instructions moved"
-    >>> _fix_of_reordering(Report("schedule", answer, numbers=numbers))
-    'hlo schedule DUMP --reorder latency finds a better order: exposed time: 2 µs → 1 µs; 2 instructions moved.'
-    >>> _fix_of_reordering(Report("schedule", answer, numbers={**numbers, "exposed_seconds_after": 2e-6}))
+    >>> _fix_of_reordering(Report("schedule", answer, numbers=numbers), "step/")
+    'Use a better order: exposed time: 2 µs → 1 µs; 2 instructions moved (hlo schedule step/ --reorder latency).'
+    >>> _fix_of_reordering(Report("schedule", answer, numbers={**numbers, "exposed_seconds_after": 2e-6}), "step/")
     ''
     """
     numbers = reordered.numbers
@@ -539,8 +552,9 @@ def _fix_of_reordering(reordered: Report) -> str:
         before, after = (_number(numbers, f"unoverlapped_bytes_{when}") for when in ("before", "after"))
     if not _count(numbers, "moved_instructions") or after >= before:
         return ""
-    answer = f"{reordered.answer[:1].lower()}{reordered.answer[1:]}"
-    return f"hlo schedule DUMP {_REORDER} finds a better order: {_sentence(answer)}"
+    words = f"Use a better order: {reordered.answer[:1].lower()}{reordered.answer[1:]}"
+    is_path = argument not in ("", "-")  # a command on a stream or on a value in Python would read nothing
+    return f"{words} (hlo schedule {argument} {_REORDER})." if is_path else _sentence(words)
 
 
 def _cost_of(measure: Action, actions: Sequence[Action]) -> float:
@@ -560,7 +574,7 @@ def _action_of_group(group: Group, fixes: Mapping[str, str]) -> Action:
         cost_bytes=group.cost_bytes,
         seconds=group.seconds if measured is None else measured,
         is_measured=measured is not None,
-        is_at_least=group.is_at_least,
+        certainty=("at least" if group.is_at_least else "at most") if group.cost else "",
         source=worst.location or "",
         instruction=worst.instruction or "",
         code=group.code,
@@ -591,6 +605,7 @@ def _memory_actions(sources: Sources) -> Iterator[Action]:
             yield Action(
                 plain_text(line_of(line)),
                 cost_bytes=saved,
+                certainty="computed",
                 instruction=instruction if isinstance(instruction, str) else "",
             )
 
@@ -603,20 +618,31 @@ def _suggests_donation(memory: Report) -> bool:
     return any(row[kind] == "donation" for row in table.rows)
 
 
+_CERTAINTIES: Final[Mapping[Certainty, str]] = {
+    "computed": "computed: the saving with the change applied",
+    "at most": "at most: what it costs today",
+    "at least": "at least: the cost of one iteration of a loop whose trip count is unknown",
+}
+"""What the page says of how sure savings are, each where a change has it."""
+
+
 def _describe_actions(sources: Sources, actions: Sequence[Action]) -> str:
     """How much of the cost of all findings the listed ones have, or why none is listed."""
     found = next((part for part in sources.findings.parts if isinstance(part, Findings)), None)
     if not actions:
         words = "No finding has a cost, and no change that would lower the peak is known"
         return f"{words}." if found is None or not found.found else f"{words}; see the findings."
-    of_findings = 0 if found is None else sum(bool(action.code) for action in actions)
-    share = None if found is None else found.share(found.groups[:of_findings])
-    left = 0 if found is None else len(found.groups) - of_findings
-    costs = [(action.seconds or 0, action.cost_bytes or 0) for action in actions]
-    order = ", the most expensive first" if costs == sorted(costs, reverse=True) and len(costs) > 1 else ""
+    listed = {(action.code, action.message) for action in actions if action.code}
+    groups = () if found is None else found.groups
+    shown = [group for group in groups if (group.code, group.message) in listed]
+    share = None if found is None or not shown else found.share(shown)
+    left = len(groups) - len(shown)
+    order = ", those worth most first" if len(actions) > 1 else ""
     words = f"{format_count(len(actions), 'changes')}{order}"
     if share is not None and left > 0:
         words = f"{words}: {format_percent(share)}% of the cost of all findings ({format_count(left, 'more groups')})"
+    meanings = [meaning for name, meaning in _CERTAINTIES.items() if any(name == each.certainty for each in actions)]
+    words = f"{words}. {_first_upper('; '.join(meanings))}" if meanings else words
     has_chip = sources.chip_spec is not None or sources.memory_analysis.target == "cpu"
     if not has_chip and all(action.seconds is None for action in actions):
         words = f"{words}. Use --chip NAME for the time of each"
@@ -711,7 +737,7 @@ def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report
     loaded = sources.loaded
     lines = lines_table(sources.costs_by_line, _opening_space(sources))
     verdicts = _verdicts_of(sources)
-    actions = _actions_of(sources, verdicts)
+    actions = _actions_of(sources, verdicts, argument)
     sections = _sections_of(sources, lines, actions)
     overview = Overview(
         "overview",

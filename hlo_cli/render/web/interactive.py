@@ -105,9 +105,9 @@ def _action(action: Action, earlier: Sequence[str]) -> str:
     """One item; a fix that an earlier one has is named by that item's number."""
     costs = [format_bytes(action.cost_bytes)] if action.cost_bytes else []
     costs += [format_seconds(action.seconds) + ("" if action.is_measured else " est.")] if action.seconds else []
-    if costs and action.is_at_least:
-        costs[0] = f"≥ {costs[0]}"
     shown = "".join(f"<span>{safe(cost)}</span>" for cost in costs)
+    if costs and action.certainty:
+        shown = f'{shown}<span class="quiet certainty">{safe(action.certainty)}</span>'
     place = os.path.basename(action.source)
     # the message often names the line already
     line = f" <code>{safe(place)}</code>" if place and place not in action.message else ""

@@ -4,7 +4,7 @@ import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
 import {inferredTone, lineOfRow} from "./words.js";
 
-const OF_FUSION = ["source", "op_name", "saved_bytes", "fused", "hero"];
+const OF_FUSION = ["source", "op_name", "fused", "hero"];
 
 export function drawKernelsSection({body, key}, {report, store}) {
   const {kernels, fusions} = report.tables;
@@ -12,7 +12,7 @@ export function drawKernelsSection({body, key}, {report, store}) {
   const rows = rowsOfKernels(kernels, fusions);
   const described = {columns: [...(fusions ? fusions.columns : []), ...kernels.columns]};
   const own = row => ({instruction: row.instruction, source: lineOfRow(row)});
-  const sort = rows.some(row => typeof row.estimated_seconds === "number") ? "total_seconds" : "bytes";
+  const sort = rows.some(row => typeof row.estimated_seconds === "number") ? "total_seconds" : "total_bytes";
   const columns = columnsOf(described, wantedOfKernels(rows));
   body.append(createTable(store, {name: "kernels", section: key, noun: "kernels", rows, own, sort, columns}));
 }
@@ -37,20 +37,27 @@ function timesOf(cost, row) {
   return typeof cost === "number" && typeof times === "number" ? cost * times : "?";
 }
 
+// Costs are those of all launches in an execution, as in the other tables; beside the cost in whose order rows are
+// stands that of one launch, where kernels have several.
 function wantedOfKernels(rows) {
   const repeats = rows.some(row => row.execution_count !== 1);
   const timed = rows.some(row => row.total_seconds !== undefined);
-  const total = {total: true, bar: true, lowBar: true, hint: "estimated, in all executions"};
+  const all = "of all launches in one execution";
+  const ranked = {total: true, bar: true, lowBar: true, hint: timed ? `estimated, ${all}` : all};
+  const single = {label: "per launch", low: true, unsummed: true, hint: "of one launch"};
   const tone = () => "quiet";
-  const savingTone = row => (row.saved_bytes < 0 ? "waste" : "saving");
+  const savingTone = row => (row.total_saved_bytes < 0 ? "waste" : "saving");
   const bound = row => (row.bottleneck === "memory" ? "waste" : null);
+  const bytes = {name: "total_bytes", label: "accessed", total: true, hint: all};
   return [
     {name: "instruction", label: "kernel", isLink: true},
-    timed && {...total, name: "total_seconds", label: "est. time", unit: "seconds", value: row => row.total_seconds},
+    timed && {...ranked, name: "total_seconds", label: "est. time", unit: "seconds", value: row => row.total_seconds},
+    timed && repeats && {...single, name: "estimated_seconds", unit: "seconds"},
+    timed ? {...bytes, low: true} : {...ranked, ...bytes},
+    !timed && repeats && {...single, name: "bytes"},
     repeats && {name: "execution_count", label: "launches", low: true, total: true},
-    {name: "bytes", label: "accessed", bar: !timed, lowBar: true, low: timed},
-    {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: savingTone},
-    {name: "flops", label: "flops", unit: "flops", low: true, optional: true},
+    {name: "total_saved_bytes", label: "saved", low: true, unsummed: true, tone: savingTone, hint: all},
+    {name: "total_flops", label: "flops", unit: "flops", low: true, optional: true, hint: all},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
     {name: "source", label: "source line", value: lineOfRow, tone: inferredTone},
     {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 38, isList: true, tone},
