@@ -49,6 +49,7 @@ def test_the_same_key() -> None:
 
 
 @pytest.mark.oracle
+@pytest.mark.long
 def test_the_part_of_the_key_that_differs_in_jax(tmp_path: Path) -> None:
     for kind in ("base", "again", *EXPECTED):
         script, settings = DATA / "cache_entries.py", {**os.environ, "JAX_PLATFORMS": "cpu"}

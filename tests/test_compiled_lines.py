@@ -13,6 +13,7 @@ from hlo_cli.source import Source
 from hlo_cli.syntax.text import build
 from hlo_cli.syntax.text.parser import parse_module
 from reading_twice import ODD, LineFuzzer, is_compiled, lines_read, said_by_both, texts_to_read
+from share import parts
 from strategies import dump_text, dumps, name_of
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="no compiled reader: installed without a C compiler")
@@ -54,7 +55,7 @@ def test_both_readers_say_the_same_of_damaged_texts() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", parts(8))
 def test_both_readers_say_the_same_of_many_damaged_texts(seed: int) -> None:
     for text in islice(texts_to_read(seed), 1500):
         compiled, python = said_by_both(text)

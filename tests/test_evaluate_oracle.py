@@ -23,6 +23,7 @@ from judging_values import Found, is_known, kept, limit_of
 
 HERE = Path(__file__).parent
 CHUNK = 150
+SAMPLE = 75
 """Programs in one process: XLA may abort after very many."""
 
 QUICK = "mlp permute ring branch attention gradient all_gather reduce_scatter all_to_all_of_axis gathered_anew".split()
@@ -84,9 +85,9 @@ def test_some_random_modules_have_the_values_that_xla_computed(part: int) -> Non
 @pytest.mark.oracle
 def test_random_modules_have_the_values_of_xla() -> None:
     """Exact results are identical; others are within the roundoff of their operation."""
-    ran = _judge(*_chunk(20, 0, CHUNK))
-    assert ran.total() >= CHUNK - 3
-    assert len(ran) >= 45
+    ran = _judge(*_chunk(20, 0, SAMPLE))
+    assert ran.total() >= SAMPLE - 3
+    assert len(ran) >= 35
 
 
 @pytest.mark.long

@@ -224,19 +224,19 @@ def test_random_programs_become_kernels_of_several_results_as_the_compiler_makes
 
 @pytest.mark.oracle
 @pytest.mark.slow
-@pytest.mark.parametrize("part", parts(4))
+@pytest.mark.parametrize("part", parts(8))
 def test_all_that_is_made_computes_the_same(part: int) -> None:
     """Compiled modules: taken apart, fused anew, with several results, and by hand."""
     groups = []
     by_hand = 0
-    seeds = range(SHARE // 4 * part, SHARE // 4 * (part + 1))
+    seeds = range(SHARE // 8 * part, SHARE // 8 * (part + 1))
     for seed, (*_, last) in zip(seeds, compiled(seeds.stop)[seeds.start :], strict=True):
         given = parse_module(last)
         apart = unfuse(given)
         made = list(fused_by_hand(given, Random(seed)))
         by_hand += len(made)
         groups.append([last, *map(str, (apart, fuse(apart).module, fuse(apart, SEVERAL).module, *made))])
-    assert by_hand >= 10
+    assert by_hand >= 5
     assert same_results(groups, exactly=False) == [[True] * (len(group) - 1) for group in groups]
 
 

@@ -273,10 +273,10 @@ QUICK: Final = ("cpu/softmax", "gpu/h100_scan", "tpu/v5e_gathered_weights")
 
 
 def _dumps() -> Iterator[object]:
-    """A quarter of the dumps is for the slow stage, the others, and those of `HLO_CORPUS`, for `make judge`."""
+    """An eighth of the dumps is for the slow stage, the others, and those of `HLO_CORPUS`, for `make judge`."""
     found = {"/".join(dump.path.parts[-3:-1]): dump.path for dump in compiled_dumps()}
     for number, (name, path) in enumerate(found.items()):
-        mark = pytest.mark.slow if number % 4 == 1 else pytest.mark.long
+        mark = pytest.mark.slow if number % 8 == 1 else pytest.mark.long
         yield pytest.param(path, id=name, marks=() if name in QUICK else mark)
     folder = os.environ.get("HLO_CORPUS")
     for path in sorted(Path(folder).glob("**/*after_optimizations.txt*")) if folder else ():

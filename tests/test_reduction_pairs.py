@@ -186,7 +186,7 @@ def check(found: list[tuple[str, Reduction]]) -> None:
         assert all(check_strictly(Source("m", text)) == () for text in each.case.texts), name
 
 
-@pytest.mark.parametrize("name", ["cpu/softmax", pytest.param("gpu/h100_scan", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["cpu/softmax", pytest.param("gpu/h100_scan", marks=pytest.mark.long)])
 def test_seeded_faults_in_a_model(name: str) -> None:
     found = _of_models((f"{name}/after",))
     assert len(found) >= 2

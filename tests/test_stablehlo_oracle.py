@@ -47,7 +47,7 @@ PROGRAMS = 250
 """At least so many programs are lowered for `make judge`."""
 
 
-@pytest.fixture(scope="module", params=[3, pytest.param(1, marks=pytest.mark.long)], ids=["every third", "all"])
+@pytest.fixture(scope="module", params=[8, pytest.param(1, marks=pytest.mark.long)], ids=["every eighth", "all"])
 def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """The programs as JAX prints them, and what XLA makes of our reading."""
     made = tmp_path_factory.mktemp("lowered")

@@ -257,7 +257,7 @@ LATE = {"straggler": 1, "one_of_four": 2, "group_of_four": 3}
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", every(4, PLANTED, slow=1))
+@pytest.mark.parametrize("name", every(6, PLANTED, slow=1))
 def test_planted_causes_are_named(name: str, tmp_path: Path) -> None:
     pytest.importorskip("jax")
     script = Path(__file__).parent / "planted_steps.py"

@@ -115,7 +115,7 @@ def test_bands_of_each_kind_of_matmul_hold(chip: str, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("chip", [*CHIPS[:2], pytest.param(CHIPS[2], marks=pytest.mark.long)])
 def test_the_fits_are_those_of_the_tables(chip: str) -> None:
     for (name, types), times in matmul_times().items():
         if name == chip:
