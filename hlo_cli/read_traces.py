@@ -289,10 +289,48 @@ def read_traces(
     for argument in arguments:
         traces_found = find_traces(argument)
         read = [_read_file(path, stdin, maximum_bytes) for path in traces_found.paths]
-        if traces_found.note is not None:
-            read[0] = replace(read[0], notes=(traces_found.note, *read[0].notes))
+        read, note = _of_latest_recording(read)
+        if notes := [words for words in (traces_found.note, note) if words is not None]:
+            read[0] = replace(read[0], notes=(*notes, *read[0].notes))
         traces += read
     return tuple(traces)
+
+
+def _of_latest_recording(traces: Sequence[Trace]) -> tuple[list[Trace], str | None]:
+    """The traces without those that a host recorded at another time than its latest, and a note on these.
+
+    The files of one profile are recorded at once, one for each host. Two files of one host are two recordings, whose
+    sums and means would be those of neither, unless their times overlap, as those of several processes do.
+    """
+    left: dict[str, list[str]] = {}
+    kept: list[Trace] = []
+    for trace in sorted(traces, key=lambda each: _recorded(each)[1], reverse=True):
+        begin, end = _recorded(trace)
+        later = (each for each in kept if each.hostnames == trace.hostnames and _recorded(each)[0] >= end > begin)
+        latest = next(later, None) if trace.hostnames else None
+        if latest is None:
+            kept.append(trace)
+        else:
+            left.setdefault(latest.name, []).append(trace.name)
+    kept.sort(key=traces.index)
+    if not left:
+        return kept, None
+    latest_name, others = next(iter(left.items()))
+    number, place = 1 + len(others), os.path.dirname(latest_name)
+    name, other = os.path.basename(latest_name), os.path.basename(others[-1])
+    where = f" in {place}/" if place else ""
+    return (
+        kept,
+        f"using {name}, the latest of {number} recordings{where}; pass another file, such as {other}, to see it",
+    )
+
+
+def _recorded(trace: Trace) -> tuple[int, int]:
+    """When a recording began and ended, in ns since 1970, as jax.profiler writes it; zeros if that is unknown."""
+    plane = trace.plane("Task Environment")
+    times = [None if plane is None else plane.statistics.get(f"profile_{end}_time") for end in ("start", "stop")]
+    begin, end = (time if isinstance(time, int) else 0 for time in times)
+    return (begin, end) if begin and end else (0, 0)
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:

@@ -33,6 +33,7 @@ from hlo_cli.ir.traces.trace import PS
 from hlo_cli.library import parse_module
 from hlo_cli.read_input import read_module
 from hlo_cli.read_traces import read_trace_bytes
+from hlo_cli.report.numbers import format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Cell
 from hlo_cli.source import Source
@@ -253,10 +254,15 @@ def steps_and_devices_agree(profile: Profile, reports: Mapping[str, Report]) -> 
         assert together == close(number(header["busy_seconds"])) or do_overlap(profile)
         assert total(steps, "self_seconds") == close(number(header["self_seconds"]))
     for step, row in zip(profile.steps, steps, strict=False):
-        assert row["busy_seconds"] + row["idle_seconds"] >= row["time_seconds"] - 1e-12
+        # A step lasts from the first begin to the last end on any device, which has its own part of that.
+        assert row["device_seconds"] <= row["time_seconds"] + 1e-12 or do_overlap(profile)
+        assert row["busy_seconds"] + row["idle_seconds"] >= row["device_seconds"] - 1e-12
         if many == 1 and profile.platform != "TPU":
             assert row["busy_seconds"] == close(swept(profile, 0, step.begin_ps, step.end_ps) * PS)
             assert row["busy_seconds"] + row["idle_seconds"] == close(row["time_seconds"])
+    if profile.steps and not do_overlap(profile) and total(steps, "device_seconds"):
+        share = total(steps, "idle_seconds") / total(steps, "device_seconds")
+        assert format_percent(share) == format_percent(number(header["idle_seconds"]) / number(header["seconds"]))
     whole = [row["time_seconds"] for row in steps if row["whole_step"] == "whole"]
     assert len(whole) == header["steps"]
     if whole:

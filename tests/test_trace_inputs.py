@@ -119,3 +119,14 @@ def test_links_in_a_circle_and_unreadable_directories_are_passed(tmp_path: Path)
     place = profile(tmp_path, "2026_01_02_03_04_05", "a.xplane.pb")
     (place / "again").symlink_to(tmp_path)
     assert names(place) == ["a.xplane.pb"]
+
+
+def test_two_recordings_of_a_host_are_not_one_profile(tmp_path: Path) -> None:
+    """Of two runs in a directory the latest is read, which a note says; files of processes that ran at once are all."""
+    [trace] = read_traces([str(FIXTURES / "traces/cpu_edit")])
+    assert os.path.basename(trace.name) == "after.xplane.pb.gz"
+    assert "using after.xplane.pb.gz, the latest of 2 recordings in " in trace.notes[0]
+    assert "such as before.xplane.pb.gz, to see it" in trace.notes[0]
+    for name in ("a", "b"):
+        shutil.copy(XPLANE, tmp_path / f"{name}.xplane.pb")
+    assert len(read_traces([str(tmp_path)])) == 2

@@ -570,6 +570,21 @@ class Profile(WithItems, Tabular):
         return tuple(span - busy for span, busy in zip(self.spans_ps, self.busy_ps, strict=True))
 
     @property
+    def step_spans_ps(self) -> tuple[int, ...]:
+        """The time of all devices together in each of the steps, of which the busy time is a part.
+
+        A step lasts from its first begin to its last end on any device; each device has its own part of that.
+
+        >>> from hlo_cli import profile
+        >>> found = profile("fixtures/traces/cpu_steps/trace.xplane.pb")
+        >>> found.step_spans_ps[0] == 2 * found.steps[0].duration_ps  # two devices, by the clock of one host
+        True
+        """
+        windows, sums = self.windows, np.zeros(len(self.steps), np.int64)
+        np.add.at(sums, windows.steps, windows.ends_ps - windows.begins_ps)
+        return tuple(sums.tolist())
+
+    @property
     def step_busy_ps(self) -> tuple[int, ...]:
         """The time of all devices together in which any operation ran during each of the steps."""
         windows, busy_sums = self.windows, np.zeros(len(self.steps), np.int64)

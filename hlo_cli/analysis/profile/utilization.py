@@ -60,6 +60,11 @@ class Utilization:
         """Model FLOPs per second and device."""
         return self.model_flops / self.seconds if self.seconds else 0.0
 
+    @property
+    def hardware_flop_rate(self) -> float:
+        """The same with what is computed again."""
+        return self.hardware_flops / self.seconds if self.seconds else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class _MatmulFlops:

@@ -312,17 +312,22 @@ def report_of_steps(measured: Measured) -> Report:
     """One row for each step, in the order of time, and one for what runs outside of steps."""
     steps = measured.profile.steps
     busy = [each * PS for each in measured.profile.step_busy_ps]
+    spans = [each * PS for each in measured.profile.step_spans_ps]
     groups = _Groups(measured, measured.profile.step_codes, len(steps))
     durations = [step.duration_ps * PS for step in steps]
     devices = max(len(measured.profile.devices), 1)
     rows: list[tuple[_GroupTimes, Step | None]] = [
-        (groups.slice(number, duration, busy[number], devices), step)
+        (groups.slice(number, duration, spans[number], busy[number], devices), step)
         for number, (step, duration) in enumerate(zip(steps, durations, strict=True))
     ]
     busy_outside = measured.profile.busy_outside_ps * PS
+    # Windows of executions that overlap are longer than the time that they share.
+    span_outside = max(measured.whole - sum(spans), 0.0)
+    outside = groups.outside()
     # Busy time is that of devices: with a selection it may be of operations that are not selected.
-    if (outside := groups.outside()) is not None and (outside.events or (busy_outside and not measured.is_narrowed)):
-        rows.append((_GroupTimes(outside, None, busy_outside, devices), None))
+    is_worked = outside is not None and (outside.events or (busy_outside and not measured.is_narrowed))
+    if outside is not None and (is_worked or _changes_idle(measured, spans, busy)):
+        rows.append((_GroupTimes(outside, None, span_outside, busy_outside, devices), None))
     group = f"per {measured.device_noun}" if len(measured.profile.devices) > 1 else ""
     parts = [None] * len(steps) if measured.budget is None else measured.budget.by_step(len(steps))
     parts_of = dict(zip(steps, parts, strict=True))
@@ -336,26 +341,42 @@ def report_of_steps(measured: Measured) -> Report:
             person=any(not step.is_whole for step in steps),
             of=lambda slice, step: None if step is None else "whole" if step.is_whole else "partial",
         ),
-        Column("trace_step", "step", of=lambda slice, step: _no_step(measured) if step is None else step.name),
+        Column("trace_step", "step", of=lambda slice, step: _no_step(measured, slice) if step is None else step.name),
         *columns_of_part(part_columns(parts), lambda slice, step: None if step is None else parts_of[step]),
         *columns_of_part(used.columns, lambda slice, step: None if step is None else used.of_step(step)),
     )
-    idle = sum(slice.idle or 0.0 for slice, _ in rows)
-    footnote = _on_late_devices(measured, idle / sum(durations)) if group and sum(durations) else ""
-    table = Table("steps", columns, rows_from_tuples(columns, rows), noun="steps", footnote=footnote)
+    table = Table(
+        "steps",
+        columns,
+        rows_from_tuples(columns, rows),
+        noun="steps",
+        footnote=". ".join(filter(None, (_on_parts(durations, spans, devices), _on_rates(measured)))),
+    )
     whole_steps = [duration for step, duration in zip(steps, durations, strict=True) if step.is_whole]
     return _report_of_table(measured, _steps_answer(measured, whole_steps), table)
 
 
-def _on_late_devices(measured: Measured, idle_share: float) -> str:
-    """Why devices are idle for another part of the steps than of their own time; empty if it looks the same."""
-    own = format_percent(measured.idle / measured.whole) if measured.whole else ""
-    if format_percent(idle_share) == own:
+def _changes_idle(measured: Measured, spans: Sequence[float], busy: Sequence[float]) -> bool:
+    """Whether steps alone are idle for another part of their time than the devices are of theirs, as printed."""
+    if measured.is_narrowed or not sum(spans) or not measured.whole:
+        return False
+    return format_percent(1 - sum(busy) / sum(spans)) != format_percent(measured.idle / measured.whole)
+
+
+def _on_parts(durations: Sequence[float], spans: Sequence[float], devices: int) -> str:
+    """Why busy and idle time do not add up to that of a step; empty if they do, as they are printed."""
+    if format_percent(sum(spans) / devices / (sum(durations) or 1.0)) == "100":
         return ""
-    return (
-        f"A step lasts from the first begin to the last end on any device, hence {format_percent(idle_share)}% idle and"
-        f" not {own}%, as devices begin and end at other times"
-    )
+    return "A step lasts from the first begin to the last end on any device; idle is a device within its own part of it"
+
+
+def _on_rates(measured: Measured) -> str:
+    """Which flops the rates of steps and devices count, beside those of matmuls in the facts above."""
+    used = measured.utilization
+    if used is None or not any(each.operation.flops for each in measured.selected):
+        return ""
+    again = " and rematerialized" if used.recomputed_flops else ""
+    return f"Rates in this table count all flops, elementwise{again} ones too"
 
 
 def report_of_devices(measured: Measured) -> Report:
@@ -383,9 +404,11 @@ def report_of_devices(measured: Measured) -> Report:
         Column("device", "device", of=lambda slice, device: device),
         *columns_of_part(part_columns(parts), lambda slice, device: parts_of[device]),
     )
-    slices = [groups.slice(number, spans[number], busy[number], 1) for number in range(len(profile.devices))]
+    slices = [
+        groups.slice(number, spans[number], spans[number], busy[number], 1) for number in range(len(profile.devices))
+    ]
     rows = rows_from_tuples(columns, zip(slices, profile.devices, strict=True))
-    table = Table("devices", columns, rows, noun="devices")
+    table = Table("devices", columns, rows, noun="devices", footnote=_on_rates(measured))
     busiest = max(range(len(rows)), key=lambda number: busy[number])
     name, seconds = profile.devices[busiest], busy[busiest]
     words = f"{name} is busiest: {format_seconds(seconds)} of {format_seconds(spans[busiest])}"
@@ -480,8 +503,10 @@ def _no_steps_passage(measured: Measured) -> Passage:
     return Passage("nothing", (f"Steps are those of the trace; annotate them with: {annotation}",))
 
 
-def _no_step(measured: Measured) -> str:
-    """What ran in no step: other modules, if all of it was executions of some."""
+def _no_step(measured: Measured, outside: _GroupTimes) -> str:
+    """What ran in no step: nothing, or other modules, if all of it was executions of some."""
+    if not outside.busy and not outside.measure.events:
+        return "(between)"
     return "(no step)" if measured.means.outside or not len(measured.executions) > 1 else "(other modules)"
 
 
@@ -503,22 +528,24 @@ def _steps_answer(measured: Measured, durations: Sequence[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _GroupTimes:
-    """What ran in a step or on a device: its `time`, the `busy` time of all devices, and its work; None is no amount.
+    """What ran in a step or on a device: its `time`, that of its devices, and its work; None is no amount.
 
+    `span` is the time of all devices together in it, of which `busy` is a part: they begin and end at other times.
     Busy and idle time are those of the devices, also where only some operations are selected.
     """
 
     measure: Measure
     time: float | None
+    span: float
     busy: float
     devices: int
     flops: float | None = None
     bytes: float | None = None
 
     @property
-    def idle(self) -> float | None:
+    def idle(self) -> float:
         """The idle time of a device."""
-        return None if self.time is None else max(self.time - self.busy / self.devices, 0.0)
+        return max(self.span - self.busy, 0.0) / self.devices
 
     def rate(self, amount: float | None) -> float | None:
         """Work in each second of a device."""
@@ -551,8 +578,10 @@ class _Groups:
             Column("busy_seconds", "busy", "seconds", total="sum", group=group,
                    of=lambda slice: slice.busy / slice.devices),
             Column("idle_seconds", "idle", "seconds", total="sum", group=group, of=lambda slice: slice.idle),
-            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "time_seconds"),
-                   of=lambda slice: slice.idle / slice.time if slice.time and slice.idle is not None else None),
+            Column("idle_share", "idle", "percent", group=group, total=Share("idle_seconds", "device_seconds"),
+                   of=lambda slice: slice.idle * slice.devices / slice.span if slice.span else None),
+            Column("device_seconds", "device time", "seconds", total="sum", person=False,
+                   of=lambda slice: slice.span / slice.devices),
             Column("self_seconds", "self", "seconds", total="sum", person=False,
                    of=lambda slice: slice.measure.self_time),
             Column("flops", "flops", "flops", total="sum", person=False, of=lambda slice: slice.flops),
@@ -563,9 +592,9 @@ class _Groups:
                    of=lambda slice: slice.rate(slice.bytes)),
         )  # fmt: skip
 
-    def slice(self, number: int, time: float, busy: float, devices: int) -> _GroupTimes:
-        """A group that took this time; `busy` is that of all devices, shown times are those of one."""
-        return _GroupTimes(self.measures[number], time, busy, devices, self._flops[number], self._bytes[number])
+    def slice(self, number: int, time: float, span: float, busy: float, devices: int) -> _GroupTimes:
+        """A group that took this time; `span` and `busy` are those of all devices, shown times are those of one."""
+        return _GroupTimes(self.measures[number], time, span, busy, devices, self._flops[number], self._bytes[number])
 
     def outside(self) -> Measure | None:
         """The times of the rows in no group."""

@@ -21,7 +21,10 @@ def utilization_facts(used: Utilization | None) -> list[str]:
     if used is None:
         return []
     if used.mfu is None or used.hfu is None:
-        return [f"{_about(used)}{format_rate(used.model_flop_rate, 'flop')} of matmuls, idle time included"]
+        again = (
+            f" ({format_rate(used.hardware_flop_rate, 'flop')} with rematerialization)" if used.recomputed_flops else ""
+        )
+        return [f"{_about(used)}{format_rate(used.model_flop_rate, 'flop')} of matmuls{again}, idle time included"]
     named = [("MFU", used.mfu), ("HFU", used.hfu)][: 2 if used.recomputed_flops else 1]
     return [
         f"{name} {_about(used)}{format_percent(part)}%{' (above the peak)' if part > 1 else ''}" for name, part in named
@@ -44,6 +47,7 @@ def utilization_numbers(measured: Measured) -> dict[str, Cell]:
         "model_flops": used.model_flops / steps,
         "hardware_flops": used.hardware_flops / steps,
         "model_flop_rate": used.model_flop_rate,
+        "hardware_flop_rate": used.hardware_flop_rate,
         "flops_are_estimated": bool(used.guesses),
     }
 
