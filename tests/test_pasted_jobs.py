@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli.commands.pasted.answer import _report_of
-from hlo_cli.inputs.pasted.envelopes import PastedTextError
+from hlo_cli.commands.pasted.warnings import spills_report
+from hlo_cli.inputs.pasted.envelopes import PastedText, PastedTextError
 from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.report.report import Report
 
@@ -40,6 +41,13 @@ STATE = (
     "Requested Size: 9.0MiB | in_use: 1 | bin_num: -1\n"
     "I0000 bfc_allocator.cc:1114] Total bytes in pool: 12582912 memory_limit_: 12582912 available bytes: 0 "
     "curr_region_allocation_bytes_: 25165824\nI0000 bfc_allocator.cc:1112] Sum Total of in-use chunks: 8.5MiB\n"
+)
+
+PASSES = (  # the pipeline ends after the passes in it, so its own time is 15 us
+    "I0102 10:00:00.000000   7 hlo_pass_pipeline.cc:303] Running HLO pass pipeline on module m: simple\n"
+    "I0102 10:00:00.000050   7 hlo_pass_pipeline.cc:176] HLO pass: fold time: 50 us (cumulative: 50 us, #called: 1)\n"
+    "I0102 10:00:00.000060   7 hlo_pass_pipeline.cc:176] HLO pass: fold time: 0 us (cumulative: 50 us, #called: 2)\n"
+    "I0102 10:00:00.000065   7 hlo_pass_pipeline.cc:176] HLO pass: simple time: 65 us {} (cumulative: 65 us)\n"
 )
 
 
@@ -142,10 +150,23 @@ def nccl(rank: int, ranks: int, what: str = "START", name: str = " commId 0x9a5"
             "P(None, ('m', 'd')) names m (Explicit)",
         ),
         ("RuntimeError: Expecting scope to be empty but it is fit.2", "the graph ends within fit.2"),
+        (
+            (
+                "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: "
+                "WorkNCCL(SeqNum=17, OpType=BROADCAST, Timeout(ms)=60000) ran for 60100 milliseconds before timing out."
+            ),
+            "Rank 3 waited 60 s for collective 17 (broadcast)",
+        ),
+        (PASSES.format("(65 us)"), "Passes of m took 65.0 µs in 3 pass runs; fold took 50.0 µs (77%)"),
+        (PASSES.format("(max: 65 us)"), "Passes of m took 65.0 µs in 3 pass runs; fold took 50.0 µs (77%)"),
     ],
 )
 def test_logs_of_jobs_are_answered_with_their_numbers(text: str, words: str) -> None:
     assert words in report(text).answer
+
+
+def test_spills_of_an_unknown_kernel_are_not_denied() -> None:
+    assert spills_report(PastedText("spills", "-", "0 bytes stack frame, 8 bytes spill stores, 4 bytes")) is None
 
 
 def test_chunks_of_an_allocator_are_summed_by_size() -> None:

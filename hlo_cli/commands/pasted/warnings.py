@@ -222,9 +222,15 @@ def spills_report(pasted: PastedText) -> Report | None:
     )
 
 
+_SPILLED: Final = lazy_regex(r"\b[1-9]\d{0,17}\s+bytes\s+spill")
+"""A spill, in whatever line: of a line without a kernel, the numbers are known and the kernel is not."""
+
+
 def _without_spills(pasted: PastedText, kernels: Sequence[AssembledKernel]) -> Report | None:
     """The report on kernels that keep all values in registers; None if the text has none."""
-    if not kernels and "bytes spill stores" not in pasted.text and "spilled" not in pasted.text:
+    if _SPILLED.search(pasted.text) or (
+        not kernels and "bytes spill stores" not in pasted.text and "spilled" not in pasted.text
+    ):
         return None
     used = [kernel for kernel in kernels if kernel.registers is not None]
     most = max(used, key=lambda kernel: kernel.registers or 0, default=None)
@@ -498,8 +504,8 @@ def _end(wait: _Wait) -> str:
 _WATCHDOG: Final = lazy_regex(
     r"\[Rank (?P<rank>\d{1,9})\] Watchdog caught collective operation timeout: WorkNCCL\("
     r"SeqNum=(?P<number>\d{1,18}), "
-    r"OpType=(?P<operation>\w{1,40})(?:, TensorShape=\[[\d, ]{0,200}\])?, NumelIn=(?P<elements>\d{1,18}), "
-    r"NumelOut=(?P<results>\d{1,18}), Timeout\(ms\)=(?P<limit>\d{1,15})\) ran for (?P<ran>\d{1,15}) milliseconds"
+    r"OpType=(?P<operation>\w{1,40})(?:, TensorShape=\[[\d, ]{0,200}\])?(?:, NumelIn=(?P<elements>\d{1,18}), "
+    r"NumelOut=\d{1,18})?, Timeout\(ms\)=(?P<limit>\d{1,15})\) ran for (?P<ran>\d{1,15}) milliseconds"
 )
 _LAST_WORK: Final = lazy_regex(
     r"Rank (?P<rank>\d{1,9})\][^\n]{0,300}? last enqueued (?:NCCL )?work: (?P<enqueued>\d{1,18}), last "
@@ -509,7 +515,7 @@ _WATCHED: Final[tuple[Column[re.Match[str]], ...]] = (
     Column("rank", "rank", "index", of=lambda wait: int(wait["rank"])),
     Column("sequence_number", "number", "index", of=lambda wait: int(wait["number"])),
     Column("operation", "collective", of=lambda wait: _collective_name(wait["operation"])),
-    Column("elements", "elements", "count", of=lambda wait: int(wait["elements"])),
+    Column("elements", "elements", "count", of=lambda wait: int(wait["elements"]) if wait["elements"] else None),
     Column("seconds", "wait time", "seconds", of=lambda wait: int(wait["ran"]) / 1000),
 )
 
@@ -533,7 +539,8 @@ def _watchdog(pasted: PastedText) -> Report | None:
         return None
     first = waits[0]
     kinds = Counter((int(wait["number"]), _collective_name(wait["operation"])) for wait in waits)
-    size = f"{_collective_name(first['operation'])} of {int(first['elements']):,} elements"
+    elements = f" of {int(first['elements']):,} elements" if first["elements"] else ""  # before PyTorch 2.2 none
+    size = f"{_collective_name(first['operation'])}{elements}"
     seconds, limit = int(first["ran"]) / 1000, int(first["limit"]) / 1000
     if len(kinds) > 1:
         listed = ", ".join(

@@ -17,7 +17,7 @@ from shlex import quote
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import chip_in
-from hlo_cli.analysis.profile.compile_times import times_of_passes
+from hlo_cli.analysis.profile.compile_times import CompileTimes, PassTime, times_of_passes
 from hlo_cli.commands.prints.text_report import text_report
 from hlo_cli.commands.profile.compiling import compile_answer
 from hlo_cli.inputs.pasted.binary_messages import topology_text
@@ -27,6 +27,7 @@ from hlo_cli.ir.compiler_messages import FusedStep, IneligibleStep, PassRun, Pri
 from hlo_cli.ir.layout import PRIMITIVE_TYPES
 from hlo_cli.ir.notation import text_bytes
 from hlo_cli.ir.shape import Shape, TupleShape, UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count, format_seconds, verb
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Column, Table, rows_from_tuples
@@ -81,6 +82,57 @@ def _run(message: TextMessage) -> PassRun:
         message.text("module_changed") == "true",
         len(message.texts("dump_filenames")),
     )
+
+
+_LOGGED_PASS: Final = lazy_regex(
+    r"(?:\b[IWE](?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d{2,10}\.\d{6}) {1,8}(?P<thread>\d{1,12})"
+    r"|\b\d{4}-(?P<month2>\d\d)-(?P<day2>\d\d) (?P<clock2>\d\d:\d\d:\d\d\.\d{6}): I)"
+    r" [^\n]{1,200}?\] HLO pass: (?P<name>[^\n:(]{1,120}?) time: (?P<time>\d{1,9}(?:\.\d{1,6})?) "
+    r"(?P<unit>[num]?s|min|h)\b(?: \((?P<microseconds>\d{1,15}) us\))?"
+)
+"""A line of XLA's timer of passes (TF_CPP_VMODULE=hlo_pass_pipeline=1), which is written when a pass has ended; the
+number in parentheses, which newer releases write, is exact (xla/hlo/pass/hlo_pass_pipeline.cc). Before logs
+are set up, their times are seconds since 1970, as in I0000 00:00:1786848746.938784."""
+_LOGGED_MODULE: Final = lazy_regex(r"Running HLO pass pipeline on module (?P<module>[^\s:]{1,300}):")
+_MICROSECONDS: Final = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "min": 60e6, "h": 3600e6}
+_DAY: Final = 86_400_000_000  # microseconds
+
+
+def logged_passes_report(pasted: PastedText) -> Report | None:
+    """The report on the passes in a log of XLA's timers, of all modules and threads together."""
+    text = pasted.given or pasted.text  # with the times of the log
+    runs: dict[str, list[PassRun]] = {}
+    for match in _LOGGED_PASS.finditer(text):
+        runs.setdefault(match["thread"] or "", []).append(_logged_run(match))
+    merged: dict[str, PassTime] = {}
+    for thread in runs.values():  # threads overlap, and one nests its passes
+        for each in times_of_passes(thread).passes:
+            old = merged.get(each.name, PassTime(each.name, 0, 0.0))
+            merged[each.name] = PassTime(each.name, old.runs + each.runs, old.seconds + each.seconds)
+    if not merged:
+        return None
+    passes = tuple(sorted(merged.values(), key=lambda each: (-each.seconds, each.name)))
+    times = CompileTimes(passes, sum(each.seconds for each in passes))
+    modules = list(dict.fromkeys(match["module"] for match in _LOGGED_MODULE.finditer(text)))
+    subject = modules[0] if len(modules) == 1 else format_count(len(modules), "modules") if modules else "this log"
+    found = compile_answer(times, f"Passes of {subject}")
+    return text_report(pasted, found.sentence, means=found.means, tables=(found.table,), numbers=found.numbers)
+
+
+def _logged_run(match: re.Match[str]) -> PassRun:
+    """The run of a pass in a line of a log, in microseconds since the begin of the year.
+
+    >>> line = "I0102 00:00:01.000009   7 a.cc:1] HLO pass: dce time: 1.2 ms (1204 us) (cumulative: 2 ms)"
+    >>> run = _logged_run(_LOGGED_PASS.search(line))
+    >>> run.name, run.end_us - run.begin_us
+    ('dce', 1204)
+    """
+    hours, minutes, seconds = (match["clock"] or match["clock2"]).split(":")
+    day = 31 * int(match["month"] or match["month2"]) + int(match["day"] or match["day2"])  # only differences count
+    end = day * _DAY + round((int(hours) * 3600 + int(minutes) * 60 + float(seconds)) * 1e6)
+    exact = match["microseconds"]
+    duration = int(exact) if exact else round(float(match["time"]) * _MICROSECONDS[match["unit"]])
+    return PassRun(match["name"], "", end - duration, end)
 
 
 def _module_name(path: str, number: int) -> str:

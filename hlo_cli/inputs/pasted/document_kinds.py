@@ -115,6 +115,15 @@ DOCUMENTS: Final[tuple[Envelope, ...]] = (
         has_times=True,
     ),
     Envelope(
+        "pass-log",
+        "a log of compiler passes",
+        "prints.dump_files.logged_passes_report",
+        ("HLO pass: ",),
+        words(r"HLO pass: [^\n:(]{1,120}? time: \d"),
+        is_beside_hlo=True,
+        has_times=True,
+    ),
+    Envelope(
         "target",
         "a description of a target",
         "prints.dump_files.target_report",

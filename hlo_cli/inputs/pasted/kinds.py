@@ -46,6 +46,7 @@ PastedKind = Literal[
     "thunks",
     "thunk-names",
     "pass-times",
+    "pass-log",
     "target",
     "fusion-process",
     "transfer-stats",

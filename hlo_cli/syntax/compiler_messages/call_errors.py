@@ -214,7 +214,7 @@ CALL_RULES: Final = (
         _rule(
             "arguments of a function",
             "A function is called with as many arguments as it has.",
-            "{function} is called with {count} fewer than it takes: {names} are missing.",
+            "{function} is called with {count} fewer than it takes: without {names}.",
             "In Pallas, an index_map takes one argument for each dimension of the grid, and one for each scalar that "
             "is "
             "prefetched; the body of a scan takes (carry, x), that of a fori_loop (i, carry), a branch of cond the "

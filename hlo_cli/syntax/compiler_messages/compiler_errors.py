@@ -561,7 +561,10 @@ PROGRAM_RULES: Final = (
         ),
     ),
     (
-        r"(?:Core halted unexpectedly|Accelerator device halted prematurely|RuntimeUnexpectedCoreHalt)",
+        (
+            r"(?:Core halted unexpectedly|Accelerator device halted prematurely|RuntimeUnexpectedCoreHalt"
+            r"|program continuator has halted unexpectedly)"
+        ),
         ErrorRule(
             "halted device",
             "A TPU core stops if a check in the program fails, such as an access outside of memory.",

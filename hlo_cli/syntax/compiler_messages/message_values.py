@@ -315,6 +315,10 @@ def computed_fields(fields: Mapping[str, str]) -> dict[str, str]:
         return {"kind_of_value": kind}
     if explicit := _explicit_axes(fields):
         return {"explicit": explicit}
+    if problem := _order_problem(fields.get("order", ""), fields.get("shape", "")):
+        return {"order_problem": problem}
+    if negative := _no_size(fields):
+        return {"negative": negative}
     if mesh := fields.get("mesh"):
         return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
     if "multiple" in fields and "block" in fields:
@@ -359,6 +363,42 @@ def _odd_entries(shape: str) -> str:
         each.strip() for each in entries if each.strip() and not re.fullmatch(r"\s*(?:np\.int\d\d\()?-?\d+\)?\s*", each)
     ]
     return ", ".join(odd[:3])
+
+
+def _order_problem(order: str, shape: str) -> str:
+    """Why an order is none of the dimensions of a shape; empty if it is one, or if either is missing.
+
+    >>> _order_problem("(0, -1)", "(4,)"), _order_problem("(1, 0, 1)", "(8, 4, 2)"), _order_problem("(1, 0)", "(2, 3)")
+    ('2 entries for 1 dimension', '1 is twice in it', '')
+    >>> _order_problem("(0, 2)", "(8, 4)")
+    '2 is no dimension'
+    """
+    if not order or not shape:
+        return ""
+    entries = [int(each) for each in re.findall(r"-?[0-9]{1,9}", order)]
+    rank = len(re.findall(r"[0-9]{1,18}", shape))
+    if len(entries) != rank:
+        numbers = f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
+        return f"{numbers} for {rank} dimension{'' if rank == 1 else 's'}"
+    outside = next((each for each in entries if not -rank <= each < rank), None)
+    if outside is not None:
+        return f"{outside} is no dimension"
+    twice = next((each for at, each in enumerate(entries) if each % rank in (e % rank for e in entries[:at])), None)
+    return "" if twice is None else f"{twice} is twice in it"
+
+
+def _no_size(fields: Mapping[str, str]) -> str:
+    """The negative size of a wanted shape; a reshape takes -1 for the size that follows from the others.
+
+    >>> _no_size({"from": "(8, 4)", "to": "(4, -11)"}), _no_size({"from": "(8, 4)", "to": "(4, -1)"})
+    ('-11', '')
+    >>> _no_size({"found": "f32[1,4]", "wanted": "f32[8,-1]"})
+    '-1'
+    """
+    sizes = re.findall(r"-[0-9]{1,18}", fields.get("to", "") if "from" in fields else "")
+    wanted = fields.get("wanted", "") if "found" in fields else ""
+    sizes = [each for each in sizes if each != "-1"] + re.findall(r"-[0-9]{1,18}(?=[,\])])", wanted)
+    return sizes[0] if sizes else ""
 
 
 def _explicit_axes(fields: Mapping[str, str]) -> str:

@@ -130,11 +130,14 @@ PYTHON_RULES: Final = (
         ),
     ),
     (
-        r"(?P<function>[\w.]{1,60})(?:: |'s | )(?P<name>\w{1,40}) argument (?:should|must) be (?:a )?callable",
+        (
+            r"(?P<function>[\w.]{1,60})(?:: |'s | )(?P<name>\w{1,40})(?: and (?P<other>\w{1,40}))? arguments? "
+            r"(?:should|must) be (?:a )?callable"
+        ),
         _rule(
             "function as an argument",
             "A transformation takes a function, and calls it itself.",
-            "{name} of {function} is not a function.",
+            "[[{name} or {other}|{name}]] of {function} is not a function.",
             "Pass the function itself, not what it returns: body, not body(c); compare the order of the arguments.",
         ),
     ),
@@ -348,11 +351,51 @@ PYTHON_RULES: Final = (
         ),
     ),
     (
+        (
+            r"(?P<base>function|module|method)\(\) (?:argument 1 must be (?:code|str), not \w{1,40}"
+            r"|takes at most 2 arguments)"
+        ),
+        _rule(  # type(base)(name, bases, namespace) is what Python calls for a class statement
+            "base of a class",
+            "A class is derived from classes.",
+            "the base is a {base}.",
+            "Look at the class statement in the traceback: a release made the name a function (a module where a class "
+            "of the same name is in it); install the release that the code was written for. No HLO is involved.",
+        ),
+    ),
+    (
+        r"Passing an array as a dtype argument is no longer supported",
+        _rule(
+            "type of a result",
+            "dtype= takes a type, not an array that has it.",
+            "an array stands where a type is expected.",
+            "Pass x.dtype, and check the order of the arguments.",
+        ),
+    ),
+    (
+        r"Invalid argument to dtype: (?P<value>[^\n]{1,120}?)\.(?=\s|$)",
+        _rule(  # dtypes.py of JAX: the type of a Python value
+            "type of a value",
+            "JAX derives the type of a result from its arguments: arrays, numbers, and types.",
+            "{value} has no type of an array.",
+            "Print the arguments of the call: None stands for what was not passed or not returned.",
+        ),
+    ),
+    (
+        r"coordinates must be a sequence of length input\.ndim, but (?P<count>\d{1,4}) != (?P<dimensions>\d{1,4})",
+        _rule(  # jax/_src/scipy/ndimage.py
+            "number of dimensions",
+            "map_coordinates takes one array of coordinates for each dimension of the input.",
+            "it got {count} for {dimensions} dimensions.",
+            "Pass [rows, columns, …] with an array for each dimension, or one array with that first dimension.",
+        ),
+    ),
+    (
         r"array split does not result in an equal division: rest is (?P<rest>\d{1,12}+)",
         _rule(
             "split",
             "jnp.split cuts an axis into equal parts.",
-            "{rest} elements are left over.",
+            "The parts leave a rest of {rest}.",
             "Pass the places to cut at, as in jnp.split(x, [4, 8]), or use jnp.array_split, which allows a rest.",
         ),
     ),
@@ -508,14 +551,15 @@ PYTHON_RULES: Final = (
     (
         (
             r"(?<!\w)(?P<function>\w++) requires ndarray(?:,? scalar,?)?(?: or (?:scalar|None))? arguments?, got "
-            r"(?P<type><class '[^'\n]{1,100}'>) "
+            r"<class '(?P<value_type>[^'\n]{1,100})'> "
             r"at position (?P<position>\d{1,3}+)"
         ),
         _rule(
             "argument of a function",
             "Functions of jax.numpy take arrays and numbers, and do not convert lists by themselves.",
-            "Argument {position} of {function} is {type}.",
-            "Wrap it, as in jnp.sum(jnp.array(x)), or stack a list of arrays with jnp.stack.",
+            "Argument {position} of {function} is [[{kind_of_value}|of type {value_type}]].",
+            "Print it at the line of the traceback. A list becomes an array by jnp.asarray (of arrays: jnp.stack); "
+            "None stands for what was not passed or not returned.",
         ),
     ),
     (

@@ -42,6 +42,16 @@ RUNTIME_RULES: Final = (
         _rule("device in use", _ONE_PROCESS, "{device} cannot be opened: {why}.", _FREE_TPU),
     ),
     (
+        r"(?:Aborted|ABORTED|Not found|NOT_FOUND): Session (?P<session>[0-9a-f]{6,32}) is not found",
+        _rule(  # tensorflow/core/distributed_runtime/master.cc; PyTorch/XLA ran on it up to 2.0 (XRT)
+            "session of a TPU server",
+            "The older runtime of PyTorch/XLA (XRT) and TensorFlow run programs in a session of a server on the host.",
+            "the server no longer knows session {session}.",
+            "The server was restarted or preempted, or ran out of host memory: look in its log and in the kernel's "
+            "(dmesg) for the process that ended first. PJRT_DEVICE=TPU uses the runtime without a server.",
+        ),
+    ),
+    (
         (
             r"libtpu(?:\.so)? (?:is )?already in use by another process(?: probably owned by another "
             r"user)?|(?:accessing|acquire) libtpu multi-process lockfile"

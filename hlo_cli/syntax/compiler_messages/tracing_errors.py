@@ -161,8 +161,8 @@ TRACING_RULES: Final = (
         _rule(
             "broadcast",
             "A broadcast repeats dimensions of size 1 and adds dimensions in front; others keep their size.",
-            "{found} cannot become {wanted}.",
-            "Give the value the sizes of the place that it is written to.",
+            "[[{negative} in {wanted} is no size|{found} cannot become {wanted}]].",
+            "Give the value the sizes of the place that it is written to; only a reshape takes -1.",
         ),
     ),
     (
@@ -197,7 +197,8 @@ TRACING_RULES: Final = (
         _rule(
             "reshape",
             "A reshape keeps the number of elements.",
-            "[[{from}|The array]] has {elements_count}{all_count} elements, {to} has another number.",
+            "[[{from}|The array]] has {elements_count}{all_count} elements, {to} has another number[[: {negative} "
+            "is no size]].",
             "Correct the sizes, or pad the array.",
         ),
     ),
@@ -365,8 +366,9 @@ TRACING_RULES: Final = (
         _rule(
             "order of a transpose",
             "A transpose names each dimension of its array once.",
-            "The order is {order}, the array {shape}.",
-            "Name every dimension, such as (1, 0, 2) for three.",
+            "The order is {order}, the array {shape}[[: {order_problem}]].",
+            "Name every dimension once, such as (1, 0, 2) for three; a function that transposes by itself (as those of "
+            "jnp.linalg) got an array with too few dimensions.",
         ),
     ),
     (
