@@ -358,9 +358,11 @@ def _odd_entries(shape: str) -> str:
     >>> _odd_entries("(np.float64(2.0), 8, None)"), _odd_entries("(2, 8)")
     ('np.float64(2.0), None', '')
     """
-    entries = re.findall(r"[\w.]+\((?:[^()]|\([^()]*\))*\)?|[^,()]+", shape[1:])
+    entries = re.findall(r" ?[\w.]+\((?:[^()]|\([^()]*\))*\)?|[^,()]+", shape[1:])
     odd = [
-        each.strip() for each in entries if each.strip() and not re.fullmatch(r"\s*(?:np\.int\d\d\()?-?\d+\)?\s*", each)
+        each.strip()
+        for each in dict.fromkeys(map(str.strip, entries))
+        if each.strip() and not re.fullmatch(r"\s*(?:np\.int\d\d\()?-?\d+\)?\s*", each)
     ]
     return ", ".join(odd[:3])
 

@@ -614,6 +614,26 @@ NATIVE_RULES: Final = (
         ),
     ),
     (
+        r"NCCL WARN socket\w{1,40}: exceeded retries \((?P<count>\d{1,9})\)",
+        _rule(  # misc/socket.cc of NCCL
+            "connection",
+            "NCCL connects the ranks of a communicator by TCP before it chooses a transport.",
+            "this rank gave up after {count} attempts to connect to another one.",
+            "The other rank ended, or its address is not reachable: read the log of every rank, and name the network "
+            "by NCCL_SOCKET_IFNAME if a host has several.",
+        ),
+    ),
+    (
+        r"process group has NOT been destroyed before we destruct ProcessGroupNCCL",
+        _rule(  # torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
+            "end of a process group",
+            "PyTorch warns if a process ends with an open process group.",
+            "this process ended without destroy_process_group().",
+            "Harmless if the program is done: call torch.distributed.destroy_process_group() at its end. After an "
+            "exception it only follows: look for the error above.",
+        ),
+    ),
+    (
         r"NCCL WARN Cuda failure (?:\d{1,4} )?'(?P<why>[^'\n]{1,120})'",
         _rule(  # checks.h of NCCL
             "collective at run time",

@@ -340,6 +340,19 @@ PYTHON_RULES: Final = (
     (
         (
             r"Argument to (?P<function>\w++)(?:\(\))? must have shape (?P<wanted>\[[^\]\n]{1,40}\]), got "
+            r"(?P<found>\((?:\d{1,12},?)?\))"
+        ),
+        _rule(
+            "matrix",
+            "This function takes square matrices: the last two dimensions are equal, those before are a batch.",
+            "{function} needs {wanted} and got {found}, which is no matrix.",
+            "Print the shape where the argument is made: a sum, an index, or a squeeze has dropped a dimension, or "
+            "another argument was meant.",
+        ),
+    ),
+    (
+        (
+            r"Argument to (?P<function>\w++)(?:\(\))? must have shape (?P<wanted>\[[^\]\n]{1,40}\]), got "
             r"(?P<found>\([\d, "
             r"]{0,200}\))"
         ),
@@ -361,6 +374,50 @@ PYTHON_RULES: Final = (
             "the base is a {base}.",
             "Look at the class statement in the traceback: a release made the name a function (a module where a class "
             "of the same name is in it); install the release that the code was written for. No HLO is involved.",
+        ),
+    ),
+    (
+        (
+            r"safe_(?:map|zip)\(\) argument (?P<one>\d{1,3}) is (?P<relation>longer|shorter) than arguments? "
+            r"(?P<other>[\d\-]{1,7})"
+        ),
+        _rule(  # util.py of JAX: a function of JAX walks through several lists at once
+            "length of a list",
+            "JAX walks through several lists at once, such as the starts and the sizes of a slice.",
+            "list {one} is {relation} than list {other}.",
+            "The line of the traceback in your code has them: give each list one entry for each dimension, operand, or "
+            "leaf of a pytree.",
+        ),
+    ),
+    (
+        r"Replacement index (?P<index>\d{1,3}) out of range for positional args tuple",
+        _rule(  # str.format of Python
+            "text of a message",
+            "A text with places in braces takes a value for each.",
+            "a text has a place {index}, and fewer values.",
+            "If the text is that of an error of a library, it hides another error: check the arguments of the call "
+            "(shapes, axes, types). No HLO is involved.",
+        ),
+    ),
+    (
+        r"setting an array element with a sequence\.(?! The requested)",
+        _rule(  # NumPy: np.asarray of nested lists
+            "element of an array",
+            "An element of an array is one number.",
+            "a list or an array stands where one number is expected.",
+            "Look for lists of unequal lengths, an array in a tuple of sizes or axes, or two values for one place.",
+        ),
+    ),
+    (
+        (
+            r"(?:Arguments to )?(?P<function>[\w.]{1,80}) must have at most (?P<most>\d{1,2}) dimensions, got "
+            r"\w{1,30}\((?P<type>\w{1,20}\[[\d,]{0,100}\])[^\n]{0,40}\) at argument (?P<position>\d{1,3})"
+        ),
+        _rule(
+            "number of dimensions",
+            "A function takes arrays of a certain number of dimensions.",
+            "argument {position} of {function} is {type}, and may have {most} dimensions.",
+            "Map the function over the others with vmap, or flatten it (x.reshape(-1)).",
         ),
     ),
     (
@@ -537,6 +594,15 @@ PYTHON_RULES: Final = (
                 "Cast the bound, as in n.astype(jnp.int32); a gradient with respect to a number of iterations does "
                 "not exist."
             ),
+        ),
+    ),
+    (
+        r"Python int(?:eger)? (?P<value>-\d{1,40}+) out of bounds for (?P<type>uint\d{1,2})",
+        _rule(
+            "integer",
+            "Unsigned numbers are 0 or larger.",
+            "{value} does not fit in {type}.",
+            "Pass a number from 0 on, such as abs(x) or x % 2**32, or use a signed type.",
         ),
     ),
     (
