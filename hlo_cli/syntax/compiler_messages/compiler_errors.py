@@ -739,7 +739,7 @@ def _check_fields(check: str, raised_at: str, stack: str) -> dict[str, str]:
         fix.append(
             "Use torch_xla and torch of one release; XLA_IR_DEBUG=1 and XLA_HLO_DEBUG=1 give the line of the program."
         )
-    elif stem and _is_of_xla(raised_at, frames) and not _NO_PASS.search(stem):
+    elif stem and _is_of_xla(raised_at, frames) and not _NO_PASS.search(stem) and not file.endswith(".h"):
         fix.append(f"If {file} is a pass, XLA_FLAGS=--xla_disable_hlo_passes={stem.replace('_', '-')} leaves it out.")
     fix.append("Try a newer release, and the releases that belong together (jax, jaxlib, plugin).")
     if opcode:

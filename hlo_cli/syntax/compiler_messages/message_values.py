@@ -319,6 +319,8 @@ def computed_fields(fields: Mapping[str, str]) -> dict[str, str]:
         return {"order_problem": problem}
     if negative := _no_size(fields):
         return {"negative": negative}
+    if subscript := fields.get("subscript"):
+        return {"letters": f"{len(subscript)} letter{'' if len(subscript) == 1 else 's'}"}
     if mesh := fields.get("mesh"):
         return {"product": str(prod(int(each) for each in re.findall(r"[0-9]{1,9}", mesh)))}
     if "multiple" in fields and "block" in fields:

@@ -421,6 +421,37 @@ PYTHON_RULES: Final = (
         ),
     ),
     (
+        (
+            r"Einstein sum subscript '(?P<subscript>\w{1,40})' does not contain the correct number of indices for "
+            r"operand (?P<operand>\d{1,3})"
+        ),
+        _rule(  # opt_einsum's parser
+            "subscripts of a product",
+            "A subscript of einsum has a letter for each dimension of its operand.",
+            "'{subscript}' has {letters}, operand {operand} has another number of dimensions.",
+            "Print the shape of each operand, add or remove letters, or write ... for the dimensions that are kept.",
+        ),
+    ),
+    (
+        r"zero-size arrays not supported in (?P<operation>\w{1,40}), got shapes (?P<shapes>\([^\n]{1,200}?)\.?(?=\n|$)",
+        _rule(
+            "empty array",
+            "The operation needs at least one element of each operand.",
+            "the shapes are {shapes}: a dimension is 0.",
+            "Look where the empty array comes from: a slice x[a:b] with a >= b, a filter that keeps nothing, or data "
+            "that are used up.",
+        ),
+    ),
+    (
+        r"ValueError: expected (?P<name>\w{1,30}) (?P<relation>[<>]=?|==) (?P<limit>-?\d{1,9})\b",
+        _rule(
+            "value of an argument",
+            "A function checks its arguments before anything is computed.",
+            "{name} is not {relation} {limit}.",
+            "Look how {name} is computed, and compare the order of the arguments with help(f). No HLO is involved.",
+        ),
+    ),
+    (
         r"Passing an array as a dtype argument is no longer supported",
         _rule(
             "type of a result",

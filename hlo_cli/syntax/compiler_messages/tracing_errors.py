@@ -131,7 +131,8 @@ TRACING_RULES: Final = (
             "operands in Python",
             "An operator takes operands of types that it knows.",
             "{left_type} {operator} {right_type} is not defined.",
-            "Look where the {right_type} comes from: a function without a return gives None. No HLO is involved.",
+            "Print both at the line of the traceback: None is what a function without a return gives, or an argument "
+            "that was not passed; a list or a tuple becomes an array by jnp.asarray. No HLO is involved.",
         ),
     ),
     # --- sizes that do not fit ---
@@ -163,6 +164,19 @@ TRACING_RULES: Final = (
             "A broadcast repeats dimensions of size 1 and adds dimensions in front; others keep their size.",
             "[[{negative} in {wanted} is no size|{found} cannot become {wanted}]].",
             "Give the value the sizes of the place that it is written to; only a reshape takes -1.",
+        ),
+    ),
+    (
+        (
+            r"Cannot concatenate arrays with different numbers of dimensions: got "
+            rf"(?P<shapes>{_SIZES}(?:, {_SIZES}){{1,64}})"
+        ),
+        _rule(
+            "dimensions of a concatenation",
+            "Concatenated arrays have equal numbers of dimensions.",
+            "The shapes are {shapes}.",
+            "Add the missing dimension, as in x[None] or x[:, None], or use jnp.stack for arrays of one shape. "
+            "No HLO exists yet.",
         ),
     ),
     (
@@ -795,7 +809,7 @@ def size_difference(sizes: str, *, along: int | None = None) -> str:
     """Where the first of several shapes in Python's form differs from a later one, without the dimension `along`.
 
     Without `along`, shapes are those of a broadcast: a dimension of 1 differs from nothing, and shapes of several ranks
-    are compared from the last dimension. Empty if none does.
+    are compared from the last dimension. A dimension of -1 stands for any. Empty if none does.
 
     >>> size_difference("(128, 512), (128, 256)"), size_difference("(8, 1), (8, 4)"), size_difference("(3, 4), (5,)")
     ('dimension 1 is 512 and 256', '', 'dimension -1 is 4 and 5')
@@ -815,7 +829,7 @@ def size_difference(sizes: str, *, along: int | None = None) -> str:
         differing = [
             f"dimension {start + at} is {one} and {two}"
             for at, (one, two) in enumerate(pairs)
-            if one != two and at != along and (along is not None or "1" not in (one, two))
+            if one != two and at != along and (along is not None or "1" not in (one, two)) and "-1" not in (one, two)
         ]
         if differing:
             return ", ".join(differing)
