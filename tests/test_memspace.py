@@ -30,6 +30,8 @@ from hlo_cli.analysis.memory.occupancy import occupancies, timeline
 from hlo_cli.analysis.schedule.async_overlap import transfers_of
 from hlo_cli.cli import main
 from hlo_cli.commands.memspace.compiler_files import compiler_assignment
+from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.memspace.report import report_of_memory
 from hlo_cli.commands.memspace.usage import memory_timeline
 from hlo_cli.commands.modules.loading import Loaded, load_one
 from hlo_cli.commands.options.io_options import InputOptions
@@ -278,3 +280,11 @@ def test_no_verdict_for_a_module_of_another_kind_of_chip(
     numbers = answer(capsys, path, "--limit", "1TiB")["answer"]
     assert isinstance(numbers, dict)
     assert numbers["fits"] is True
+
+
+def test_a_module_without_suggestions_has_an_empty_table_of_them() -> None:
+    folder = FIXTURES / "cpu" / "sorting"
+    report = report_of_memory(loaded(folder), memory(folder), MemspaceOptions(), "")
+    assert "advice" not in {part.name for part in report.seen_parts}
+    [table] = report.only("suggestions", as_rows=True).tables
+    assert table.rows == ()

@@ -275,7 +275,8 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
     # Suggestions and donations concern main memory: arguments and results are there.
     is_main = space.number == MemorySpace.MAIN
     for suggestion in suggestions(memory, most=1) if is_main else ():
-        return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
+        bound = "at most " if suggestion.is_bound else ""
+        return f"{_change(suggestion.change)} to lower the peak to {bound}{format_bytes(suggestion.peak_bytes)}"
     donations = donations_of(context.analyses.memory, context.settings.min_donation_bytes) if is_main else Donations()
     if donations.arguments:
         most = max(donations.arguments, key=lambda each: each.padded_bytes)
