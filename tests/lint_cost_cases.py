@@ -245,6 +245,18 @@ FUSION = (
             header=SCHEDULED,
         ),
     ),
+    Case(  # `hlo fuse --why-not` says that a library call takes in no kernel
+        "HLO305",
+        *marked(
+            "ROOT y = f32[256,512]{1,0} fusion(x, b), kind=kLoop, calls=sum",
+            "ROOT y = f32[256,512]{1,0} fusion(x, b), kind=kCustom, calls=sum",
+            WIDE,
+            "v = f32[512]{0} parameter(1)",
+            "b = «f32[256,512]{1,0}» broadcast(v), dimensions={1}",
+            header=SCHEDULED,
+            before=f"sum {{ {WIDE}  z = f32[256,512]{{1,0}} parameter(1)  ROOT a = f32[256,512]{{1,0}} add(x, z) }}",
+        ),
+    ),
 )
 
 SCHEDULES = (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from dumps import FIXTURES
 from hlo_cli import parse_module
 from hlo_cli.analysis.comparison.two_runs import compare_runs
 from hlo_cli.analysis.fusion.fusion_bodies import verify_fusions
+from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.fusion.by_request import fuse_pair, unfuse
+from hlo_cli.transform.fusion.by_request import deciding_rule, fuse_pair, unfuse
 from hlo_cli.transform.fusion.cpu_fusion import fuse
 from hlo_cli.transform.fusion.gpu_fusion import gpu_fuse
 from running import same_results
@@ -265,3 +267,13 @@ def test_by_hand_computes_the_same() -> None:
     given = parse_module(text)
     made = [unfuse(given), fuse_pair(given, "x", "y"), fuse_pair(given, "y", "z"), fuse_pair(given, "x", "n")]
     assert same_results([[text, *map(str, made)]], exactly=False) == [[True] * len(made)]
+
+
+def test_one_rule_decides_on_a_pair_for_both_screens() -> None:
+    """`--why-not` and `--fuse` state the same rule: of the operations that the pass saw, not of the fusions it made."""
+    module = parse_module((FIXTURES / "cpu" / "wide" / "after_optimizations.txt").read_text())
+    pairs = unfused_pairs(module)
+    assert len({pair.rule.name for pair in pairs}) > 3
+    for pair in pairs:
+        if pair.producer in pair.consumer.operands:
+            assert deciding_rule(module, pair.producer.name, pair.consumer.name) is pair.rule

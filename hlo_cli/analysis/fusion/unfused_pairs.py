@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -18,7 +18,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_messages import FusedStep, FusionProcess, IneligibleStep, PriorityStep
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 
 # --- pairs of kernels ---
@@ -161,10 +161,32 @@ def _pairs_kept_apart(
             continue
         for producer in dict.fromkeys(operands):
             if _may_be_fused(producer):
-                # The pass saw operations, not the fusions it made of them, so the rules are asked about the roots.
-                rule = _rule(decider, seen_as[producer], _unwrapped(consumer, seen_as))
+                rule = _rule_of_nodes(decider, producer, consumer, seen_as)
                 saved = saved_bytes(producer, consumer, operands, costs, users=len(producer.users))
                 yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
+
+
+def rules_of_pairs(
+    computation: Computation, rules: FusionRules = SHIPPED
+) -> Callable[[Instruction, Instruction], Rule]:
+    """Returns the function of a producer and its consumer that gives the rule for them, the same as in `unfused_pairs`.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t), dimensions={1} }"
+    >>> module = parse_module(text)
+    >>> rules_of_pairs(module.entry)(module.instruction("t"), module.instruction("b")).name
+    'expensive-reuse'
+    """
+    graph = mutable_graph_of(computation)
+    nodes = {node.instruction: node for node in graph.nodes}
+    seen_as = _unfused_roots(graph)
+    decider = FusionDecider(rules, None if graph.root is None else seen_as[graph.root])
+    return lambda producer, consumer: _rule_of_nodes(decider, nodes[producer], nodes[consumer], seen_as)
+
+
+def _rule_of_nodes(decider: FusionDecider, producer: Node, consumer: Node, seen_as: Mapping[Node, Node]) -> Rule:
+    # The pass saw operations, not the fusions it made of them, so the rules are asked about the roots.
+    return _rule(decider, seen_as[producer], _unwrapped(consumer, seen_as))
 
 
 def _may_be_fused(node: Node) -> bool:

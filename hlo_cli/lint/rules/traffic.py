@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -399,7 +400,8 @@ _GENERATING_OPCODES: Final = (opcodes.BROADCAST, opcodes.IOTA)
 def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
     """Two consecutive elementwise kernels are not fused.
 
-    Reported for values of at least min_kernel_bytes between them.
+    Reported for values of at least min_kernel_bytes between them; on CPU only if no rule of the compiler prevents the
+    fusion.
 
     Why: In one kernel, the intermediate value would stay in registers. In two, it is written to memory and read back.
 
@@ -412,11 +414,12 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP --why-not`
     """
+    is_allowed = _fusion_rules(context)
     for kernel in _writing_kernels(context):
         user = _only_user(context, kernel)
-        if user is None or not _is_elementwise(kernel):
+        if user is None or not _is_elementwise(kernel) or kernel not in user.operands:
             continue
-        if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
+        if is_elementwise_on(user, user.operands.index(kernel)) and is_allowed(kernel, user):
             yield context.finding(
                 f"{context.user_name(kernel)} and {context.user_name(user)} are elementwise but not fused, which costs "
                 f"{format_bytes(2 * kernel.shape.padded_bytes)} of memory traffic",
@@ -543,7 +546,8 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
 def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
     """A kernel writes a broadcast or iota to memory.
 
-    Reported for results of at least min_kernel_bytes that are read only by elementwise kernels.
+    Reported for results of at least min_kernel_bytes that are read only by elementwise kernels; on CPU only if no rule
+    of the compiler prevents the fusion.
 
     Why: The readers could compute each element themselves and read almost nothing. Broadcasts that are passed to a
     loop, a library, or another device, or that are updated in place, must be in memory and are not reported.
@@ -551,10 +555,12 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[512,512] broadcast(x), dimensions={1}
 
-    Fix: Remove what separates it from its reader in the program, such as jax.lax.optimization_barrier.
+    Fix: If a jax.lax.optimization_barrier separates it from its reader, remove the barrier. If not, a compiler option
+    may disable fusion, such as xla_disable_hlo_passes.
 
-    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP --why-not`
     """
+    is_allowed = _fusion_rules(context)
     for kernel in _writing_kernels(context):
         if not context.analyses.does_only(kernel, *_GENERATING_OPCODES):
             continue
@@ -562,7 +568,11 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
         is_broadcast = context.analyses.does_any(kernel, opcodes.BROADCAST)
         kind, kinds = ("a broadcast", "broadcasts") if is_broadcast else ("an iota", "iotas")
         # A result has to be in memory.
-        if users and not kernel.is_root and all(_could_fuse(user, kernel) for user in users):
+        if (
+            users
+            and not kernel.is_root
+            and all(_could_fuse(user, kernel) and is_allowed(kernel, user) for user in users)
+        ):
             name = context.user_name(kernel)
             yield context.finding(
                 f"{name} writes {kind} of {format_bytes(kernel.shape.padded_bytes)} "
@@ -614,6 +624,24 @@ def _sizes(instruction: Instruction) -> tuple[int, ...] | None:
 
 def _is_elementwise(kernel: Instruction) -> bool:
     return bool(kernel.operands) and all(is_elementwise_on(kernel, n) for n in range(len(kernel.operands)))
+
+
+def _fusion_rules(context: LintContext) -> Callable[[Instruction, Instruction], bool]:
+    """Whether no rule prevents that a kernel is fused into its reader, as `hlo fuse --why-not` decides it.
+
+    The rules are those of the CPU compiler; of other targets every pair counts.
+    """
+    if context.target != "cpu":
+        return lambda kernel, user: True
+    from hlo_cli.analysis.fusion.unfused_pairs import rules_of_pairs  # a large import that few modules need
+
+    rules_in = cache(rules_of_pairs)
+
+    def is_allowed(kernel: Instruction, user: Instruction) -> bool:
+        # What reads it through a bitcast is no pair of operations of the pass.
+        return kernel not in user.operands or rules_in(kernel.computation)(kernel, user).fuses
+
+    return is_allowed
 
 
 def _could_fuse(user: Instruction, operand: Instruction) -> bool:

@@ -26,6 +26,7 @@ from hlo_cli.analysis.fusion.mutable_graph import (
     mutable_graph_of,
     sizes_of,
 )
+from hlo_cli.analysis.fusion.unfused_pairs import rules_of_pairs
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import UPDATE_OPERANDS
 from hlo_cli.ir import opcodes
@@ -269,9 +270,7 @@ def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
     if first not in second.operands:
         # The CPU compiler's pass has multi-output fusion off by default.
         return by.MULTI_OUTPUT_DISABLED
-    graph = mutable_graph_of(first.computation)
-    nodes = {node.instruction: node for node in graph.nodes}
-    return FusionDecider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
+    return rules_of_pairs(first.computation)(first, second)
 
 
 def _fuse_nodes(graph: MutableGraph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
