@@ -288,7 +288,7 @@ SAID = (
     ("HLO106", 512 * KIB, "y reads x with layout {1,0} and writes layout {0,1}"),
     ("HLO202", 512 * KIB, "the temporary of y needs 512 KiB"),
     ("HLO203", MIB, "x (1 MiB) could be donated: y writes a result of the same shape after its last use"),
-    ("HLO204", 512 * KIB, "x (f32[256,512], 512 KiB) is copied for nothing"),
+    ("HLO204", 512 * KIB, "x (f32[256,512], 512 KiB) is copied needlessly"),
     ("HLO205", MIB, "the constant y needs 1 MiB"),
     ("HLO206", MIB, "the argument lost (1 MiB) is never read"),
     ("HLO207", 2 * 4 * KIB, "x (4 KiB) is spilled from VMEM and copied back"),  # out and in

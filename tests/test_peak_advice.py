@@ -329,3 +329,15 @@ def test_what_others_read_is_not_computed_again() -> None:
     assert stored(read.replace("n = f32[8,", "ROOT n = f32[8,")) == []
     assert stored(SCAN.replace("transpose(jvp", "vmap(jvp")) == []
     assert stored(SCAN.replace("jvp()/while", "jvp()/checkpoint/while")) == []
+
+
+def test_gradients_over_weights_are_a_change_with_a_condition() -> None:
+    weights = f"""HloModule m, is_scheduled=true  ENTRY e {{ w = f32[64,64]{TILED} parameter(0), metadata={{op_name="w"}}
+      ROOT g = f32[64,64]{TILED} negate(w), metadata={{op_name="jit(f)/transpose(jvp())/neg"}} }}"""
+    [gradient], [update] = (
+        suggestions(memory_analysis(parse_module(text))) for text in (weights, weights.replace("transpose", "vmap"))
+    )
+    assert isinstance(gradient.change, Donate)
+    assert "does not read w again" in gradient.change.condition
+    assert isinstance(update.change, Donate)
+    assert not update.change.condition

@@ -22,7 +22,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.notation import BACKWARD_PASS, index_text
+from hlo_cli.ir.notation import index_text
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 from hlo_cli.lint.finding_facts import MAX_STEPS
@@ -376,6 +376,8 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     >>> donation_hint(context, found, found.arguments[0]).rpartition(". ")[2]
     'Only if the program does not read p again, as an update with these gradients does'
     """
+    from hlo_cli.analysis.memory.donation import condition_of_donation  # a large import that few runs need
+
     # JAX donates whole arguments of the function, not single arrays in them.
     wholes = {each: whole_argument(context.user_name(each.argument), each.argument) for each in donations.arguments}
     given, needed = wholes[donation], donations.saved_bytes
@@ -385,10 +387,8 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
         names = tuple(dict.fromkeys(wholes.values()))
         given = joined_by_and(names) if len(names) <= _MAX_DONORS else list_first(names, _MAX_DONORS)
     hint = f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"
-    if BACKWARD_PASS in donation.kernel.metadata.op_name:
-        # A gradient has the shape of the weights, which the module that updates them reads again.
-        hint += f". Only if the program does not read {given} again, as an update with these gradients does"
-    return hint
+    condition = condition_of_donation([donation.kernel], given)
+    return f"{hint}. {condition}" if condition else hint
 
 
 def whole_argument(name: str, argument: Instruction) -> str:

@@ -63,6 +63,7 @@ class Finding(Diagnostic, Displayed):
     `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
     about efficiency; `executions` is None if a trip count is unknown: then that loop counts as one iteration. `seconds`
     is how long moving them takes; with `is_held`, they only occupy memory, and with `is_on_chip`, none crosses a link.
+    With `is_conditional`, the change that saves them is possible only if its hint's condition holds.
     `scope` and `argument` are where the value comes from; `location` is inferred from other instructions if
     `is_inferred`, and `line` is the text there, if the file is at hand. `key` is what `--by` sums up: the key for all
     layers and for this one, and whether it is inferred.
@@ -95,6 +96,7 @@ class Finding(Diagnostic, Displayed):
     is_of_library: bool = False
     is_held: bool = False
     is_on_chip: bool = False
+    is_conditional: bool = False
 
     def __repr__(self) -> str:
         where = self.name or self.where
@@ -158,6 +160,8 @@ _CORRECTNESS: Final[Mapping[Severity, int]] = {"error": 0, "warning": 1, "note":
 """Kinds of findings without a cost: a wrong program comes before a slow one, and a remark on its form after it."""
 _COST: Final = 2
 """Kind of findings with a cost: what is slow is worth a change, a remark on the form of a program hardly."""
+_CONDITIONAL: Final = 3
+"""Kind of a cost that a change saves only under a condition, which the dump does not show: after what is certain."""
 _OF_LIBRARY: Final = 4
 """Kind of what the user's program cannot change, so that it never stands before what it can."""
 
@@ -197,7 +201,9 @@ def rank_of(
     if is_of_library:
         return _OF_LIBRARY, spent, *weight
     # A group with a cost of its own has one cost for all of its members.
-    return (_CORRECTNESS[worst.severity], spent, 0.0, 0.0) if worst.cost_bytes is None else (_COST, spent, *weight)
+    if worst.cost_bytes is None:
+        return _CORRECTNESS[worst.severity], spent, 0.0, 0.0
+    return (_CONDITIONAL if worst.is_conditional else _COST), spent, *weight
 
 
 def worth_seconds(cost_bytes: int | None, seconds: float | None, *, is_on_chip: bool = False) -> float:
@@ -430,8 +436,8 @@ def _repeated(words: str, message: str, count: int) -> str:
 
     >>> _repeated("", "w is copied", 2), _repeated(f"{COUNT} kernels copy w", "a kernel copies w", 1200)
     ('w is copied, twice', '1,200 kernels copy w')
-    >>> _repeated("", "w is copied for nothing", 2)
-    'w is copied twice for nothing'
+    >>> _repeated("", "w is copied needlessly", 2)
+    'w is copied needlessly, twice'
     """
     if words:
         return words.replace(COUNT, f"{count:,}")
@@ -443,7 +449,7 @@ def _repeated(words: str, message: str, count: int) -> str:
 
 
 # Ends of messages, before which a number reads better.
-_REASONS: Final = (" for nothing", " because it is not donated")
+_REASONS: Final = (" because it is not donated",)
 
 
 def _places(places: Iterable[str]) -> str:

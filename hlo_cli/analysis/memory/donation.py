@@ -26,6 +26,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.notation import BACKWARD_PASS
 from hlo_cli.ir.operations import BLOCK_MOVES, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 from hlo_cli.lazy_regex import lazy_regex
@@ -462,6 +463,23 @@ class DonationPair:
     def alias(self) -> Alias:
         """The entry of `input_output_alias`."""
         return Alias(self.result.index, self.argument.number, self.argument.index)
+
+
+def condition_of_donation(kernels: Iterable[Instruction], given: str) -> str:
+    """Returns when arguments may be donated whose memory these kernels would write on; empty if there is no condition.
+
+    A gradient has the shape of the weights, which whatever updates them reads again. JAX has transpose(…) in the names
+    of its operations.
+
+    >>> from hlo_cli import parse_module
+    >>> line = 'metadata={op_name="jit(f)/transpose(jvp())/mul"}'
+    >>> module = parse_module(f"ENTRY e {{ p = f32[2] parameter(0)  ROOT n = f32[2] negate(p), {line} }}")
+    >>> condition_of_donation([module.entry.root], "p")
+    'Only if the program does not read p again, as an update with these gradients does'
+    """
+    if not any(BACKWARD_PASS in kernel.metadata.op_name for kernel in kernels):
+        return ""
+    return f"Only if the program does not read {given} again, as an update with these gradients does"
 
 
 @dataclass(frozen=True, slots=True)

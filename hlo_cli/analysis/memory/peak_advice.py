@@ -22,6 +22,7 @@ from hlo_cli.analysis.memory.donation import (
     Scenario,
     arguments_of,
     certain_sets,
+    condition_of_donation,
     donatable_bytes,
     donors_of,
     results_of,
@@ -35,6 +36,7 @@ from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.notation import BACKWARD_PASS, FORWARD_PASS
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import joined_by_and
 
 # --- changes of order ---
 # Instructions that only store an array in another order, and the order of their operand that makes them needless.
@@ -590,10 +592,14 @@ _MAX_LAYOUTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Donate:
-    """Arguments of the user's function to donate, and the pairs of arrays that then share memory."""
+    """Arguments of the user's function to donate, and the pairs of arrays that then share memory.
+
+    The `condition` is a sentence on when they may be donated, empty if nothing makes it doubtful.
+    """
 
     donors: tuple[Donor, ...]
     pairs: tuple[DonationPair, ...]
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,7 +689,7 @@ class _SuggestionSearch:
         base, current = Scenario(), self._before
         while candidates and len(chosen) < most:
             tried = [(self._outcome(self._with(base, change)), n) for n, change in enumerate(candidates)]
-            after, number = min(tried, key=lambda each: (each[0].peak_bytes, each[0].allocated_bytes or 0, each[1]))
+            after, number = min(tried, key=lambda each: self._order(candidates[each[1]], current, *each))
             if current.peak_bytes - after.peak_bytes < _MIN_SAVING * self._peak_bytes:
                 break
             change = candidates.pop(number)
@@ -699,6 +705,12 @@ class _SuggestionSearch:
             current = after
             candidates = [each for each in candidates if not _share_arrays(each, change)]
         return [*chosen, *self._allocated_less(candidates, base, current, most - len(chosen))]
+
+    def _order(self, change: Change, current: Outcome, after: Outcome, number: int) -> tuple[bool, bool, int, int, int]:
+        """Returns the place of a change among others: what is worth an edit first, then what has no condition."""
+        is_small = current.peak_bytes - after.peak_bytes < _MIN_SAVING * self._peak_bytes
+        has_condition = isinstance(change, Donate) and bool(change.condition)
+        return is_small, has_condition, after.peak_bytes, after.allocated_bytes or 0, number
 
     def _allocated_less(
         self, candidates: list[Change], base: Scenario, current: Outcome, most: int
@@ -749,7 +761,7 @@ class _SuggestionSearch:
         donors = donors_of(self._scenarios.facts)
         if not donors:
             return None
-        donations = Donations(self._scenarios)
+        donations, places = Donations(self._scenarios), self._scenarios.facts.places
         best: tuple[int, int, Donate] | None = None
         # On GPU nothing was compiled to check copies against, so pairs must need none.
         is_strict = self._memory.target == "gpu"
@@ -757,7 +769,8 @@ class _SuggestionSearch:
             pairs = donations.pairs(some)
             if sum(self._scenarios.bytes_of(pair.argument.place) for pair in pairs) < _MIN_SAVING * self._peak_bytes:
                 continue
-            change = Donate(some, pairs)
+            results = (places.instructions[places.owner[pair.result.value]] for pair in pairs)
+            change = Donate(some, pairs, condition_of_donation(results, joined_by_and(each.name for each in some)))
             after = self._outcome(self._with(Scenario(), change))
             cost = after.peak_bytes, after.allocated_bytes or 0
             if best is None or cost < best[:2]:

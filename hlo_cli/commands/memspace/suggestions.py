@@ -72,6 +72,7 @@ def _suggestion_in_words(memory: MemoryAnalysis, suggestion: Suggestion, limit_b
     before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
     after = f"at most {after}" if suggestion.is_bound else after
     edit = _edit_of_program(suggestion.change)
+    condition = suggestion.change.condition if isinstance(suggestion.change, Donate) else ""
     quantity, rest = "allocated memory" if suggestion.is_allocated else "peak", ""
     if limit_bytes is not None:
         over = suggestion.peak_bytes - limit_bytes
@@ -82,6 +83,7 @@ def _suggestion_in_words(memory: MemoryAnalysis, suggestion: Suggestion, limit_b
         f": {quantity} drops from {before} to {after}",
         f" at {instruction}" if instruction is not None and not suggestion.is_allocated else "",
         rest,
+        f". {condition}" if condition else "",
     )
 
 

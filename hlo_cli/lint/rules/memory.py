@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -218,12 +219,18 @@ def large_constant(context: LintContext) -> Iterator[Finding]:
     for constant in context.of(opcodes.CONSTANT):
         if constant.shape.padded_bytes >= context.settings.min_constant_bytes:
             yield context.finding(
-                f"the constant {context.user_name(constant)} needs {format_bytes(constant.shape.padded_bytes)}",
+                f"{_constant_name(context, constant)} needs {format_bytes(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(context.module, constant),
                 hint=_CLOSED_OVER if not constant.metadata.op_name else _FOLDED,
                 waste=Waste(constant.shape.padded_bytes, None),
             )
+
+
+def _constant_name(context: LintContext, constant: Instruction) -> str:
+    """A constant by its own name, or as that of the operation that the compiler folded it into."""
+    name = context.user_name(constant)
+    return f"the constant of {name}" if name.startswith("the ") else f"the constant {name}"
 
 
 # JAX gives arrays that a function closes over no op_name; XLA's constant folding keeps that of the operation.
@@ -311,7 +318,7 @@ def _reason(context: LintContext, copy: Instruction) -> str:
     """Why an array is copied: an argument that the caller keeps is, before a result overwrites it."""
     argument = argument_of(copy.operands[0])
     if argument is None or context.module.is_part or is_donated(context, argument) or is_result(context, copy):
-        return "for nothing"
+        return "needlessly"
     return "because it is not donated"
 
 
@@ -333,8 +340,11 @@ def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], 
     return donation_hint(context, donations(), found) if found is not None else None
 
 
-# A program in JAX returns the new carry from the body, and has no say in when the old one is overwritten.
-_CARRIED: Final = "carry less through the loop: the compiler orders reads and writes of a carry, not the program"
+# When the old value of a carry is overwritten is up to the compiler, so what helps is not to carry the array.
+_CARRIED: Final = (
+    "do not carry it if iterations only read it (close over it, or pass it as xs of the scan) or only write it "
+    "(return it as ys)"
+)
 
 
 def _is_of_carry(context: LintContext, copy: Instruction) -> bool:
@@ -421,7 +431,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         return
     if not has_kept_argument(context.module, context.settings.min_donation_bytes):  # only faster
         return
-    from hlo_cli.analysis.memory.donation import donatable_bytes  # a large import that few runs need
+    from hlo_cli.analysis.memory.donation import condition_of_donation, donatable_bytes  # large; few runs need it
 
     settings, memory = context.settings, context.analyses.memory
     # Small savings next to large modules are no reason to change a program.
@@ -445,7 +455,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
         if len(arrays) > 1:
             message = f"{whole} ({len(arrays):,} arrays, {taken}) could be donated: {kernel} and others write results "
             message += "of the same shapes" + ("" if is_read_later else " after their last uses")
-        yield context.finding(
+        found = context.finding(
             message,
             largest.argument,
             shape_span(context.module, largest.argument),
@@ -454,6 +464,8 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             common=Common(f"{COUNT} arguments could be donated: {name}", "argument"),
             hint=donation_hint(context, donations, largest),
         )
+        # What a gradient could overwrite is usually read again, so changes that need no such thought come first.
+        yield replace(found, is_conditional=bool(condition_of_donation((each.kernel for each in arrays), whole)))
 
 
 @rule("HLO207", "value spilled to main memory", severity="note", is_default=False)
