@@ -249,4 +249,5 @@ if not TYPE_CHECKING:
         return value
 
     def __dir__():
-        return sorted({*globals(), *__all__})
+        # As in NumPy: names of the language, and what is public.
+        return sorted({*(name for name in globals() if name.startswith("__")), *__all__})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -202,7 +203,9 @@ def test_given_arguments_are_not_changed(tmp_path: Path, capsys: pytest.CaptureF
     path = str(tmp_path / "a.hlo")
     arguments = ["run", path, "--against", path, "--args", str(tmp_path / "x.json"), "--format", "screen"]
     assert cli.main(arguments, standalone=False) == 1
-    assert "low never ran (4 of 6 computations ran, 1 seed)" in " ".join(capsys.readouterr().out.split())
+    assert "low never ran (4 of 6 computations ran, with the given arguments only)" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_numbers_take_the_place_of_nan() -> None:
@@ -224,6 +227,21 @@ def test_numbers_take_the_place_of_infinities() -> None:
     old, new = changed(text, "sine(p)", "cosine(p)")
     assert np.isinf(np.asarray(run(old, floats="widen").result)).any()
     assert compare_runs(old, new).verdict == "different"
+
+
+def test_no_term_vanishes_beside_gradients_of_large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although there is no time for sets that vary what has already run."""
+    monkeypatch.setattr(argument_sets, "_MAX_EXECUTED", 0)
+    layers = " ".join(
+        f"d{at + 1} = f32[16,16] dot(d{at}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        for at in range(24)
+    )
+    text = f"""ENTRY e {{ d0 = f32[16,16] parameter(0)  w = f32[16,16] parameter(1)  m = f32[16,16] parameter(2)
+      c = f32[] constant(0.9)  b = f32[16,16] broadcast(c), dimensions={{}}  k = f32[16,16] multiply(m, b)
+      {layers}  ROOT r = f32[16,16] add(k, d24) }}"""
+    assert compare_runs(*changed(text, "0.9", "0.1")).verdict == "different"
+    module = parse_module(text)
+    assert compare_runs(module, module).verdict == "identical"
 
 
 def test_nan_of_constants_are_compared() -> None:
@@ -267,8 +285,11 @@ def test_choices_are_the_same_each_time() -> None:
 
 def test_choices_are_numbered() -> None:
     module = parse_module(BRANCHES.replace("GIVEN", "p = pred[] parameter(0)"))
-    for is_nan, is_infinite, missing in product((False, True), (False, True), ([], missing_in(module, []))):
-        found = choices((module,), 0, lambda m=missing: (m,), lambda n=is_nan: n, is_infinite=is_infinite)  # type: ignore[misc]
+    both = (False, True)
+    for is_nan, is_infinite, is_large, missing in product(both, both, both, ([], missing_in(module, []))):
+        found = choices(
+            (module,), 0, partial(tuple, [missing]), partial(bool, is_nan), is_infinite=is_infinite, is_large=is_large
+        )
         numbers = [each.number for each in found]
         assert numbers == list(range(1, len(numbers) + 1))
 

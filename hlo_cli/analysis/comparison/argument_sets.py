@@ -416,6 +416,7 @@ class _Evidence:
         self._met_with_nan: list[set[Instruction]] = [set(), set()]
         self._left: dict[ShapeIndex, Array] = {}
         self._shapes = compared.shapes
+        self._is_given = compared.setting.args is not None
         self.endless: tuple[Side, Choice] | None = None
         self._pairs: list[tuple[Instruction, Instruction]] | None = None
         self.is_infinite = any(
@@ -423,6 +424,12 @@ class _Evidence:
             for _, array, _ in arrays_of(compared.widened[0].result, compared.shapes[0])
             if array.dtype.kind in "fc"
         )
+        self.is_large = any(
+            float(np.abs(array[np.isfinite(array)]).max(initial=0.0)) > 1 / ROUNDING
+            for _, array, _ in arrays_of(compared.widened[0].result, compared.shapes[0])
+            if array.dtype.kind in "fc"
+        )
+        """Whether a term of the size of an argument would be taken for rounding in a result."""
         self.argument_sets = 0
         self.executed = 0
         self.operations = 0.0
@@ -472,7 +479,9 @@ class _Evidence:
         """Whether another set of arguments, of this number, is worth its time."""
         executed, operations = self.executed - self._first[0], self.operations - self._first[1]
         # Infinite results are compared after the first two choices, which make values small: time is well spent.
-        if self.is_infinite and number <= _FIRST_TWO:
+        if self.is_infinite and number <= _FIRST_TWO + self.is_large:
+            return True
+        if self.is_large and number == 1:  # those that make results smaller
             return True
         if not self.coverage.is_whole:
             # Five sets in any case: a run of a large module alone may use up the limits.
@@ -503,6 +512,7 @@ class _Evidence:
             (*unmet[0], *unmet[1]),
             self._undecided() if all(unmet) else (),
             self.endless,
+            self._is_given,
         )
 
     @property
@@ -566,6 +576,7 @@ def _vary(compared: ComparedRuns, evidence: _Evidence) -> ComparedRuns | None:
         lambda: evidence.missing,
         lambda: bool(evidence.uncompared),
         is_infinite=evidence.is_infinite,
+        is_large=evidence.is_large,
         unmet=lambda: evidence.unmet,
     )
     for choice in further:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf, isqrt
+from math import inf, isqrt, sqrt
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,7 +47,8 @@ class Coverage:
     `missing` are those that did not run with any arguments; `uncompared` are the results with elements that are NaN in
     both programs, or that have no elements, with all arguments. `unmet` are the comparisons by order of both whose
     operands were never equal; `undecided` are pairs of such comparisons that differ where operands are equal. `endless`
-    is the module that does not finish with arguments with which the other one soon does.
+    is the module that does not finish with arguments with which the other one soon does. `is_given` says that arguments
+    were given, hence not varied.
     """
 
     ran: int = 0
@@ -58,6 +59,7 @@ class Coverage:
     unmet: tuple[Instruction, ...] = ()
     undecided: tuple[tuple[Instruction, Instruction], ...] = ()
     endless: tuple[Side, Choice] | None = None
+    is_given: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -363,8 +365,8 @@ class Sums:
 class Choice:
     """How arguments are made: with a seed of their own, whole floats or not, and others for parameters that decide.
 
-    `number` counts the choices, from 1; `truths` has a bit for each predicate that decides. Two programs with the same
-    parameters get the same arguments.
+    `number` counts the choices, from 1; `truths` has a bit for each predicate that decides. With `is_initial`, matrices
+    have the size of an initialization. Two programs with the same parameters get the same arguments.
     """
 
     number: int
@@ -372,6 +374,7 @@ class Choice:
     words: str
     is_whole: bool = False
     is_positive: bool = False
+    is_initial: bool = False
     factor: float = 1.0
     bounds: tuple[int, ...] = ()
     is_low: bool = False
@@ -414,6 +417,7 @@ class Choice:
                     return self._floats(array, place)
                 values = np.clip(np.rint(array), -2, 2) if self.is_whole else array
                 values = np.abs(values) if self.is_positive else values
+                values = values / sqrt(array.shape[-2]) if self.is_initial and array.ndim > 1 else values
                 return np.asarray(values * self.factor).astype(array.dtype)
         return array
 
@@ -463,16 +467,23 @@ def choices(
     is_nan: Callable[[], bool],
     *,
     is_infinite: bool = False,
+    is_large: bool = False,
     unmet: Callable[[], Sequence[Sequence[Instruction]]] = lambda: (),
 ) -> Iterator[Choice]:
     """Choices of arguments: whole floats first, at which comparisons meet equal numbers.
+
+    Before them, if results are large, such as gradients through several layers of weights of N(0, 1), matrices are as
+    large as `jax.nn.initializers` make them, over √(size of dimension -2), so that no term vanishes beside another.
 
     Then those that may run what is `missing` of each module, and small floats that are not negative while NaN hides
     elements, or if they are infinite. When all has run, a few more follow, with which comparisons come out in both
     ways, and indices are others; and at last those with which comparisons that are `unmet` may meet equal sums.
     """
-    yield Choice(1, seed, "whole floats, predicates inverted", is_whole=True)
     number = 1
+    if is_large:
+        yield Choice(number, seed, "matrices of the size of an initialization", is_initial=True)
+        number += 1
+    yield Choice(number, seed, "whole floats, predicates inverted", is_whole=True)
     if is_infinite or is_nan():
         number += 1
         # 1/16 keeps exponentials and squares finite, which made infinity or NaN.

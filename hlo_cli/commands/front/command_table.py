@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.report.unknown_choice import choice_hint, unknown_choice_error
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -126,10 +126,9 @@ def error_of(error: click.ClickException, arguments: Sequence[str] = ()) -> HloE
             used = next((param for param in params if error.option_name in param.opts), None)
             if isinstance(used, click.Option) and used.is_flag:
                 return HloError(f"{error.option_name} does not take a value", hint="remove the value")
-            metavar = used.metavar if used else None
-            return HloError(
-                f"{error.option_name} requires a value", hint=f"use {error.option_name} {metavar or 'VALUE'}"
-            )
+            forms = used.type.choices if used is not None and isinstance(used.type, click.Choice) else ()
+            form = f"use {error.option_name} {(used.metavar if used else None) or 'VALUE'}"
+            return HloError(f"{error.option_name} requires a value", hint=choice_hint("value", "", forms) or form)
         case click.MissingParameter() if error.param is not None:
             return HloError(f"missing argument {error.param.human_readable_name}", hint=f"run `{path} -h` for examples")
     message = error.format_message().removeprefix("Got ").removesuffix(".")

@@ -260,7 +260,9 @@ def _report(
         Column("instructions", "instructions", "count", of=lambda kept: kept.instructions),
         Column("kept_change", "kept change", of=lambda kept: kept.words),
     )
-    notes = [Diagnostic("note", f"wrote {', '.join(names)} to {place}")] if place is not None else []
+    written = f"wrote {', '.join(names)} to {place}"
+    unwritten = "nothing is written: -o DIR writes the module, its arguments, a page, and a test that fails"
+    notes = [Diagnostic("note", unwritten if place is None else written)]
     if not found.is_minimal:
         notes.append(Diagnostic("note", "a limit ended the search; --max-seconds and --max-steps raise it"))
     return Report(

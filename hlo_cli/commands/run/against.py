@@ -508,8 +508,12 @@ def _coverage_words(coverage: Coverage) -> str:
 
     >>> _coverage_words(Coverage(6, 6, 2)), _coverage_words(Coverage(1, 1, 1))
     ('6 of 6 computations ran, 2 seeds', '1 of 1 computation ran, 1 seed')
+    >>> _coverage_words(Coverage(1, 1, 1, is_given=True))
+    '1 of 1 computation ran, with the given arguments only'
     """
     ran = f"{coverage.ran:,} of {format_count(coverage.computations, 'computations')} ran"
+    if coverage.is_given:
+        return f"{ran}, with the given arguments only"
     return f"{ran}, {format_count(coverage.argument_sets, 'seeds')}"
 
 
