@@ -306,7 +306,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "Look how the number is computed: a difference of two sizes, a -1 that only reshape takes, or an empty input.",
         r"non-?negative|\bnegative\b|\bpositive\b|(?:greater|larger|bigger) than (?:or equal to )?(?:0|1|zero|one)\b"
         r"|>=? ?[01]\b"
-        r"|at least (?:0|1|one|zero)\b|\bzero-size|\bnon-?empty\b|\bempty\b|nonzero|not be zero|nonnegative"
+        r"|at least (?:0|1|one|zero)\b(?!-d)|\bzero-size|\bnon-?empty\b|\bempty\b|nonzero|not be zero|nonnegative"
         r"|need at least",
         negative_number,
     ),

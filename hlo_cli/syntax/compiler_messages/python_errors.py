@@ -400,11 +400,15 @@ PYTHON_RULES: Final = (
         ),
     ),
     (
-        r"setting an array element with a sequence\.(?! The requested)",
+        (
+            r"setting an array element with a sequence\."
+            r"(?: The requested array has an inhomogeneous shape after (?P<dimensions>\d{1,3}) dimensions?)?"
+        ),
         _rule(  # NumPy: np.asarray of nested lists
             "element of an array",
             "An element of an array is one number.",
-            "a list or an array stands where one number is expected.",
+            "[[the lists inside of the outer {dimensions} have unequal lengths|a list or an array stands where one "
+            "number is expected]].",
             "Look for lists of unequal lengths, an array in a tuple of sizes or axes, or two values for one place.",
         ),
     ),
@@ -449,6 +453,27 @@ PYTHON_RULES: Final = (
             "A function checks its arguments before anything is computed.",
             "{name} is not {relation} {limit}.",
             "Look how {name} is computed, and compare the order of the arguments with help(f). No HLO is involved.",
+        ),
+    ),
+    (
+        (
+            r"too many indices for array: array is (?P<dimensions>\d{1,3})-dimensional, but (?P<indices>\d{1,3}) were "
+            r"indexed"
+        ),
+        _rule(
+            "index",
+            "An array has at most one index for each dimension.",
+            "{indices} indices are given for {dimensions} dimensions.",
+            "Print x.shape at that line: a dimension was removed (by a sum, an index, or vmap) or never added.",
+        ),
+    ),
+    (
+        r"duplicate value in '(?P<name>\w{1,30})': (?P<axes>\([-\d, ]{1,80}\))",
+        _rule(
+            "axis of an array",
+            "A list of axes names each axis once.",
+            "{name} is {axes}: one stands twice.",
+            "Remove it; a negative axis and the axis that it counts from the end are the same.",
         ),
     ),
     (
