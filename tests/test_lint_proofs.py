@@ -47,6 +47,25 @@ def test_hints_that_a_module_can_show_are_measured() -> None:
     assert found["HLO203"].promised_bytes == 4096 * KIB
 
 
+def test_donations_that_only_save_together_are_one_proof() -> None:
+    text = """HloModule m, is_scheduled=true
+    ENTRY e {
+      a = f32[512,512] parameter(0)
+      b = f32[512,512] parameter(1)
+      k = f32[] constant(2)
+      z = f32[512,512] broadcast(k), dimensions={}
+      r = f32[512,512] add(a, z)
+      q = f32[512,512] negate(b)
+      ROOT t = (f32[512,512], f32[512,512]) tuple(r, q)
+    }"""
+    module = parse_module(text)
+    found = [each for each in lint_module(module, SETTINGS) if each.code == "HLO203"]
+    (proof,) = proofs(module, found, SETTINGS)
+    assert len(found) == proof.count == 2
+    assert (proof.change, proof.verdict) == ("a and b donated", "true")
+    assert [(bytes_ or 0) // KIB for bytes_ in (proof.promised_bytes, proof.measured_bytes)] == [1024, 1024]
+
+
 def test_a_copied_result_is_returned_in_the_layout_that_it_has() -> None:
     text = """HloModule m
     ENTRY e { p = f32[256,512]{1,0} parameter(0)  n = f32[256,512]{1,0} negate(p)  ROOT c = f32[256,512]{0,1} copy(n) }"""

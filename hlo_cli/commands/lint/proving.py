@@ -23,12 +23,12 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, TupleShape
-from hlo_cli.lint.advice import Donation, argument_of, donated, donations_of, needed_bytes, whole_argument
+from hlo_cli.lint.advice import argument_of, donated, donations_of, needed_bytes, whole_argument
 from hlo_cli.lint.rule import LintContext
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import Finding
 from hlo_cli.report.table import Column, Table, rows_from
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_and
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.reduction.draft import Draft, draft_of
 
@@ -40,7 +40,7 @@ class Proof:
     """A hint with what it promises, and what the change saves in our analyses and in XLA's compilation, in bytes.
 
     `why` is why the hint is not applied, or not compiled, if it is not. `change` is what was done. `count` findings of
-    a rule that are not applied for one reason are one proof, of the first.
+    a rule that are not applied for one reason are one proof, of the first; so are donations that only save together.
     """
 
     finding: Finding
@@ -76,13 +76,12 @@ def proofs(
 ) -> tuple[Proof, ...]:
     """A proof for each hint that can be applied, then one for each rule and reason of the others with a known cost.
 
-    Equal changes are made once.
+    Equal changes are made once. Arguments that only save memory together are one proof, with the saving of all.
 
     `before` is the same program before optimizations, which XLA can compile, with the Python of an environment.
     """
     context = LintContext(module, settings)
-    known: dict[object, Proof] = {}
-    proven = []
+    answered: dict[tuple[str | None, str], tuple[_Change, list[Finding]]] = {}
     others: dict[tuple[str | None, str], Proof] = {}
     for finding in found:
         if finding.cost_bytes is None:
@@ -93,10 +92,15 @@ def proofs(
             total = (before_it.promised_bytes or 0) + finding.cost_bytes
             others[key] = replace(before_it, promised_bytes=total, count=before_it.count + 1)
             continue
-        if change.words not in known:
-            known[change.words] = _proof(context, change, finding, before, python)
-        proven.append(replace(known[change.words], finding=finding))
-    proven += others.values()
+        answered.setdefault((finding.code, change.words), (change, []))[1].append(finding)
+    proven = [*others.values()]
+    for change, answers in answered.values():
+        proof = _proof(context, change, answers[0], before, python)
+        if change.is_joint:
+            total = sum(each.cost_bytes or 0 for each in answers)
+            proven.append(replace(proof, promised_bytes=total, count=len(answers)))
+        else:
+            proven += [replace(proof, finding=each, promised_bytes=each.cost_bytes) for each in answers]
     return tuple(sorted(proven, key=lambda proof: (proof.measured_bytes is None, -(proof.promised_bytes or 0))))
 
 
@@ -107,13 +111,15 @@ def proofs(
 class _Change:
     """A change in words, how it is made to a module, and whether it saves memory or traffic.
 
-    `is_of_program` if it can be made before optimizations as well, where instructions have other names.
+    `is_of_program` if it can be made before optimizations as well, where instructions have other names. `is_joint` if
+    it answers several findings, whose costs are shares of one saving.
     """
 
     words: str
     apply: Callable[[Module], Module]
     saves_traffic: bool = False
     is_of_program: bool = False
+    is_joint: bool = False
 
 
 def _change(context: LintContext, finding: Finding) -> _Change | str:
@@ -129,17 +135,16 @@ def _change(context: LintContext, finding: Finding) -> _Change | str:
 
 
 def _donation(context: LintContext, argument: Instruction) -> _Change | None:
-    """The arrays of the argument, all of them, donated."""
-    found = donations_of(context.analyses.memory, context.settings.min_donation_bytes).arguments
-
-    def whole(each: Donation) -> str:
-        return whole_argument(context.user_name(each.argument), each.argument)
-
-    own = next((whole(each) for each in found if each.argument is argument), None)
-    chosen = tuple(each for each in found if whole(each) == own)
-    if not chosen:
+    """The arrays of the argument, all of them, donated; with those of the others if savings do not add up."""
+    donations = donations_of(context.analyses.memory, context.settings.min_donation_bytes)
+    wholes = {each: whole_argument(context.user_name(each.argument), each.argument) for each in donations.arguments}
+    own = next((each for each in wholes if each.argument is argument), None)
+    if own is None:
         return None
-    return _Change(f"{own} donated", lambda module: donated(module, chosen), is_of_program=True)
+    is_joint = donations.saved_by(own) is None
+    chosen = tuple(each for each, whole in wholes.items() if is_joint or whole == wholes[own])
+    words = f"{joined_by_and(tuple(dict.fromkeys(wholes[each] for each in chosen)))} donated"
+    return _Change(words, lambda module: donated(module, chosen), is_of_program=True, is_joint=is_joint)
 
 
 def _not_passed(context: LintContext, argument: Instruction) -> _Change | None:
