@@ -244,9 +244,13 @@ def test_no_term_vanishes_beside_gradients_of_large_weights(monkeypatch: pytest.
     assert compare_runs(module, module).verdict == "identical"
 
 
-def test_nan_of_constants_are_compared() -> None:
+def test_nan_of_constants_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] constant({nan, 1}) }")
-    assert compare_runs(module, module).verdict == "identical"
+    compared = compare_runs(module, module)
+    assert (compared.verdict, compared.coverage.kept_nan) == ("identical", 1)
+    (tmp_path / "a.hlo").write_text(module.to_string())
+    assert cli.main(["run", str(tmp_path / "a.hlo"), "--against", str(tmp_path / "a.hlo")], standalone=False) == 0
+    assert "numbers were compared in 1 of 2 elements of the results" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

@@ -417,6 +417,7 @@ class _Evidence:
         self._left: dict[ShapeIndex, Array] = {}
         self._shapes = compared.shapes
         self._is_given = compared.setting.args is not None
+        self._kept = 0
         self.endless: tuple[Side, Choice] | None = None
         self._pairs: list[tuple[Instruction, Instruction]] | None = None
         self.is_infinite = any(
@@ -492,6 +493,7 @@ class _Evidence:
 
     def keep_nan(self) -> None:
         """Takes NaN for numbers like others, as they are those of constants, but for results that are nothing else."""
+        self._kept = sum(int(left.sum()) for left in self._left.values() if not left.all())
         self._left = {index: left for index, left in self._left.items() if left.all()}
         if not self._left:
             self._met = self._met_with_nan
@@ -513,6 +515,7 @@ class _Evidence:
             self._undecided() if all(unmet) else (),
             self.endless,
             self._is_given,
+            self._kept,
         )
 
     @property

@@ -48,7 +48,8 @@ class Coverage:
     both programs, or that have no elements, with all arguments. `unmet` are the comparisons by order of both whose
     operands were never equal; `undecided` are pairs of such comparisons that differ where operands are equal. `endless`
     is the module that does not finish with arguments with which the other one soon does. `is_given` says that arguments
-    were given, hence not varied.
+    were given, hence not varied. `kept_nan` counts the elements that are NaN in both programs with all arguments, which
+    agree as constants made them.
     """
 
     ran: int = 0
@@ -60,6 +61,7 @@ class Coverage:
     undecided: tuple[tuple[Instruction, Instruction], ...] = ()
     endless: tuple[Side, Choice] | None = None
     is_given: bool = False
+    kept_nan: int = 0
 
     @property
     def is_whole(self) -> bool:

@@ -39,7 +39,7 @@ from hlo_cli.ir.attributes.sharding import AnySharding
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.notation import index_text
-from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 from hlo_cli.read_input import read_input
 from hlo_cli.render.progress import watched
 from hlo_cli.report.numbers import format_count, verb
@@ -348,7 +348,7 @@ def report_of_comparison(
         next=() if difference is None else _next(old, new, difference),
         notes=(
             *_notes_on_tolerance(distances),
-            *_notes_on_nan(compared),
+            *_notes_on_nan(compared, new.module),
             *_notes_on_unmet(compared),
             *_notes_on_cause(compared),
             *_notes_on_arguments(compared, options),
@@ -415,10 +415,15 @@ def _notes_on_tolerance(distances: Sequence[Distance]) -> tuple[Diagnostic, ...]
     return Diagnostic("note", words), Diagnostic("note", more)
 
 
-def _notes_on_nan(compared: RunComparison) -> tuple[Diagnostic, ...]:
-    """Which results have elements that are NaN in both modules with all arguments, and so are not compared."""
+def _notes_on_nan(compared: RunComparison, new: Module) -> tuple[Diagnostic, ...]:
+    """Which elements are NaN in both modules with all arguments, and so are not compared, or agree as constants do."""
     if not compared.coverage.uncompared:
-        return ()
+        kept, root = compared.coverage.kept_nan, new.entry.root
+        if not kept or root is None:
+            return ()
+        all_ = sum(leaf.elements for _, leaf in root.shape.leaves if isinstance(leaf, ArrayShape))
+        words = f"numbers were compared in {all_ - kept:,} of {format_count(all_, 'elements')} of the results"
+        return (Diagnostic("note", f"{words}; the others are NaN in both modules, which constants make"),)
     listed = ", ".join(map(result_label, compared.coverage.uncompared[:_LISTED]))
     more = len(compared.coverage.uncompared) - _LISTED
     words = f"elements of result {listed}{f' and {more} others' if more > 0 else ''} are not compared: they are NaN in "
