@@ -395,3 +395,23 @@ def test_the_fix_of_a_converted_intermediate_is_not_about_arguments() -> None:
 
     fix = rule_of("HLO302").page.fix
     assert "argument" not in fix.partition(". ")[0]
+
+
+def test_each_result_of_an_all_reduce_is_sliced_or_not() -> None:
+    """XLA's combiner makes one all-reduce of several: those that are sliced, here in fusions, and those that are not."""
+    text = """HloModule m, is_scheduled=true, replica_count=4
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    part { p = f32[4096,64] parameter(0)  i = s32[] parameter(1)  z = s32[] constant(0)
+      d = f32[1024,64] dynamic-slice(p, i, z), dynamic_slice_sizes={1024,64}  ROOT n = f32[1024,64] negate(d) }
+    ENTRY e { x = f32[4096,64] parameter(0)  y = f32[4096,64] parameter(1)  i = s32[] parameter(2)
+      s = (f32[4096,64], f32[4096,64]) all-reduce(x, y), replica_groups={{0,1,2,3}}, to_apply=add
+      g = f32[4096,64] get-tuple-element(s), index=0  h = f32[4096,64] get-tuple-element(s), index=1
+      u = f32[1024,64] fusion(g, i), kind=kLoop, calls=part  v = SECOND  ROOT t = (f32[1024,64], f32[1024,64]) tuple(u, v) }"""
+    second = "f32[1024,64] fusion(h, i), kind=kLoop, calls=part"
+    whole = "f32[4096,64] negate(h)"
+    both, one = (
+        [each.message for each in lint_module(parse_module(text.replace("SECOND", each)), LintSettings(("HLO502",)))]
+        for each in (second, whole)
+    )
+    assert both == ["all-reduce of s reduces 2 MiB, but only 512 KiB of it are used"]
+    assert one == ["all-reduce of s reduces 1 MiB in 1 of its 2 results, but only 256 KiB of it are used"]

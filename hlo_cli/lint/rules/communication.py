@@ -112,21 +112,27 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
     Reference: ReduceScatterCreator in xla/service/gpu/transforms
     """
     for reduce in context.of(opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START):
-        moved = _transferred_bytes(reduce)
-        if moved < context.settings.min_transfer_bytes or reduce.computation in context.fused:
+        if _transferred_bytes(reduce) < context.settings.min_transfer_bytes or reduce.computation in context.fused:
             continue
-        uses = list(transitive_uses(_done(context, reduce), context.users))
         # Unknown groups: one member, so that any slice counts.
         members = _group_size(reduce, context.module) or 1
-        if uses and all(_is_share(use, members) for use in uses):
-            kept = sum({use.instruction: use.instruction.shape.padded_bytes for use in uses}.values())
-            yield context.finding(
-                f"{context.operation_on('all-reduce', reduce)} reduces {format_bytes(moved)}, but only "
-                f"{format_bytes(kept)} of it are used",
-                reduce,
-                # A ring all-reduce is a reduce-scatter and an all-gather of equal size; the second is not needed.
-                waste=_waste(reduce, moved // 2),
-            )
+        results = _results(context, reduce)
+        uses_of_each = [list(transitive_uses(each, context.users)) for each in results]
+        sliced = [n for n, uses in enumerate(uses_of_each) if uses and all(_is_share(use, members) for use in uses)]
+        is_whole = len(sliced) == len(results)
+        moved = _transferred_bytes(reduce) if is_whole else sum(results[n].shape.padded_bytes for n in sliced)
+        if not sliced or moved < context.settings.min_transfer_bytes:
+            continue
+        slices = (each for n in sliced for each in {use.instruction for use in uses_of_each[n]})
+        kept = format_bytes(sum(each.shape.padded_bytes for each in slices))
+        named = context.operation_on("all-reduce", reduce)
+        which = "" if is_whole else f" in {len(sliced):,} of its {len(results):,} results"
+        yield context.finding(
+            f"{named} reduces {format_bytes(moved)}{which}, but only {kept} of it are used",
+            reduce,
+            # A ring all-reduce is a reduce-scatter and an all-gather of equal size; the second is not needed.
+            waste=_waste(reduce, moved // 2),
+        )
 
 
 @rule("HLO503", "consecutive resharding", severity="warning")
@@ -306,6 +312,14 @@ def _done(context: LintContext, collective: Instruction) -> Instruction:
     """The instruction with the result of a collective: its done, if it has one."""
     users: Sequence[Instruction] = context.users[collective] if collective.opcode.endswith("-start") else ()
     return users[0] if len(users) == 1 and users[0].opcode.endswith("-done") else collective
+
+
+def _results(context: LintContext, collective: Instruction) -> list[Instruction]:
+    """The arrays that a collective gives, each as the value that its users read; one value if they read it whole."""
+    done = _done(context, collective)
+    users = context.users[done]
+    elements = [user for user in users if user.opcode == opcodes.GET_TUPLE_ELEMENT]
+    return elements if elements and len(elements) == len(users) else [done]
 
 
 def _group_size(collective: Instruction, module: Module) -> int | None:
