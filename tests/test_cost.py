@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import in_process
 from hlo_cli import load, pallas_kernels_of, parse_module
 from hlo_cli.analysis.cache import computed_once, sharing
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, costs_among, module_cost
@@ -446,3 +447,16 @@ def test_a_pallas_kernel_costs_what_its_body_does() -> None:
 
 def is_in_vmem(leaf: Leaf) -> bool:
     return isinstance(leaf, ArrayShape) and leaf.layout.memory_space == TpuMemorySpace.VMEM
+
+
+def test_collectives_have_the_time_of_their_links() -> None:
+    """Their sum is that of `hlo shard --comms`, so that the sum of a module with some is known."""
+    dump = ["tpu/v4_collectives", "--chip", "v4", "--json"]
+    folder = Path(__file__).parent.parent / "fixtures"
+    commands = (["fuse", "--cost"], ["shard", "--comms"])
+    costs, comms = (
+        json.loads(in_process.run([*each, *dump], folder=folder, settings={})[0])["tables"] for each in commands
+    )
+    on_links = [row["estimated_seconds"] for row in costs["costs"]["rows"] if row["bottleneck"] == "links"]
+    assert len(on_links) > 2
+    assert sum(on_links) == pytest.approx(sum(row["seconds"] for row in comms["collectives"]["rows"]))

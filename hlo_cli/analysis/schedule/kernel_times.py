@@ -176,7 +176,7 @@ def _is_in_vmem(shape: Shape) -> bool:
 # bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc, which knows the main memory alone.
 
 
-Bound = Literal["compute", "memory", "vmem", "free", "unknown"]
+Bound = Literal["compute", "memory", "vmem", "links", "free", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hlo_cli.analysis.dataflow.executions import (
 from hlo_cli.analysis.fusion.kernels import Kernel, execution_cost, fusions_of, kernels_of, launched_costs
 from hlo_cli.analysis.origin.origins import By, Keys, Origins, origins_of
 from hlo_cli.analysis.origin.scopes_and_moves import Origin
-from hlo_cli.analysis.schedule.kernel_times import Prediction
+from hlo_cli.analysis.schedule.kernel_times import Prediction, Roofline
 from hlo_cli.commands.fuse.kernel_kinds import (
     CUSTOM_CALLS,
     TIME_TITLES,
@@ -51,6 +51,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_flops
 from hlo_cli.report.report import Report
@@ -167,6 +168,9 @@ def _cost_answer(counted: _Counted, total: Cost, run: KernelCost | None) -> str:
     return f"{words}; {format_count(total.unknown, 'operations')} of unknown cost" if total.unknown else words
 
 
+_LINKS_NOTE = "Times of collectives are those on the links, also where kernels overlap them"
+
+
 def _cost_table(
     counted: _Counted, chosen: Iterable[Instruction], requested_columns: Collection[str], *, is_summed: bool
 ) -> Table:
@@ -204,6 +208,8 @@ def _cost_table(
     ranked = sorted(chosen, key=lambda each: _cost_rank(counted.costs[each], each.name))
     rows = rows_from(columns, (_CostRow(each, counted.costs[each], origins.own(each)) for each in ranked))
     footnote = _XLA_VALUES_NOTE if counted.as_xla else ""
+    if counted.timing is not None and any(each.opcode.removesuffix("-start") in COLLECTIVES for each in ranked):
+        footnote = ". ".join(filter(None, (footnote, _LINKS_NOTE)))
     table = Table("costs", columns, rows, noun="instructions", footnote=footnote)
     return with_traffic(table, ranked, counted.loaded.module, requested_columns)
 
@@ -253,6 +259,7 @@ class _KernelSums:
             for kernel in kernels_of(module)
             if not kernel.is_transfer and kernel.instruction.computation not in beside
         }
+        self._predictions.update(_collective_predictions(module, timing, beside))
         self._sums: dict[tuple[str, Computation], Cell] = {}
 
     def cell(self, column: Column[Prediction | None], instruction: Instruction) -> Cell:
@@ -272,6 +279,23 @@ class _KernelSums:
                 if (column.name, each) not in self._sums:
                     self._sums[column.name, each] = _added((self.cell(column, i), 1) for i in each.instructions)
         return self._sums[key]
+
+
+def _collective_predictions(
+    module: Module, timing: TimingColumns, beside: Collection[Computation]
+) -> Iterator[tuple[Instruction, Prediction]]:
+    """The times of collectives on the links of the chip, as `hlo shard --comms` estimates them, where they are known.
+
+    No roofline has them: what they move crosses links, not the memory alone. One in an async computation, which runs
+    `beside` the program, counts where it starts.
+    """
+    from hlo_cli.analysis.sharding.collectives import collective_time, collectives_of  # only with a chip
+
+    for each in collectives_of(module):
+        time = None if each.caller.computation in beside else collective_time(each, timing.throughput)
+        if time is not None:
+            least = time.at_least_seconds
+            yield each.caller, Prediction(Roofline("links", None, least, None, least), time.estimate)
 
 
 def _called_by(computation: Computation) -> list[Computation]:

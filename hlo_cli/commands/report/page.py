@@ -447,16 +447,21 @@ def _actions_of(sources: Sources, verdicts: Sequence[Verdict], argument: str) ->
     costly = [each for each in groups if (each.severity == "error" or each.cost) and not each.is_of_library]
     reordering = {each.code for each in costly if _REORDER in _first_sentence(fixes.get(each.code, ""))}
     if reordering:  # advice that leads to nothing is none
-        fixes |= dict.fromkeys(reordering, _fix_of_transfers(sources, argument))
+        order = _better_order(sources, argument)
+        fixes |= dict.fromkeys(reordering, "" if order is None else order.fix)
     of_memory = list(_memory_actions(sources))
     if _suggests_donation(sources.memory):
         # The same arguments, and the bytes that donating all of them saves.
         costly = [each for each in costly if each.code != _DONATION]
     ranked = [(each.severity == "error", each.worst.is_on_chip, _action_of_group(each, fixes)) for each in costly]
-    for action in _verdict_actions(sources, verdicts, argument):
+    for action in _verdict_actions(sources, verdicts):
         family = list(_cases_of(_RULES_OF[action.code], costly))
-        if _cost_of(action, family) < _COVERED * _cost_of(action, (action,)):
+        if _cost_of(action, family) >= _COVERED * _cost_of(action, (action,)):
+            continue
+        if action.code != "Transfers":
             ranked.append((False, False, replace(action, code="")))
+        elif (order := _better_order(sources, argument)) is not None:  # worth what it gains, not all that is exposed
+            ranked.append((False, False, replace(order, message=action.message)))
     is_short = any(each.title == "Memory" and each.tone in ("bad", "warning") for each in verdicts)
     if not is_short:
         ranked += [(False, False, each) for each in of_memory]
@@ -478,8 +483,8 @@ def _cases_of(rules: str, groups: Iterable[Group]) -> Iterator[Action]:
             yield _action_of_group(Group(members), {})
 
 
-def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict], argument: str) -> Iterator[Action]:
-    """What a verdict warns of and a change would end, with the title of the verdict as its code."""
+def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict]) -> Iterator[Action]:
+    """What a verdict warns of, all transfers or all padding, with the title of the verdict as its code."""
     for verdict in verdicts:
         if verdict.tone != "warning" or verdict.title not in _RULES_OF:
             continue
@@ -489,16 +494,9 @@ def _verdict_actions(sources: Sources, verdicts: Sequence[Verdict], argument: st
             yield Action(verdict.sentence, fix, cost_bytes=size, certainty="computed", code=verdict.title)
             continue
         exposed = exposed_of(sources.schedule)
-        is_much = exposed.unoverlapped_bytes >= _LEAST_ACTION_BYTES or exposed.seconds
-        if is_much and (fix := _fix_of_transfers(sources, argument)):
-            yield Action(
-                verdict.sentence,
-                fix,
-                cost_bytes=exposed.unoverlapped_bytes,
-                seconds=exposed.seconds,
-                certainty="at most",
-                code=verdict.title,
-            )
+        size, seconds = exposed.unoverlapped_bytes, exposed.seconds
+        if size >= _LEAST_ACTION_BYTES or seconds:
+            yield Action(verdict.sentence, cost_bytes=size, seconds=seconds, code=verdict.title)
 
 
 _REORDER: Final = "--reorder latency"
@@ -507,14 +505,16 @@ _MOST_REORDERED: Final = 5_000
 """The most instructions of a module that a page reorders, to know what that gains."""
 
 
-def _fix_of_transfers(sources: Sources, argument: str) -> str:
-    """The order that exposes less; empty where all that is exposed is synchronous, or no better order is found."""
+def _better_order(sources: Sources, argument: str) -> Action | None:
+    """The order that exposes less, with what it gains; None where all that is exposed is synchronous, or if none is
+    found.
+    """
     numbers = sources.schedule.numbers
     if _count(numbers, "unoverlapped") <= _count(numbers, "synchronous"):
-        return ""
+        return None
     if sources.loaded.module.instruction_count > _MOST_REORDERED:
-        return ""
-    return _fix_of_reordering(_reordered(sources), argument)
+        return None
+    return _action_of_order(_reordered(sources), argument)
 
 
 def _reordered(sources: Sources) -> Report:
@@ -536,25 +536,26 @@ def _reordered(sources: Sources) -> Report:
     )
 
 
-def _fix_of_reordering(reordered: Report, argument: str) -> str:
-    """The gain and the command; empty if it exposes no fewer seconds, or bytes if times are unknown.
+def _action_of_order(reordered: Report, argument: str) -> Action | None:
+    """What a new order gains, and the command; None if it exposes no fewer seconds, or bytes if times are unknown.
 
-    >>> numbers = {"moved_instructions": 2, "exposed_seconds_before": 2e-6, "exposed_seconds_after": 1e-6}
-    >>> answer = "Exposed time: 2 µs → 1 µs; 2 instructions moved"
-    >>> _fix_of_reordering(Report("schedule", answer, numbers=numbers), "step/")
-    'Use a better order: exposed time: 2 µs → 1 µs; 2 instructions moved (hlo schedule step/ --reorder latency).'
-    >>> _fix_of_reordering(Report("schedule", answer, numbers={**numbers, "exposed_seconds_after": 2e-6}), "step/")
-    ''
+    >>> numbers = {"moved_instructions": 2, "exposed_seconds_before": 3e-6, "exposed_seconds_after": 1e-6}
+    >>> answer = "Exposed time: 3 µs → 1 µs; 2 instructions moved"
+    >>> found = _action_of_order(Report("schedule", answer, numbers=numbers), "step/")
+    >>> found.fix.partition("moved ")[2], round(found.seconds, 9)
+    ('(hlo schedule step/ --reorder latency).', 2e-06)
+    >>> _action_of_order(Report("schedule", answer, numbers={**numbers, "exposed_seconds_after": 3e-6}), "step/")
     """
     numbers = reordered.numbers
     before, after = (number_of(numbers.get(f"exposed_seconds_{when}")) for when in ("before", "after"))
-    if before is None or after is None:
-        before, after = (_number(numbers, f"unoverlapped_bytes_{when}") for when in ("before", "after"))
-    if not _count(numbers, "moved_instructions") or after >= before:
-        return ""
+    size = round(_number(numbers, "unoverlapped_bytes_before") - _number(numbers, "unoverlapped_bytes_after"))
+    seconds = None if before is None or after is None else before - after
+    if not _count(numbers, "moved_instructions") or (size if seconds is None else seconds) <= 0:
+        return None
     words = f"Use a better order: {reordered.answer[:1].lower()}{reordered.answer[1:]}"
     is_path = argument not in ("", "-")  # a command on a stream or on a value in Python would read nothing
-    return f"{words} (hlo schedule {argument} {_REORDER})." if is_path else _sentence(words)
+    fix = f"{words} (hlo schedule {argument} {_REORDER})." if is_path else _sentence(words)
+    return Action("", fix, cost_bytes=max(size, 0), seconds=seconds, certainty="computed")
 
 
 def _cost_of(measure: Action, actions: Sequence[Action]) -> float:
