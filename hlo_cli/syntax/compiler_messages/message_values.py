@@ -386,7 +386,7 @@ def _order_problem(order: str, shape: str) -> str:
         return f"{numbers} for {rank} dimension{'' if rank == 1 else 's'}"
     outside = next((each for each in entries if not -rank <= each < rank), None)
     if outside is not None:
-        return f"{outside} is no dimension"
+        return f"{outside} is not a dimension"
     twice = next((each for at, each in enumerate(entries) if each % rank in (e % rank for e in entries[:at])), None)
     return "" if twice is None else f"{twice} is twice in it"
 

@@ -345,7 +345,7 @@ PYTHON_RULES: Final = (
         _rule(
             "matrix",
             "This function takes square matrices: the last two dimensions are equal, those before are a batch.",
-            "{function} needs {wanted} and got {found}, which is no matrix.",
+            "{function} needs {wanted} and got {found}, which is not a matrix.",
             "Print the shape where the argument is made: a sum, an index, or a squeeze has dropped a dimension, or "
             "another argument was meant.",
         ),
@@ -407,7 +407,7 @@ PYTHON_RULES: Final = (
         _rule(  # NumPy: np.asarray of nested lists
             "element of an array",
             "An element of an array is one number.",
-            "[[the lists inside of the outer {dimensions} have unequal lengths|a list or an array stands where one "
+            "[[the lists inside of the outer {dimensions} have unequal lengths|a list or an array is passed where one "
             "number is expected]].",
             "Look for lists of unequal lengths, an array in a tuple of sizes or axes, or two values for one place.",
         ),
@@ -472,7 +472,7 @@ PYTHON_RULES: Final = (
         _rule(
             "axis of an array",
             "A list of axes names each axis once.",
-            "{name} is {axes}: one stands twice.",
+            "{name} is {axes}: one is given twice.",
             "Remove it; a negative axis and the axis that it counts from the end are the same.",
         ),
     ),
@@ -481,7 +481,7 @@ PYTHON_RULES: Final = (
         _rule(
             "type of a result",
             "dtype= takes a type, not an array that has it.",
-            "an array stands where a type is expected.",
+            "an array is passed where a type is expected.",
             "Pass x.dtype, and check the order of the arguments.",
         ),
     ),
@@ -491,7 +491,7 @@ PYTHON_RULES: Final = (
             "type of a value",
             "JAX derives the type of a result from its arguments: arrays, numbers, and types.",
             "{value} has no type of an array.",
-            "Print the arguments of the call: None stands for what was not passed or not returned.",
+            "Print the arguments of the call: None is what was not passed or not returned.",
         ),
     ),
     (
@@ -681,7 +681,7 @@ PYTHON_RULES: Final = (
             "Functions of jax.numpy take arrays and numbers, and do not convert lists by themselves.",
             "Argument {position} of {function} is [[{kind_of_value}|of type {value_type}]].",
             "Print it at the line of the traceback. A list becomes an array by jnp.asarray (of arrays: jnp.stack); "
-            "None stands for what was not passed or not returned.",
+            "None is what was not passed or not returned.",
         ),
     ),
     (

@@ -162,7 +162,7 @@ TRACING_RULES: Final = (
         _rule(
             "broadcast",
             "A broadcast repeats dimensions of size 1 and adds dimensions in front; others keep their size.",
-            "[[{negative} in {wanted} is no size|{found} cannot become {wanted}]].",
+            "[[{negative} in {wanted} is not a size|{found} cannot become {wanted}]].",
             "Give the value the sizes of the place that it is written to; only a reshape takes -1.",
         ),
     ),
@@ -212,7 +212,7 @@ TRACING_RULES: Final = (
             "reshape",
             "A reshape keeps the number of elements.",
             "[[{from}|The array]] has {elements_count}{all_count} elements, {to} has another number[[: {negative} "
-            "is no size]].",
+            "is not a size]].",
             "Correct the sizes, or pad the array.",
         ),
     ),
