@@ -55,10 +55,15 @@ class _Array(NamedTuple):
 
 
 def _arrays_report(pasted: PastedText) -> Report | None:
-    """The report on lines that have one shape and one type each."""
+    """The report on a list of arrays: lines that have one shape and one type each, and little else.
+
+    One array is a list only if the text is nothing else: one shape in a log or a sentence is not what that is about.
+    """
     lines = (pasted.given or pasted.text)[:_LONGEST].split("\n")
     arrays = [array for line in lines if (array := _array_on(line)) is not None]
-    if not arrays or sum(bool(line.strip()) for line in lines) > _MOST_OTHER_LINES + 2 * len(arrays):
+    others = sum(bool(line.strip()) for line in lines) - len(arrays)
+    is_alone = len(arrays) == 1 and not others and not arrays[0].name
+    if not is_alone and (len(arrays) < _LEAST_ARRAYS or others > _MOST_OTHER_LINES):
         return None
     total = sum(array.bytes for array in arrays)
     largest = max(arrays, key=lambda array: array.bytes)
@@ -68,28 +73,23 @@ def _arrays_report(pasted: PastedText) -> Report | None:
         Column("name", "array", "name", role="name", of=lambda array: array.name or None),
     )
     words = f"the largest is {f'{largest.name} {largest.shape}'.strip()}, {format_bytes(largest.bytes)}"
+    words = largest.shape if is_alone else words
     return text_report(
         pasted,
-        f"{format_count(len(arrays), 'arrays')}, {format_bytes(total)}"
-        + (
-            f": {words}"
-            if len(arrays) > 1
-            else f": {largest.name} is {largest.shape}"
-            if largest.name
-            else f": {largest.shape}"
-        ),
-        tables=(
+        f"{format_count(len(arrays), 'arrays')}, {format_bytes(total)}: {words}",
+        tables=()
+        if is_alone
+        else (
             Table("listed_arrays", columns, rows_from(columns, sorted(arrays, key=_by_size)), noun="arrays", limit=20),
-        )
-        if len(arrays) > 1
-        else (),
+        ),
         advice=("The sizes are without padding: `hlo layout SHAPE` shows what a TPU adds.",),
         numbers={"arrays": len(arrays), "bytes": total},
         next=(f"hlo layout '{largest.shape}'",),
     )
 
 
-_MOST_OTHER_LINES: Final = 6  # a head and a total; a program that has a shape in a comment has more lines
+_LEAST_ARRAYS: Final = 2
+_MOST_OTHER_LINES: Final = 3  # a head, a rule below it, and a total; a log that names shapes has more
 
 
 def _by_size(array: _Array) -> int:
@@ -103,9 +103,13 @@ def _array_on(line: str) -> _Array | None:
     _Array(name='wk', shape='bf16[4096,1024]', bytes=8388608)
     >>> _array_on("torch.Size([2, 8]) torch.float32"), _array_on("(2, 3) and (4, 5) of float32")
     (_Array(name='', shape='f32[2,8]', bytes=64), None)
+    >>> _array_on("INFO: the batch of step 3 has (2, 3) float32 values")
     """
     shapes, types = list(_LISTED_SHAPE.finditer(line)), list(_LISTED_TYPE.finditer(line))
     if len(shapes) != 1 or len({match["type"] for match in types}) != 1 or len(line) > _LONGEST_LINE:
+        return None
+    rest = _LISTED_TYPE.sub(" ", line[: shapes[0].start()] + " " + line[shapes[0].end() :])
+    if len(_WORD.findall(rest)) > _MOST_WORDS:
         return None
     element = xla_type(types[0]["type"]) or types[0]["type"]
     shape = f"{element}[{shapes[0]['sizes'].replace(' ', '')}]"
@@ -119,6 +123,8 @@ def _array_on(line: str) -> _Array | None:
 
 
 _LONGEST_LINE: Final = 300  # prose has longer ones
+_WORD: Final = lazy_regex(r"[A-Za-z][\w./\[\]'\-]*")
+_MOST_WORDS: Final = 4  # a name, "shape", "dtype", and a unit; a sentence has more
 _NO_ARRAYS: Final = frozenset(("shape", "torch.size", "torch", "tensor", "array", "dtype", "tensor.shape", "a", "the"))
 
 

@@ -375,7 +375,7 @@ def _order_problem(order: str, shape: str) -> str:
     >>> _order_problem("(0, -1)", "(4,)"), _order_problem("(1, 0, 1)", "(8, 4, 2)"), _order_problem("(1, 0)", "(2, 3)")
     ('2 entries for 1 dimension', '1 is twice in it', '')
     >>> _order_problem("(0, 2)", "(8, 4)")
-    '2 is no dimension'
+    '2 is not a dimension'
     """
     if not order or not shape:
         return ""
