@@ -59,6 +59,10 @@ def test_figures_are_answered_by_what_follows(text: str, answer: str) -> None:
         "Namespace(batch=8, lr=0.0003, layers=32)",
         "a, b, c\n1, 2, 3",
         "7B people in 2020",
+        "we have 3 hosts with 16 GB each and 2 with 32 GB",
+        "epoch 1 loss 0.3\nx shape (2, 2) float32\nepoch 2 loss 0.2",  # one shape in a log
+        "INFO:root:started\nINFO:root:batch (8, 128) float32\nINFO:root:done",
+        "hello (2, 2) float32 world",
     ],
 )
 def test_numbers_without_a_meaning_stay_alone(text: str) -> None:

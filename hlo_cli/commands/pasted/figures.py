@@ -507,12 +507,12 @@ def _sizes(text: str) -> Iterator[_Size]:
         ):
             continue
         name = match["name"].strip(" -_/").lower()
-        if name and name not in _NO_NAMES:
+        if name and name.rsplit(" ", 1)[-1] not in _NO_NAMES:  # as in "hosts with 16 GB", whose size has no name
             factor = _UNIT.get(match["unit"], 1.0)
             yield _Size(name, int(float(match["size"].replace(",", "")) * factor))
 
 
-_NO_NAMES: Final = frozenset("a the of is to and by only about than at in for or".split())
+_NO_NAMES: Final = frozenset("a the of is to and by only about than at in for or with each have has are from".split())
 
 
 # --- times of a log ---
