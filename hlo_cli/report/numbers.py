@@ -16,10 +16,6 @@ ROUNDING: Final = 1e-9
 """The tolerance for rounding errors in sums of fractions."""
 
 
-_AS_WRITTEN: Final = 1 + 2.0**-48
-"""A half may be a few units of roundoff below one half, by the order of sums: one quantity is rounded in one way."""
-
-
 def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
     """A number divided, rounded half up, with thousands commas; a nonzero number is never shown as `0`.
 
@@ -29,8 +25,6 @@ def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> st
     ('<0.1', '0')
     >>> format_scaled(-1536, 1024, 1), format_scaled(-8, 1024, 1)
     ('-1.5', '>-0.1')
-    >>> format_scaled(58.5), format_scaled((3000e-9 - 1245e-9) / 3000e-9 * 100), format_scaled(100 * (1 - 0.415))
-    ('59', '59', '59')
     """
     magnitude, factor = abs(value), 10**decimals
     if not magnitude:
@@ -38,7 +32,7 @@ def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> st
     if isinstance(magnitude, int):
         units = (2 * magnitude * factor + divisor) // (2 * divisor)
     else:
-        units = math.floor(magnitude / divisor * factor * _AS_WRITTEN + 0.5)
+        units = math.floor(magnitude / divisor * factor + 0.5)
     sign = "-" if value < 0 else ""
     if not units:
         return (">-" if sign else "<") + (f"0.{'1':0>{decimals}}" if decimals else "1")
