@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 
 from hlo_cli.analysis.dataflow.dependencies import reached, users_of
+from hlo_cli.analysis.memory.buffers import order_independent_facts, overwritten_values
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import subshape
 from hlo_cli.syntax.proto.write_module import module_to_bytes
 from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.extract import KEPT_OF_OPERANDS, extract
@@ -61,6 +64,32 @@ def test_a_part_of_any_module_prints_as_it_reads(model: Model, seed: int) -> Non
         check_neighbors(instruction, operands, users, part)
 
 
+def test_a_tuple_that_a_loop_overwrites_is_copied_by_its_elements() -> None:
+    """Where what uses the loop reads the tuple, too."""
+    module = parse_module("""HloModule m, is_scheduled=true
+c { t = (s8[4], s8[4]) parameter(0)  ROOT y = pred[] constant(false) }
+b { u = (s8[4], s8[4]) parameter(0)  v = s8[4] get-tuple-element(u), index=0  ROOT w = (s8[4], s8[4]) tuple(v, v) }
+ENTRY e { p = s8[4] parameter(0)  q = (s8[4], s8[4]) tuple(p, p)  l = (s8[4], s8[4]) while(q), condition=c, body=b
+  ROOT r = s8[4] custom-call(q, l), custom_call_target="f" }""")
+    loop = module.entry.instructions[2]
+    part = extract(module, loop, operands=0, users=1)
+    assert [i.opcode for i in part.entry.instructions if i.opcode == "copy"] == ["copy"] * 2
+    check_neighbors(loop, 0, 1, part)
+
+
+def test_a_value_that_becomes_a_result_is_copied_before_it_is_overwritten() -> None:
+    """In the whole module nothing reads it after the update; in the part, it is a result."""
+    module = parse_module("""HloModule m, is_scheduled=true
+ENTRY e { p = s8[4] parameter(0)  v = s8[2] parameter(1)  i = s32[] parameter(2)  a = s8[4] negate(p)
+  t = (s8[4]) tuple(a)  d = s8[4] dynamic-update-slice(a, v, i)  ROOT r = s8[4] negate(d) }""")
+    value = module.entry.instructions[3]
+    part = extract(module, value, operands=0, users=1)
+    [copy] = [i for i in part.entry.instructions if i.opcode == "copy"]
+    assert copy.operands[0].name == "a"
+    assert is_overwritten_without(part, [copy])
+    check_neighbors(value, 0, 1, part)
+
+
 @each_dump
 def test_a_part_contains_neighbors_and_parameters_for_the_rest(path: Path) -> None:
     module = parse_module(dump_text(path))
@@ -75,7 +104,8 @@ def test_a_part_contains_neighbors_and_parameters_for_the_rest(path: Path) -> No
 def check_neighbors(instruction: Instruction, operands: int, users: int, part: Module) -> None:
     """The entry contains the reachable instructions, unchanged, and parameters for all other operands.
 
-    Parameters that would be overwritten in place are copied.
+    What would be overwritten in place is copied, tuples by their elements: parameters, and values that only the part
+    returns as a result.
     """
     original = {i.name: i for i in instruction.computation.instructions}
     near = reached([instruction], lambda i: i.operands, steps=operands)
@@ -83,14 +113,19 @@ def check_neighbors(instruction: Instruction, operands: int, users: int, part: M
     entry = part.entry
     found = {i.name: i for i in entry.instructions}
     assert {i.name for i in near} <= found.keys()
-    copied = {i: i.operands[0] for i in entry.instructions if i.name not in original and i.opcode == "copy"}
-    assert all(parameter.opcode in ("parameter", "get-tuple-element") for parameter in copied.values())
-    made = [i for i in entry.instructions if i.name not in original and i not in copied]
+    places = copied_places([i for i in entry.instructions if i.name not in original])
+    for copy in places:
+        if copy.opcode == "copy" and copy.operands[0].opcode not in ("parameter", "get-tuple-element"):
+            assert is_overwritten_without(part, [copy])
+    copied = {i: of for i, (of, index) in places.items() if not index}
+    made = [i for i in entry.instructions if i.name not in original and i not in places]
     assert made in ([], [entry.root])
     assert [p.parameter_number for p in entry.parameters] == list(range(len(entry.parameters)))
-    kept_ones = [i for i in entry.instructions if i not in made and i not in copied]
-    places = [original[i.name].index for i in kept_ones]
-    assert places == sorted(places)
+    kept_ones = [i for i in entry.instructions if i not in made and i not in places]
+    order = [original[i.name].index for i in kept_ones]
+    if order != sorted(order):  # an update moves after other reads of what it overwrites, and nothing else does
+        indices = {i.name: original[i.name].index for i in kept_ones}
+        assert is_overwritten_without(part, [i for i in places if i.opcode == "copy"], indices)
     for copy in kept_ones:
         before = original[copy.name]
         assert copy.shape == before.shape
@@ -104,6 +139,41 @@ def check_neighbors(instruction: Instruction, operands: int, users: int, part: M
             assert copy.opcode == "parameter"
             assert {a.name for a in copy.attributes} <= set(KEPT_OF_OPERANDS)
     check_root(part)
+
+
+def copied_places(added: list[Instruction]) -> dict[Instruction, tuple[Instruction, tuple[int, ...]]]:
+    """Of the added instructions that only copy: of what, and which part of it; a tuple of all parts is the whole."""
+    places: dict[Instruction, tuple[Instruction, tuple[int, ...]]] = {}
+    for each in added:
+        of = [places.get(operand, (operand, ())) for operand in each.operands]
+        if each.opcode == "copy":
+            places[each] = of[0]
+        elif each.opcode == "get-tuple-element":
+            places[each] = of[0][0], (*of[0][1], each.integer("index") or 0)
+        elif each.opcode == "tuple" and of and of[0][1]:
+            whole, index = of[0][0], of[0][1][:-1]
+            if of == [(whole, (*index, at)) for at in range(len(of))] and each.shape == subshape(whole.shape, index):
+                places[each] = whole, index
+    return places
+
+
+def is_overwritten_without(
+    part: Module, copies: Collection[Instruction], order: Mapping[str, int] | None = None
+) -> bool:
+    """Whether a value is read after it is overwritten if copies in the entry are left out, or in another order."""
+    order = order or {}
+    before, entry = str(part).split("ENTRY ", 1)
+    head, *lines = entry.splitlines()
+    copied = {copy.name: copy.operands[0].name for copy in copies}
+    names = [re.split(r"[ =]", line.removeprefix("  ROOT ").strip().removeprefix("%"), maxsplit=1)[0] for line in lines]
+    kept = [(name, line) for name, line in zip(names, lines, strict=True) if name not in copied]
+    ordered = sorted((pair for pair in kept if pair[0] in order), key=lambda pair: order[pair[0]])
+    at = iter(ordered)
+    text = "\n".join(next(at)[1] if name in order else line for name, line in kept)
+    for name, of in copied.items():
+        text = re.sub(rf"%{re.escape(name)}(?![\w.\-])", f"%{of}".replace("\\", r"\\"), text)
+    cut = parse_module(f"{before}ENTRY {head}\n{text}")
+    return bool(overwritten_values(order_independent_facts(cut)).overwritten)
 
 
 def check_root(part: Module) -> None:
