@@ -88,7 +88,7 @@ def _arrays_report(pasted: PastedText) -> Report | None:
     )
 
 
-_LEAST_ARRAYS: Final = 2
+_LEAST_ARRAYS: Final = 2  # one line is a mention; a list starts with the second
 _MOST_OTHER_LINES: Final = 3  # a head, a rule below it, and a total; a log that names shapes has more
 
 
